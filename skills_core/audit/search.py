@@ -24,10 +24,6 @@ MAX_FOUND = 200
 _MAX_MEMORY = 8 << 20
 # Bytes for one compiled pattern; the patterns are ours, and few.
 
-_MAX_SCREENED = 1 << 18
-# Characters of a text that is read for words first. In a larger one, so many may occur that reading takes longer than
-# searching.
-
 _PROBE = "\0skillserve-audit-probe\0"
 # Stands behind each text that is read for words: if it is not found there, reading failed and excludes nothing.
 
@@ -41,6 +37,8 @@ _LOOKALIKES = dict(
 # Letters of other scripts that look like Latin ones: an instruction written with them reads the same.
 
 _MARKUP = dict.fromkeys('*_`>#"\u201c\u201d', " ") | {"\u2018": "'", "\u2019": "'"}
+
+_ASCII_MARKUP = {ord(char): plain for char, plain in _MARKUP.items() if char.isascii()}
 
 _FEW = 40
 # Up to this many kinds of characters, replacing one after the other is faster than a table.
@@ -64,10 +62,13 @@ class SearchedText(str):
     def excludes(self, pattern: str) -> bool:
         """Tell whether a pattern cannot match, because the text lacks words that it needs."""
         try:
-            return pattern in self._excluded
+            excluded = self._excluded
         except AttributeError:
-            self._excluded = _screen.excluded(self) if len(self) <= _MAX_SCREENED else frozenset()
-            return pattern in self._excluded
+            excluded = self._excluded = _screen.excluded(self)
+        if pattern in excluded:
+            return True
+        _screen.learn(pattern)
+        return False
 
 
 class _Screen:
@@ -106,10 +107,10 @@ _screen = _Screen()
 
 def find(pattern: str, text: str) -> Iterator[Found]:
     """Yield the first places where a pattern matches; case does not matter, and `^` and `$` match at lines."""
-    if isinstance(text, SearchedText):
-        _screen.learn(pattern)
-        if text.excludes(pattern):
-            return
+    return iter(()) if isinstance(text, SearchedText) and text.excludes(pattern) else _matches(pattern, text)
+
+
+def _matches(pattern: str, text: str) -> Iterator[Found]:
     for match in islice(_compiled(pattern).finditer(_encodable(text)), MAX_FOUND):
         yield Found(match.start(), match.end(), match.group())
 
@@ -130,6 +131,8 @@ def plain_prose(text: str) -> str:
     Emphasis and quotes become blanks; letters that look like Latin ones become Latin, and so do full-width and
     mathematical letters.
     """
+    if text.isascii():
+        return text.translate(_ASCII_MARKUP)
     changed = {char: plain for char in set(text) if (plain := _plain(char)) != char}
     if len(changed) > _FEW:
         return text.translate({ord(char): plain for char, plain in changed.items()})

@@ -189,7 +189,7 @@ def _language_of(file: Source, text: str) -> Language | None:
 
 def _of_markdown(file: Source, text: str) -> Iterator[CodeUnit]:
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    for fence in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         if opened is None:
             opened = fence
         elif fence["mark"].startswith(opened["mark"]) and not fence["tag"]:
@@ -197,7 +197,7 @@ def _of_markdown(file: Source, text: str) -> Iterator[CodeUnit]:
             opened = None
     if opened is not None:
         yield _fenced(file, text, opened, len(text))
-    for number, match in enumerate(_INLINE.finditer(file.unfenced)):
+    for number, match in enumerate(_INLINE.finditer(file.unfenced) if "`" in text else ()):
         if number < _MAX_INLINE:
             yield CodeUnit(file.path, Language.SHELL, match[1], match.start(1), in_document=True)
 

@@ -42,6 +42,10 @@ _SAME_METHODS = {"expanduser", "resolve", "absolute", "as_posix", "strip", "enco
 _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "os.path.join"}
 
 
+_LEAVES = (ast.Constant, ast.Name, ast.expr_context)
+# Nodes without children of interest: programs can have large tables of them.
+
+
 @dataclass(frozen=True)
 class PythonCode:
     """A parsed program."""
@@ -51,8 +55,18 @@ class PythonCode:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the program."""
-        return tuple(ast.walk(self.tree))
+        """All nodes of the program, breadth first."""
+        nodes: list[ast.AST] = [self.tree]
+        for node in nodes:
+            if isinstance(node, _LEAVES):
+                continue
+            for name in node._fields:
+                value = getattr(node, name, None)
+                if isinstance(value, ast.AST):
+                    nodes.append(value)
+                elif isinstance(value, list):
+                    nodes += [each for each in value if isinstance(each, ast.AST)]
+        return tuple(nodes)
 
     @cached_property
     def imports(self) -> Mapping[str, str]:

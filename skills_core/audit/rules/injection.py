@@ -152,9 +152,10 @@ def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.texts:
         if file.is_script and not skill.is_main(file):
             continue
-        harms = [each.start for each in find(_HARM, file.prose)]
+        silences = list(find(_SILENCE, file.prose))
+        harms = [each.start for each in find(_HARM, file.prose)] if silences else []
         seen: set[int] = set()
-        for found in find(_SILENCE, file.prose):
+        for found in silences:
             line = file.place_of(found.start)[0]
             near = next((at for at in harms if abs(at - found.start) <= _NEAR), None)
             if near is None and not is_found(rf"\b{_PEOPLE}\b", found.text):

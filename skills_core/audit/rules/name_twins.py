@@ -55,12 +55,14 @@ def skeleton(name: str) -> str:
     return _DASHES.sub("-", text).strip("-")
 
 
+_WELL_KNOWN_SKELETONS = {skeleton(name): name for name in sorted(WELL_KNOWN)}
+
+
 def _twins(skill: SkillUnderAudit) -> Iterator[Hit]:
     main = skill.main
     if main is None:
         return
-    known = {skeleton(name): name for name in sorted(WELL_KNOWN)}
-    known |= {skeleton(name): name for name in sorted(skill.siblings) if name not in WELL_KNOWN}
+    known = _WELL_KNOWN_SKELETONS | {skeleton(name): name for name in sorted(skill.siblings) if name not in WELL_KNOWN}
     names = {skill.name, skill.frontmatter.name or skill.name}
     for name in sorted(names):
         rival = known.get(skeleton(name))

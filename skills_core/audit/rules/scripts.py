@@ -40,6 +40,9 @@ _ASKING_MODULES = (
     "simple_term_menu.",
 )
 _TERMINAL = re.compile(r"\bisatty\(\)|\.isTTY\b|\[\[?\s+!?\s*-t\s+[012]")
+_TERMINAL_WORDS = ("isatty", "isTTY", "-t")
+# One of them is in what `_TERMINAL` matches.
+
 _JS_ASKS = re.compile(
     r"\b(?:inquirer|enquirer)\.prompt\s*\(|\brl\.question\s*\(|\.question\s*\(\s*[\"'`]"
     r"|\bawait prompts\s*\(|@clack/prompts|@inquirer/prompts|\breadlineSync\.|\breadline-sync\b"
@@ -110,7 +113,7 @@ def _prompts(skill: SkillUnderAudit) -> Iterator[Hit]:
         if not file.is_script or file.is_eval or file.is_markdown:
             continue
         for unit in file.code:
-            if _TERMINAL.search(unit.text):
+            if any(word in unit.text for word in _TERMINAL_WORDS) and _TERMINAL.search(unit.text):
                 continue  # it asks only at a terminal, which agents do not have
             for start, what in _questions(unit):
                 yield Hit(file, f"waits for an answer of a person: {what}", start)
@@ -128,10 +131,15 @@ def _questions(unit: CodeUnit) -> Iterator[tuple[int, str]]:
 
 
 def _python_questions(unit: CodeUnit, code: PythonCode) -> Iterator[tuple[int, str]]:
-    defined = {node.name for node in code.nodes if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
     for name, call in code.calls:
-        if (name in _ASKS and name not in defined and name not in code.values) or name.startswith(_ASKING_MODULES):
+        if (name in _ASKS and not _is_defined(code, name)) or name.startswith(_ASKING_MODULES):
             yield unit.position(call), f"{name}()"
+
+
+def _is_defined(code: PythonCode, name: str) -> bool:
+    """Tell whether a program itself gives a name its meaning."""
+    functions = (ast.FunctionDef, ast.ClassDef)
+    return name in code.values or any(isinstance(node, functions) and node.name == name for node in code.nodes)
 
 
 def _shell_questions(unit: CodeUnit) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ from skills_core.audit.code.python_code import UNKNOWN
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.search import find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,10 +68,9 @@ _REGISTERS = frozenset({"Register-ScheduledTask", "Register-ScheduledJob"})
 _CRON_READS = frozenset({"-l", "-h", "--help"})
 _MCP_CLIENTS = frozenset({"claude", "codex", "gemini", "qwen", "copilot"})
 
-_WINDOWS = re.compile(
+_WINDOWS = (
     r"\b(?:Set-ItemProperty|New-ItemProperty|reg(?:\.exe)?\s+add)\b[^\n]*CurrentVersion\\Run|\bwinreg\.SetValueEx?\b|\bRegister-ScheduledTask\b"
-    r"|\b(?:Add-Content|Set-Content|Out-File)\b[^\n]*\$PROFILE\b|>>?\s*\$PROFILE\b",
-    re.IGNORECASE,
+    r"|\b(?:Add-Content|Set-Content|Out-File)\b[^\n]*\$PROFILE\b|>>?\s*\$PROFILE\b"
 )
 
 
@@ -122,8 +122,8 @@ def _scheduled(unit: CodeUnit) -> Iterator[tuple[int, str]]:
 def _windows(unit: CodeUnit) -> Iterator[tuple[int, str]]:
     """Yield what scripts for Windows and other languages register, which have no parser here."""
     if unit.language in {Language.OTHER, Language.PYTHON}:
-        for match in _WINDOWS.finditer(unit.text):
-            yield unit.start + match.start(), match[0].split()[0]
+        for found in find(_WINDOWS, unit.text):
+            yield unit.start + found.start, found.text.split()[0]
 
 
 def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:

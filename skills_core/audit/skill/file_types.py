@@ -68,6 +68,7 @@ _MAGIC = (
     (b"SQLite format 3\0", FileType.DATABASE),
     (b"#!", FileType.SCRIPT),
 )
+_MAGICS = tuple(magic for magic, _ in _MAGIC)
 _RIFF = {b"WEBP": FileType.IMAGE, b"WAVE": FileType.MEDIA, b"AVI ": FileType.MEDIA}
 _OFFICE_MARKS = (b"[Content_Types].xml", b"mimetypeapplication/vnd.oasis.opendocument", b"mimetypeapplication/epub")
 _TAR_PLACE = 257
@@ -109,7 +110,7 @@ _POINTER = "version https://git-lfs"
 def type_of(file: AuditedFile) -> FileType | None:
     """Return the type of a file by its content, None if its first bytes tell none."""
     raw = file.raw
-    found = next((kind for magic, kind in _MAGIC if raw.startswith(magic)), None)
+    found = next((kind for magic, kind in _MAGIC if raw.startswith(magic)), None) if raw.startswith(_MAGICS) else None
     return found or _of_container(raw) or _as_text(file)
 
 

@@ -35,6 +35,8 @@ _SHEBANG = b"#!"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTINUED = re.compile(r"\\\n|(?<=[ \t])[`^]\n")
 # A command goes on in the next line after `\`, in PowerShell after a backtick, in batch files after `^`.
+_CONTINUED_ENDS = ("\\\n", " `\n", "\t`\n", " ^\n", "\t^\n")
+# What `_CONTINUED` matches, for a fast look whether it does.
 _LINE_END = re.compile("\n")
 
 
@@ -114,7 +116,10 @@ class AuditedFile:
     @cached_property
     def commands(self) -> SearchedText:
         """The text with each command on one line, with the same positions: continued lines are joined."""
-        return self._searched(_CONTINUED.sub("  ", self.text or "").replace("\r", " "))
+        text: str = self.text or ""
+        if any(end in text for end in _CONTINUED_ENDS):
+            text = _CONTINUED.sub("  ", text)
+        return self._searched(text.replace("\r", " "))
 
     def _searched(self, view: str) -> SearchedText:
         """Return a view of the text for searches; a view that is the text itself is read for words once."""
