@@ -1,6 +1,7 @@
 """Weigh a hit by where it stands: documentation and negation lower its severity, and nothing removes it.
 
-A model follows what SKILL.md says, so documentation lowers nothing there.
+A model follows what SKILL.md says, so documentation lowers nothing there, with one exception: a quoted sentence that the
+text around it calls data or an attack.
 """
 
 from __future__ import annotations
@@ -33,6 +34,17 @@ _DOUBLE = (
 )
 # What turns a negation round: "never forget to".
 
+_AROUND = 200
+# Characters on each side of a hit that say what it is.
+
+_ATTACK = (
+    r"\b(?:attack(?:s|ers?|er's)?|adversar(?:y|ial|ies)|exploit(?:s|ed|able|ation)?|injections?|malicious|hostile"
+    r"|payloads?|exfiltrat\w+|vulnerab\w+|untrusted|dangerous)\b"
+)
+_INERT = rf"{_ATTACK}|\b(?:inert|as data|are data|is data|not (?:as )?(?:instructions|commands))\b"
+_QUOTES = {'"': '"', "\u201c": "\u201d"}
+_TAG = r"^<[^<>`\n]{1,60}>`"
+
 _COMMENT = ("#", "//", "*", "--", "REM ", '"""')
 
 
@@ -40,9 +52,11 @@ def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity:
     """Return the severity of a hit at a position of a file."""
     if is_negated(file, start):
         return Severity.NOTE
-    if skill.is_main(file) or not (file.is_eval or _is_documentation(file, start)):
+    if skill.is_main(file):
+        return severity.demoted if _is_quoted(file, start) and _is_called(_INERT, file, start) else severity
+    if not (file.is_eval or _is_documentation(file, start)):
         return severity
-    return severity.demoted
+    return Severity.NOTE if _is_named_tag(file, start) or _is_called(_ATTACK, file, start) else severity.demoted
 
 
 def is_negated(file: AuditedFile, start: int) -> bool:
@@ -50,6 +64,26 @@ def is_negated(file: AuditedFile, start: int) -> bool:
     before = file.prose[max(0, start - _SENTENCE) : start]
     sentence = before[max(before.rfind(end) + 1 for end in ("\n", ". ", "! ", "? ", "; ")) :]
     return is_found(_NEGATION, sentence) and not is_found(_DOUBLE, sentence)
+
+
+def _is_called(what: str, file: AuditedFile, start: int) -> bool:
+    """Tell whether the lines around a position, within a paragraph, have words that say what is there."""
+    text = file.text or ""
+    before, after = text[max(0, start - _AROUND) : start], text[start : start + _AROUND]
+    return is_found(what, before.rpartition("\n\n")[2] + after.partition("\n\n")[0])
+
+
+def _is_quoted(file: AuditedFile, start: int) -> bool:
+    """Tell whether a quote begins right before a position and ends in the same line."""
+    text = file.text or ""
+    closing = _QUOTES.get(text[start - 1]) if start else None
+    return closing is not None and closing in text[start : start + _AROUND].partition("\n")[0]
+
+
+def _is_named_tag(file: AuditedFile, start: int) -> bool:
+    """Tell whether a code span has a tag and nothing else: it names the tag."""
+    text = file.text or ""
+    return start > 0 and text[start - 1] == "`" and is_found(_TAG, text[start : start + _AROUND])
 
 
 def _is_documentation(file: AuditedFile, start: int) -> bool:

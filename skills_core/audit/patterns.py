@@ -40,9 +40,13 @@ def search_for(
 ) -> Callable[[SkillUnderAudit], Iterator[Hit]]:
     """Return the check of a rule that looks for patterns in a view of each text; places found twice count once."""
 
+    sought = tuple(pattern.pattern for pattern in patterns)
+
     def check(skill: SkillUnderAudit) -> Iterator[Hit]:
         for file in skill.texts:
             text = view(skill, file)
+            if isinstance(text, SearchedText) and text.excludes(sought):
+                continue
             seen: set[int] = set()
             for pattern in patterns:
                 for found in find(pattern.pattern, text) if text else ():

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
 __all__ = ["MAX_FOUND", "Found", "SearchedText", "find", "is_found", "plain_prose"]
 
@@ -59,15 +59,16 @@ class SearchedText(str):
 
     _excluded: frozenset[str]
 
-    def excludes(self, pattern: str) -> bool:
-        """Tell whether a pattern cannot match, because the text lacks words that it needs."""
+    def excludes(self, patterns: Collection[str]) -> bool:
+        """Tell whether none of some patterns can match, because the text lacks words that they need."""
         try:
             excluded = self._excluded
         except AttributeError:
             excluded = self._excluded = _screen.excluded(self)
-        if pattern in excluded:
+        if excluded.issuperset(patterns):
             return True
-        _screen.learn(pattern)
+        for pattern in patterns:
+            _screen.learn(pattern)
         return False
 
 
@@ -107,7 +108,7 @@ _screen = _Screen()
 
 def find(pattern: str, text: str) -> Iterator[Found]:
     """Yield the first places where a pattern matches; case does not matter, and `^` and `$` match at lines."""
-    return iter(()) if isinstance(text, SearchedText) and text.excludes(pattern) else _matches(pattern, text)
+    return iter(()) if isinstance(text, SearchedText) and text.excludes((pattern,)) else _matches(pattern, text)
 
 
 def _matches(pattern: str, text: str) -> Iterator[Found]:

@@ -42,8 +42,8 @@ _SAME_METHODS = {"expanduser", "resolve", "absolute", "as_posix", "strip", "enco
 _PATHS = {"pathlib.Path", "pathlib.PosixPath", "pathlib.PurePath", "os.path.join"}
 
 
-_LEAVES = (ast.Constant, ast.Name, ast.expr_context)
-# Nodes without children of interest: programs can have large tables of them.
+_LEAVES = (ast.Constant, ast.expr_context)
+# Programs can have large tables of them.
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,15 @@ class PythonCode:
 
     @cached_property
     def nodes(self) -> tuple[ast.AST, ...]:
-        """All nodes of the program, breadth first."""
+        """The nodes of the program, breadth first, without constants."""
         nodes: list[ast.AST] = [self.tree]
         for node in nodes:
-            if isinstance(node, _LEAVES):
-                continue
             for name in node._fields:
                 value = getattr(node, name, None)
-                if isinstance(value, ast.AST):
+                if isinstance(value, list):
+                    nodes += [each for each in value if isinstance(each, ast.AST) and not isinstance(each, _LEAVES)]
+                elif isinstance(value, ast.AST) and not isinstance(value, _LEAVES):
                     nodes.append(value)
-                elif isinstance(value, list):
-                    nodes += [each for each in value if isinstance(each, ast.AST)]
         return tuple(nodes)
 
     @cached_property

@@ -122,7 +122,7 @@ _HOME_OR_ROOT = (
 )
 _DESTRUCTIVE = (
     Pattern(
-        rf"\brm\s+(?:-{{1,2}}[\w-]+\s+)*-(?:[a-z]*r[a-z]*"
+        rf"\brm\s\s*(?:-{{1,2}}[\w-]+\s+)*-(?:[a-z]*r[a-z]*"
         rf"|-recursive)\s+(?:-{{1,2}}[\w-]+\s+)*{_HOME_OR_ROOT}(?:\s|$|[;&|`)])",
         "deletes the home folder or the whole system",
     ),
@@ -138,7 +138,7 @@ _DESTRUCTIVE = (
         r"|users|windows)|\$home\b|\$env:userprofile|~)",
         "deletes the home folder or the whole system",
     ),
-    Pattern(r"\bformat\s+[a-z]:\s*/", "formats a disk"),
+    Pattern(r"\bformat\s\s*[a-z]:\s*/", "formats a disk"),
     Pattern(r"\bchmod\s+-R\s+(?:0?777|a\+rwx)\s+/(?:\s|$)", "opens the whole system to every user"),
     Pattern(
         r"\bfind\s+(?:/|~/?|\$HOME)\s[^\n]{0,100}(?:-delete\b|-exec\s+rm\b)",
@@ -146,7 +146,7 @@ _DESTRUCTIVE = (
         Severity.WARNING,
     ),
     Pattern(
-        r"\brm\s+(?:-{1,2}[\w-]+\s+)*-(?:[a-z]*r[a-z]*f|[a-z]*f[a-z]*r)[a-z]*\s+(?:\*|\.\s*$|\.\*|\./\*"
+        r"\brm\s\s*(?:-{1,2}[\w-]+\s+)*-(?:[a-z]*r[a-z]*f|[a-z]*f[a-z]*r)[a-z]*\s+(?:\*|\.\s*$|\.\*|\./\*"
         r"|[\"']?\$\{?\w+\}?[\"']?/\*?(?:\s|$|[;&|]))",
         "deletes what a variable or the working folder happens to be",
         Severity.WARNING,

@@ -70,7 +70,7 @@ _OUTSIDE_COMMANDS = (
         Severity.WARNING,
     ),
     Pattern(
-        r"\b(?:bash|sh)\s+-i\s+[>&<\d\s]{0,10}/dev/tcp/|\b(?:nc|ncat)\s+(?:[^\n]{0,60}\s)?-(?:e|c)\s+/?\S*sh\b",
+        r"\b(?:bash|sh)\s\s*-i\s+[>&<\d\s]{0,10}/dev/tcp/|\b(?:nc|ncat)\s\s*(?:[^\n]{0,60}\s)?-(?:e|c)\s+/?\S*sh\b",
         "opens a shell to an outside address",
     ),
 )

@@ -19,6 +19,7 @@ __all__ = ["RULES"]
 _FIELD = "allowed-tools"
 
 _SHELLS = ("Bash", "PowerShell", "run_shell_command", "shell", "execute", "terminal", "run_terminal_cmd", "runCommands")
+_AGENTS = frozenset({"Agent", "Task"})
 _EVERYTHING = re.compile(r"\*|\*\*|all|any", re.IGNORECASE)
 _INTERPRETERS = (
     "bash|sh|zsh|dash|fish|python|python3|node|deno|bun|perl|ruby|php|sudo|env|eval|xargs|ssh|curl|wget|nc|npx|uvx|pipx"
@@ -68,7 +69,10 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
         if not needed or not capabilities.issuperset(needed):
             place = skill.body.find(name)
             start = skill.body_start + place if place >= 0 else _place_of(skill)
-            yield Hit(main, f"the instructions use the tool {name!r}, which {_FIELD} does not list", start)
+            # A skill that starts other agents names their tools, too.
+            severity = Severity.NOTE if granted & _AGENTS else None
+            message = f"the instructions use the tool {name!r}, which {_FIELD} does not list"
+            yield Hit(main, message, start, severity)
 
 
 def _place_of(skill: SkillUnderAudit) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
@@ -12,7 +13,7 @@ from skills_core.audit.search import find, is_found
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 
@@ -34,22 +35,30 @@ _RISKY = (
 def _pre_executed(skill: SkillUnderAudit) -> Iterator[Hit]:
     """Find commands in Markdown; those in SKILL.md that only look at the working folder are warnings.
 
-    In other files they are notes: a host runs them only there where it loads the file as a command.
+    A host runs those of other files only where it loads the file as a command: one note tells how many there are.
     """
     for file in skill.texts:
         if not file.is_markdown or file.is_eval:
             continue
-        text = (file.text or "").replace("\r", " ")
-        for found in find(_COMMAND, text):
-            start = found.start + found.text.index("!`")
-            command = found.text[found.text.index("!`") + 2 : -1].strip()
-            harmless = is_found(_HARMLESS, command) and not is_found(_RISKY, command)
-            severity = Severity.WARNING if harmless else Severity.ERROR
-            severity = severity if skill.is_main(file) else Severity.NOTE
-            yield Hit(file, f"a host runs this command when it loads the skill: {shown(command)}", start, severity)
-        for found in find(_FENCE, text):
-            severity = Severity.ERROR if skill.is_main(file) else Severity.NOTE
-            yield Hit(file, "a host runs this block when it loads the skill", found.start, severity)
+        hits = list(_in_file(file))
+        if skill.is_main(file):
+            yield from hits
+        elif hits:
+            first = min(hits, key=lambda hit: hit.start or 0)
+            message = f"a host that loads this file as a command runs {len(hits)} commands in it"
+            yield replace(first, message=message, severity=Severity.NOTE)
+
+
+def _in_file(file: AuditedFile) -> Iterator[Hit]:
+    text = (file.text or "").replace("\r", " ")
+    for found in find(_COMMAND, text):
+        start = found.start + found.text.index("!`")
+        command = found.text[found.text.index("!`") + 2 : -1].strip()
+        harmless = is_found(_HARMLESS, command) and not is_found(_RISKY, command)
+        severity = Severity.WARNING if harmless else Severity.ERROR
+        yield Hit(file, f"a host runs this command when it loads the skill: {shown(command)}", start, severity)
+    for found in find(_FENCE, text):
+        yield Hit(file, "a host runs this block when it loads the skill", found.start, Severity.ERROR)
 
 
 RULES = (

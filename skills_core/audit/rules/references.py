@@ -25,6 +25,9 @@ _KNOWN_NAME_TEXT = (
 _KNOWN_NAMES = frozenset(_KNOWN_NAME_TEXT.split())
 # Files that people and programs find by their names.
 
+_OF_HOSTS = frozenset({"agents/openai.yaml"})
+# Files that hosts find by their paths. What they name, hosts read.
+
 _FOLDER_END = r"(?![\w.<{$-])"
 # After the name of a folder that is meant as a whole, and not as the beginning of a path.
 
@@ -57,7 +60,8 @@ def _reached(skill: SkillUnderAudit) -> tuple[frozenset[str], frozenset[str]]:
     direct = named_files(skill, main) | frozenset(
         path for path in skill.files if any(path == each.removeprefix("./") for each in skill.frontmatter.references)
     )
-    reached, waiting = set(direct), [*sorted(direct)]
+    reached = {*direct, *(_OF_HOSTS & skill.files.keys())}
+    waiting = sorted(reached)
     while waiting:
         file = skill.files[waiting.pop()]
         new = named_files(skill, file) - reached if file.text is not None else frozenset()
@@ -67,7 +71,7 @@ def _reached(skill: SkillUnderAudit) -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _deep(skill: SkillUnderAudit) -> Iterator[Hit]:
-    direct, reached = _reached(skill)
+    direct, reached = skill.once(_reached)
     for path in sorted(reached - direct):
         file = skill.files[path]
         if file.is_markdown and not file.is_eval and not _is_listed_folder(skill, file):
@@ -79,7 +83,7 @@ def _deep(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _unnamed(skill: SkillUnderAudit) -> Iterator[Hit]:
-    _, reached = _reached(skill)
+    _, reached = skill.once(_reached)
     for file in skill.files.values():
         stem = file.name.partition(".")[0].casefold()
         known = skill.is_main(file) or file.path in reached or stem in _KNOWN_NAMES or file.name.startswith(".")
@@ -100,9 +104,15 @@ def _is_listed_folder(skill: SkillUnderAudit, file: AuditedFile) -> bool:
 
 
 def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[str]) -> bool:
-    """Tell whether a program that the skill names has the file's stem, or its folder in quotes: it may read it."""
+    """Tell whether a program that the skill names, or its SKILL.md, may import or read a file.
+
+    A program may if it has the file's stem, or its folder in quotes; SKILL.md has the full name of the module.
+    """
     stem = file.name.rpartition(".")[0] or file.name
     words = {stem, *(f'"{folder}"' for folder in file.path.split("/")[:-1])}
+    module = file.path.removesuffix(".py").replace("/", ".")
+    if file.suffix == ".py" and "." in module and re.search(rf"\b{re.escape(module)}\b", skill.body):
+        return True
     return any(
         any(word in (skill.files[path].text or "") for word in words)
         for path in skill.files

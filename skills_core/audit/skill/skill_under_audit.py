@@ -7,7 +7,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from skills_core.audit.code.code_units import code_units
 from skills_core.audit.search import SearchedText, plain_prose
@@ -18,13 +18,15 @@ from skills_core.mentions.markdown import without_fences
 from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from skills_core.audit.code.code_units import CodeUnit
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
 
 __all__ = ["AuditedFile", "SkillUnderAudit"]
+
+T = TypeVar("T")
 
 _MARKDOWN = (".md", ".markdown", ".mdx")
 _SCRIPTS = (
@@ -211,6 +213,17 @@ class SkillUnderAudit:
         if self.instructions.fault is None:
             return self.instructions.body
         return (self.main.text or "") if self.main is not None else ""
+
+    def once(self, derive: Callable[[SkillUnderAudit], T]) -> T:
+        """Return what a function derives from the skill, which is derived only once."""
+        if derive not in self._derived:
+            self._derived[derive] = derive(self)
+        derived: T = self._derived[derive]
+        return derived
+
+    @cached_property
+    def _derived(self) -> dict[Callable[[SkillUnderAudit], Any], Any]:
+        return {}
 
     def is_main(self, file: AuditedFile) -> bool:
         """Tell whether a file is the SKILL.md."""

@@ -67,3 +67,11 @@ def test_texts_that_double_and_names_that_repeat_stay_bounded() -> None:
     lines = ["a0 = 'x' * 9 + 'y'", *(f"a{number} = a{number - 1} + a{number - 1}" for number in range(1, 60))]
     code = parsed("\n".join([*lines, *(f"b = f'{{b}}{{b}}{number}'" for number in range(200))]))
     assert all(len(code.text_of(value) or "") < 10_000 for values in code.values.values() for value in values)
+
+
+def test_names_that_stand_alone_are_nodes_and_constants_are_none() -> None:
+    code = parsed_python("from os import environ\nx = [environ, 1, 'a']\n")
+    assert code is not None
+    names = [type(node).__name__ for node in code.nodes]
+    assert "Name" in names
+    assert "Constant" not in names
