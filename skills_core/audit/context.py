@@ -52,11 +52,13 @@ def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity:
     """Return the severity of a hit at a position of a file."""
     if is_negated(file, start):
         return Severity.NOTE
+    is_data = _is_quoted(file, start) and _is_called(_INERT, file, start)
     if skill.is_main(file):
-        return severity.demoted if _is_quoted(file, start) and _is_called(_INERT, file, start) else severity
+        return severity.demoted if is_data else severity
     if not (file.is_eval or _is_documentation(file, start)):
         return severity
-    return Severity.NOTE if _is_named_tag(file, start) or _is_called(_ATTACK, file, start) else severity.demoted
+    is_shown = is_data or _is_named_tag(file, start) or _is_called(_ATTACK, file, start)
+    return Severity.NOTE if is_shown else severity.demoted
 
 
 def is_negated(file: AuditedFile, start: int) -> bool:

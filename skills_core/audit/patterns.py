@@ -39,7 +39,6 @@ def search_for(
     view: Callable[[SkillUnderAudit, AuditedFile], str],
 ) -> Callable[[SkillUnderAudit], Iterator[Hit]]:
     """Return the check of a rule that looks for patterns in a view of each text; places found twice count once."""
-
     sought = tuple(pattern.pattern for pattern in patterns)
 
     def check(skill: SkillUnderAudit) -> Iterator[Hit]:

@@ -45,7 +45,7 @@ def _pre_executed(skill: SkillUnderAudit) -> Iterator[Hit]:
             yield from hits
         elif hits:
             first = min(hits, key=lambda hit: hit.start or 0)
-            message = f"a host that loads this file as a command runs {len(hits)} commands in it"
+            message = f"a host that loads this file as a command runs commands in it: {len(hits)}"
             yield replace(first, message=message, severity=Severity.NOTE)
 
 
