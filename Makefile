@@ -49,6 +49,7 @@ bench: install
 	$(BIN)/python bench/sizes.py --skills 20 100 1000 10000
 	$(BIN)/python bench/hook.py
 	$(BIN)/python bench/searches.py
+	$(BIN)/python bench/loading.py
 
 # As long as SOAK_SECONDS says; a minute without.
 soak: install

@@ -1,7 +1,7 @@
 """Weigh a hit by where it stands: documentation and negation lower its severity, and nothing removes it.
 
-A model follows what SKILL.md says, so documentation lowers nothing there, with one exception: a quoted sentence that the
-text around it calls data or an attack.
+A model follows what SKILL.md says, so documentation lowers nothing there, with one exception: a quoted sentence that
+the text around it calls data or an attack.
 """
 
 from __future__ import annotations

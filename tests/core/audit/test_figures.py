@@ -6,7 +6,9 @@ from collections import Counter
 
 import pytest
 
+from skills_core.audit.finding import Severity
 from skills_core.audit.registry import RULES_BY_ID
+from tools.audit_figures.judgements import Skills, read_judgements
 from tools.audit_figures.manifests import Kind, Part, read_cases
 from tools.audit_figures.measure import Counts, measure
 
@@ -57,3 +59,12 @@ def test_counts_without_any_finding_have_no_precision() -> None:
     assert Counts().precision is None
     assert Counts(missed=1).recall == 0
     assert Counts(right=1, wrong=1).precision == 0.5
+
+
+def test_twenty_public_skills_are_judged_and_every_error_of_all() -> None:
+    judged = {part: read_judgements(part) for part in Skills}
+    assert len({(each.repository, each.skill) for each in judged[Skills.TWENTY]}) == 20
+    errors = [each for each in judged[Skills.ALARMS] if each.severity is Severity.ERROR]
+    assert errors
+    assert all(each.right for each in errors)
+    assert not [each for each in judged[Skills.CORPUS] if each.severity is Severity.ERROR]
