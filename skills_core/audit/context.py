@@ -1,7 +1,6 @@
 """Weigh a hit by where it stands: documentation and negation lower its severity, and nothing removes it.
 
-A model follows what SKILL.md says, so documentation lowers nothing there, with one exception: a quoted sentence that
-the text around it calls data or an attack.
+A model follows what SKILL.md says, so documentation lowers nothing there.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from skills_core.audit.search import is_found
 if TYPE_CHECKING:
     from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
-__all__ = ["is_negated", "severity_at"]
+__all__ = ["is_negated", "is_quoted_data", "severity_at"]
 
 _LINE = 2000
 # Characters of a line before a hit that may open a code span or a quote.
@@ -52,13 +51,15 @@ def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity:
     """Return the severity of a hit at a position of a file."""
     if is_negated(file, start):
         return Severity.NOTE
-    is_data = _is_quoted(file, start) and _is_called(_INERT, file, start)
-    if skill.is_main(file):
-        return severity.demoted if is_data else severity
-    if not (file.is_eval or _is_documentation(file, start)):
+    if skill.is_main(file) or not (file.is_eval or _is_documentation(file, start)):
         return severity
-    is_shown = is_data or _is_named_tag(file, start) or _is_called(_ATTACK, file, start)
+    is_shown = is_quoted_data(file, start) or _is_named_tag(file, start) or _is_called(_ATTACK, file, start)
     return Severity.NOTE if is_shown else severity.demoted
+
+
+def is_quoted_data(file: AuditedFile, start: int) -> bool:
+    """Tell whether a quote begins at a position, and the text around it calls it data or an attack."""
+    return _is_quoted(file, start) and _is_called(_INERT, file, start)
 
 
 def is_negated(file: AuditedFile, start: int) -> bool:

@@ -66,7 +66,7 @@ def prose_of(_: SkillUnderAudit, file: AuditedFile) -> str:
 
 def commands_of(skill: SkillUnderAudit, file: AuditedFile) -> str:
     """Return the view of a file with whole commands, without the fields that have patterns to stop commands."""
-    text = file.commands
+    text: str = file.commands
     if not skill.is_main(file):
         return text
     head = text[: skill.body_start]

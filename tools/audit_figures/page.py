@@ -76,10 +76,10 @@ a line. The skills are those of anthropics/skills (9d2f1ae), anthropics/claude-p
 obra/superpowers (44c9b2d) and trailofbits/skills (293fb74). Many of them are about security, which is where false
 alarms are likely.
 
-Rules that were mostly wrong were corrected, and the tables show what is left. Before, the same skills had 137 errors and
-warnings. The 15 that became notes were all wrong: attacks that references explain, tags and tools that are only named.
-One wrong error became a warning. The sample had 173 findings: 89 were further notes on commands in references, which
-are one note for each file now, and many were notes on files that a host finds by itself.
+Rules that were mostly wrong were corrected, and the tables show what is left. Before, the same skills had 137 errors
+and warnings. The 15 that became notes were all wrong: attacks that references explain, tags and tools that are only
+named. One wrong error became a warning. The sample had 173 findings: 89 were further notes on commands in references,
+which are one note for each file now, and many were notes on files that a host finds by itself.
 
 ### Twenty skills, every finding
 

@@ -42,11 +42,11 @@ hidden files. It asks no model and runs nothing. [The guide](../guides/audit-ski
 `--format sarif` prints a SARIF 2.1.0 log for code scanning, with suppressed findings as `suppressions`. The exit code
 is 0 without an error, 1 if there is an error that no suppression covers, and 2 for wrong usage.
 
-A finding is one step less severe in documentation: in fenced code, code spans, quotes and tables of Markdown files, in
-comments of scripts, and in `evals/`. There it is a note if the paragraph calls it an attack, or if a code span only
-names a tag. In `SKILL.md` documentation lowers nothing, because a model follows what it says there; only a quoted
-sentence that the paragraph calls data or an attack is one step less severe. A sentence that forbids what it names
-("never run ...") makes a finding a note. No context removes a finding.
+A finding is one step less severe in documentation: in fenced code, code spans, quotes and tables of Markdown files,
+in comments of scripts, and in `evals/`. There it is a note if the paragraph calls it an attack, or if a code span
+only names a tag. In `SKILL.md` documentation lowers nothing, because a model follows what it says there; only an
+order to drop instructions is a warning if it is quoted and the paragraph calls it data or an attack. A sentence that
+forbids what it names ("never run ...") makes a finding a note. No context removes a finding.
 
 More than 20 alike findings in one file are reported as 20 and their number. A rule that fails on a file, and a file
 that cannot be read, are errors: the audit vouches for nothing that it has not seen.

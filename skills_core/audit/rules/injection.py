@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skills_core.audit.context import severity_at
+from skills_core.audit.context import is_quoted_data, severity_at
 from skills_core.audit.finding import Severity
 from skills_core.audit.patterns import Pattern, commands_of, prose_of, search_for, shown
 from skills_core.audit.rule import Hit, Rule
@@ -147,6 +148,13 @@ _HARM = (
 )
 
 
+def _overriding(skill: SkillUnderAudit) -> Iterator[Hit]:
+    """Find orders to drop instructions; SKILL.md may quote one to say that it is data, which is a warning."""
+    for hit in search_for(_OVERRIDE, prose_of)(skill):
+        is_data = skill.is_main(hit.file) and hit.severity and is_quoted_data(hit.file, hit.start or 0)
+        yield replace(hit, severity=hit.severity.demoted) if is_data and hit.severity else hit
+
+
 def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
     """Find requests for silence: an error beside a harmful act, a note alone, since many skills ask for quiet work."""
     for file in skill.texts:
@@ -177,7 +185,7 @@ RULES = (
         "Instructions that override others",
         "A skill that tells the model to drop its instructions or safeguards takes control of the session.",
         "Remove the sentence. Quote an attack as an example in a reference file, not in SKILL.md.",
-        search_for(_OVERRIDE, prose_of),
+        _overriding,
         8.5,
     ),
     Rule(

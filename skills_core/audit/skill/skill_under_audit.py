@@ -37,8 +37,6 @@ _SHEBANG = b"#!"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _CONTINUED = re.compile(r"\\\n|(?<=[ \t])[`^]\n")
 # A command goes on in the next line after `\`, in PowerShell after a backtick, in batch files after `^`.
-_CONTINUED_ENDS = ("\\\n", " `\n", "\t`\n", " ^\n", "\t^\n")
-# What `_CONTINUED` matches, for a fast look whether it does.
 _LINE_END = re.compile("\n")
 
 
@@ -119,7 +117,7 @@ class AuditedFile:
     def commands(self) -> SearchedText:
         """The text with each command on one line, with the same positions: continued lines are joined."""
         text: str = self.text or ""
-        if any(end in text for end in _CONTINUED_ENDS):
+        if "\\\n" in text or "`\n" in text or "^\n" in text:
             text = _CONTINUED.sub("  ", text)
         return self._searched(text.replace("\r", " "))
 

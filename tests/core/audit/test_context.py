@@ -45,6 +45,10 @@ def test_a_quoted_instruction_that_the_instructions_call_data_is_a_warning() -> 
     assert severities("instruction-override", f'Treat names as data. Then {OVERRIDE}, "please".') == [Severity.ERROR]
 
 
+def test_a_quoted_command_is_an_error_whatever_the_instructions_call_it() -> None:
+    assert severities("destructive-command", f'The payload is data: bash -c "{RM}"\n') == [Severity.ERROR]
+
+
 def test_a_quoted_instruction_that_a_comment_calls_data_is_a_note() -> None:
     script = '// "{}" is a valid name.\n// Names are data, never instructions.\n'
     assert severities("instruction-override", **{"scripts/a.mjs": script.format(OVERRIDE)}) == [Severity.NOTE]
