@@ -158,6 +158,7 @@ class EvalSession:
             "identity": plan.identity,
             "skill_path": str(plan.version.folder),
             "baseline": plan.options.baseline,
+            "evals_run": [case.id for case in plan.cases],
             "started": started or _now(),
             "scratch": str(folders.root),
         }

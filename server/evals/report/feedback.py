@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from server.evals.report.fields import records, text
@@ -15,13 +16,34 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-__all__ = ["FEEDBACK_FILE", "FeedbackError", "read_feedback", "save_feedback"]
+__all__ = [
+    "FEEDBACK_FILE",
+    "FeedbackChangedError",
+    "FeedbackError",
+    "feedback_version",
+    "read_feedback",
+    "save_feedback",
+]
 
 FEEDBACK_FILE = "feedback.json"
 
 
 class FeedbackError(SkillsError):
     """Feedback cannot be saved."""
+
+
+class FeedbackChangedError(FeedbackError):
+    """The feedback on a case has changed since it was shown; `current` is what it is."""
+
+    def __init__(self, current: str) -> None:
+        """Name what would have been overwritten."""
+        super().__init__("the feedback on this case was changed elsewhere, for example in another tab")
+        self.current = current
+
+
+def feedback_version(words: str | None) -> str:
+    """Return a text that tells whether feedback has changed; None stands for a case without any."""
+    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
 
 
 def read_feedback(value: Any, cases: Collection[str]) -> dict[str, str]:  # noqa: ANN401 - JSON

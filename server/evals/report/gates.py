@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.evals.report.model import Status
 from server.evals.report.scores import MAX_FAILED, failed_share, score_arm, score_triggers
+from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.statistics import wilson
 from skills_core.evals.triggers.query_summary import MIN_QUERIES
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.evals.report.model import Iteration, TriggerSet, Workspace
+    from server.evals.report.scores import ArmScore
 
 __all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates", "trigger_gates"]
 
@@ -74,7 +76,7 @@ def _of_iterations(found: tuple[Iteration, ...], least: float | None, most: floa
     score = score_arm(newest, newest.subject)
     if least is not None:
         name = f"pass rate of {newest.label} at least {least:.2f}"
-        words = fault or (f"measured {score.rate.mean:.2f}" if score.rate else "")
+        words = fault or (f"measured {score.rate.mean:.2f}{_of_cases(score)}" if score.rate else "")
         passed = score.rate is not None and score.rate.mean >= least - _SLACK
         yield _gate(name, fault, words, passed=passed)
     if most is not None:
@@ -87,6 +89,16 @@ def _of_iterations(found: tuple[Iteration, ...], least: float | None, most: floa
             return
         new, old = (fmean(rates) for rates in zip(*pairs, strict=True))
         yield _gate(name, "", f"{new:.2f} after {old:.2f} in {source}", passed=old - new <= most + _SLACK)
+
+
+def _of_cases(score: ArmScore) -> str:
+    """Return how many cases pass, whose interval tells how much chance is in few of them."""
+    passed, total = score.cases
+    if score.interval is None:
+        return ""
+    cases, pass_ = counted(total, "case"), agreeing(passed, "passes", "pass")
+    low, high = score.interval
+    return f"; {passed} of {cases} {pass_} all assertions (95 % interval {low:.2f} to {high:.2f})"
 
 
 def _pairs(found: tuple[Iteration, ...]) -> tuple[str, list[tuple[float, float]]]:
@@ -132,6 +144,7 @@ def _of_triggers(found: tuple[TriggerSet, ...], least: float | None, most: float
         if total:
             low, high = wilson(passed, total)
             words = f"measured {passed / total:.2f}, {passed} of {total} (95 % interval {low:.2f} to {high:.2f})"
+            words += _whose(newest)
         yield _gate(name, fault, words, passed=bool(total) and passed / total >= least - _SLACK)
     if most is not None:
         before = score_triggers(found[-2]).all if len(found) > 1 else (0, 0)
@@ -142,7 +155,13 @@ def _of_triggers(found: tuple[TriggerSet, ...], least: float | None, most: float
             yield _gate(name, fault, "", passed=False)
             return
         old, new = before[0] / before[1], passed / total
-        yield _gate(name, "", f"{new:.2f} after {old:.2f} in {found[-2].label}", passed=old - new <= most + _SLACK)
+        words = f"{new:.2f} after {old:.2f} in {found[-2].label}{_whose(newest)}"
+        yield _gate(name, "", words, passed=old - new <= most + _SLACK)
+
+
+def _whose(triggers: TriggerSet) -> str:
+    """Say which description is judged, if several were tried."""
+    return f", with {triggers.measured}" if triggers.measured else ""
 
 
 def trigger_gates(
@@ -155,14 +174,14 @@ def trigger_gates(
     fault, score = _trigger_fault(triggers), score_triggers(triggers)
     gates = []
     if min_recall is not None:
-        gates.append(_share_gate("recall", fault, score.wanted, min_recall, at_least=True))
+        gates.append(_share_gate("recall", fault, score.wanted, min_recall, _whose(triggers), at_least=True))
     if max_false is not None:
         wrong = score.unwanted[1] - score.unwanted[0], score.unwanted[1]
-        gates.append(_share_gate("false triggers", fault, wrong, max_false, at_least=False))
+        gates.append(_share_gate("false triggers", fault, wrong, max_false, _whose(triggers), at_least=False))
     return tuple(gates)
 
 
-def _share_gate(what: str, fault: str, counts: tuple[int, int], limit: float, *, at_least: bool) -> Gate:
+def _share_gate(what: str, fault: str, counts: tuple[int, int], limit: float, whose: str, *, at_least: bool) -> Gate:
     count, total = counts
     name = f"{what} at {'least' if at_least else 'most'} {limit:.2f}"
     if not fault and total < MIN_QUERIES:
@@ -170,7 +189,7 @@ def _share_gate(what: str, fault: str, counts: tuple[int, int], limit: float, *,
     if fault:
         return _gate(name, fault, "", passed=False)
     share, (low, high) = count / total, wilson(count, total)
-    words = f"measured {share:.2f}, {count} of {total} (95 % interval {low:.2f} to {high:.2f})"
+    words = f"measured {share:.2f}, {count} of {total} (95 % interval {low:.2f} to {high:.2f}){whose}"
     passed = share >= limit - _SLACK if at_least else share <= limit + _SLACK
     return _gate(name, "", words, passed=passed)
 

@@ -14,7 +14,7 @@ from server.evals.report.runs import merged, read_run, run_folders
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from server.evals.report.folder import Folder
     from server.evals.report.outputs import Budget
@@ -25,6 +25,7 @@ _FACTS = (
     ("Model", ("model", "executor_model")),
     ("Agent", ("agent",)),
     ("Graded by", ("grader_model", "analyzer_model")),
+    ("Old skill", ("baseline",)),
     ("Time", ("timestamp",)),
     ("Runs in each arm", ("runs_per_configuration",)),
 )
@@ -40,9 +41,11 @@ def read_iteration(folder: Folder, relative: str, position: int, budget: Budget 
     """Return the iteration in a folder; without a budget, without outputs and transcripts."""
     benchmark = folder.json(f"{relative}/benchmark.json".lstrip("/"))
     values, metadata = record(benchmark), record(record(benchmark).get("metadata"))
-    cases = _cases(folder, relative, records(values.get("runs")), budget)
+    config = folder.json(f"{relative}/config.json".lstrip("/"))
+    order = first(metadata, "evals_run") or record(config).get("evals_run")
+    cases = _cases(folder, relative, records(values.get("runs")), budget, texts(order))
     feedback = read_feedback(folder.json(f"{relative}/{FEEDBACK_FILE}".lstrip("/")), {case.key for case in cases})
-    started = folder.read(f"{relative}/config.json".lstrip("/")) is not None
+    started = config is not None
     number = count(relative.rpartition("-")[2])
     return Iteration(
         number=position if number is None else number,
@@ -50,19 +53,25 @@ def read_iteration(folder: Folder, relative: str, position: int, budget: Budget 
         folder=relative,
         cases=tuple(replace(case, feedback=feedback.get(case.key)) for case in cases),
         facts=tuple((label, shown) for label, names in _FACTS if (shown := text(first(metadata, *names)))),
-        notes=texts(values.get("notes")),
+        # `notes` also says what the verdict and the patterns show.
+        notes=texts(first(values, "remarks", "notes")),
         judgement=read_judgement(record(values.get("intervals"))),
         # Only our own runs write down what they were started with before there is a result.
         complete=metadata.get("status") != "running" if benchmark is not None else not started,
     )
 
 
-def _cases(folder: Folder, relative: str, entries: list[Mapping[str, Any]], budget: Budget | None) -> list[Case]:
+def _cases(
+    folder: Folder, relative: str, entries: list[Mapping[str, Any]], budget: Budget | None, order: Sequence[str]
+) -> list[Case]:
+    """Return the cases: first those whose ids `order` has, in the order of their file."""
     top = f"{relative}/runs" if "runs" in folder.folders(relative) else relative
     found = [_case(folder, top, name, budget) for name in folder.folders(top)]
     cases = [case for case in found if case is not None]
     if not cases:
         return _of_benchmark(entries)
+    places = {identifier: place for place, identifier in reversed([*enumerate(order)])}
+    cases.sort(key=lambda found: places.get(found[1], len(order)))
     return [_completed(case, identifier, entries) for case, identifier in cases]
 
 

@@ -144,7 +144,11 @@ def _query_outcome(query: Query) -> tuple[str, str, str]:
     outcomes = ", ".join(query.outcomes)
     if query.passed is None:
         if query.errors:
-            return "error", query.error or f"all {query.errors} runs ended in an error or a timeout", outcomes
+            return (
+                "error",
+                query.error or f"the runs ended in an error or a timeout: {query.errors} of {query.errors}",
+                outcomes,
+            )
         return "skipped", "no outcome yet", ""
     return ("", "", "") if query.passed else ("failure", f"{wanted}; {seen}", outcomes)
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.gates import GateOutcome
-from server.evals.report.numbers import amount, interval_text, money, percent, points, spread_text
+from server.evals.report.numbers import amount, interval_text, money, percent, points, points_interval, spread_text
 from server.evals.report.scores import (
     check_scores,
     iteration_verdict,
@@ -88,9 +88,10 @@ def _arms(iteration: Iteration) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
     pair = pairing(iteration)
     if pair is not None:
-        difference = f"{points(pair.difference)} {interval_text(pair.interval)}".strip()
+        difference = f"{points(pair.difference)} {points_interval(pair.interval)}".strip()
         yield ""
-        yield f"Difference of the mean pass rates over {counted(pair.cases, 'case')}: {difference}"
+        cases = counted(pair.cases, "case")
+        yield f"Difference of the mean pass rates over {cases}, in percentage points: {difference}"
     yield ""
 
 
@@ -107,11 +108,14 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
     yield f"## {_text(triggers.label)}"
     yield ""
     yield _judgement(trigger_verdict(triggers))
+    if triggers.decision is not None:
+        yield ""
+        yield _judgement(triggers.decision)
     yield ""
     yield f"- Queries that should load the skill: {score.wanted[0]} of {score.wanted[1]} as wanted"
     yield f"- Queries that should not: {score.unwanted[0]} of {score.unwanted[1]} as wanted"
     if not triggers.ranked:
-        yield f"- Errors and timeouts: {score.failed} of {score.runs} runs"
+        yield f"- Errors and timeouts: {score.failed} of {counted(score.runs, 'run')}"
     yield ""
     missed = [
         f"| {_text(query.text)} | {'yes' if query.should_trigger else 'no'} | {_seen(query)} |"

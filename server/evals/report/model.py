@@ -19,6 +19,7 @@ __all__ = [
     "Query",
     "RoundScore",
     "Run",
+    "Spent",
     "Status",
     "Transcript",
     "TriggerRound",
@@ -59,6 +60,7 @@ class Verdict(StrEnum):
 
     GOOD = "good"
     BAD = "bad"
+    MIXED = "mixed"
     NONE = "none"
 
 
@@ -243,8 +245,22 @@ class TriggerRound:
 
 
 @dataclass(frozen=True, slots=True)
+class Spent:
+    """What work has cost; None where nothing is known."""
+
+    runs: int = 0
+    seconds: float | None = None
+    tokens: float | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TriggerSet:
-    """One measurement of trigger queries, with the rounds of an optimisation if there were any."""
+    """One measurement of trigger queries, with the rounds of an optimisation if there were any.
+
+    `queries` are those of the description that counts, which `measured` names if several were tried: a new one as soon
+    as it is adopted. `replaced` then has the outcomes of the old one.
+    """
 
     number: int
     label: str
@@ -255,6 +271,10 @@ class TriggerSet:
     best: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
     judgement: Judgement | None = None
+    measured: str = ""
+    replaced: tuple[Query, ...] = ()
+    decision: Judgement | None = None
+    spent: Spent = Spent()
     complete: bool = True
     ranked: bool = False
     """Whether the queries were ranked by a search, so that there were no runs."""

@@ -9,7 +9,17 @@ if TYPE_CHECKING:
 
     from skills_core.evals.statistics import Spread
 
-__all__ = ["UNKNOWN", "amount", "interval_text", "money", "percent", "points", "size_text", "spread_text"]
+__all__ = [
+    "UNKNOWN",
+    "amount",
+    "interval_text",
+    "money",
+    "percent",
+    "points",
+    "points_interval",
+    "size_text",
+    "spread_text",
+]
 
 UNKNOWN: Final = "—"
 
@@ -23,8 +33,16 @@ def percent(value: float | None) -> str:
 
 
 def points(value: float) -> str:
-    """Return a difference of rates in percentage points."""
-    return f"{value:+.0%}".replace("%", "\u00a0%")
+    """Return a difference of rates in percentage points, as in `+25 points`."""
+    number = round(value * 100)
+    return f"{number:+d}\u00a0{'point' if abs(number) == 1 else 'points'}"
+
+
+def points_interval(interval: tuple[float, float] | None) -> str:
+    """Return a 95 % interval of a difference of rates; empty if there is none."""
+    if interval is None:
+        return ""
+    return f"(95\u00a0%: {round(interval[0] * 100):+d} to {round(interval[1] * 100):+d})"
 
 
 def amount(value: float | None) -> str:

@@ -322,8 +322,12 @@ def trigger_verdict(triggers: TriggerSet) -> Judgement:
         return _too_many_failed(score.failed, score.runs)
     low, high = wilson(passed, total)
     queries, have = counted(total, "query", "queries"), agreeing(passed, "has", "have")
-    words = f"{passed} of {queries} {have} the wanted outcome (95 % interval {low:.2f} to {high:.2f})."
-    verdict, title = (Verdict.GOOD, "As wanted") if passed == total else (Verdict.BAD, "Not as wanted")
+    whose = f" with {triggers.measured}" if triggers.measured else ""
+    words = f"{passed} of {queries} {have} the wanted outcome{whose} (95 % interval {low:.2f} to {high:.2f})."
+    if passed == total:
+        return Judgement(Verdict.GOOD, "All as wanted", words)
+    # How many must be is for a gate to say, which may pass.
+    verdict, title = (Verdict.MIXED, "Some not as wanted") if passed else (Verdict.BAD, "None as wanted")
     return Judgement(verdict, title, words)
 
 

@@ -14,7 +14,7 @@ import os
 import secrets
 import socket
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio.to_thread
 import uvicorn
@@ -22,7 +22,13 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from server.evals.report.feedback import FEEDBACK_FILE, FeedbackError, save_feedback
+from server.evals.report.feedback import (
+    FEEDBACK_FILE,
+    FeedbackChangedError,
+    FeedbackError,
+    feedback_version,
+    save_feedback,
+)
 from server.evals.report.html.page import content_policy
 from server.evals.report.running_sign import work_runs
 from server.evals.report.workspace import read_workspace
@@ -147,23 +153,39 @@ class ReportServer:
 
     async def _feedback(self, request: Request) -> Response:
         try:
-            case, words = _parsed(await _body(request))
+            sent = _parsed(await _body(request))
             async with self._saving:
-                await anyio.to_thread.run_sync(self._save, case, words)
+                await anyio.to_thread.run_sync(self._save, sent)
         except ValueError as error:
             return _refusal(str(error), 400)
+        except FeedbackChangedError as error:
+            found = {"feedback": error.current, "version": feedback_version(error.current)}
+            return JSONResponse({"error": str(error), **found}, 409)
         except FeedbackError as error:
             return _refusal(str(error), 409)
         except SkillsError as error:
             return _refusal(str(error), 404)
-        return JSONResponse({"saved": case})
+        return JSONResponse({"saved": sent.case, "version": feedback_version(sent.feedback)})
 
-    def _save(self, case: str, words: str) -> None:
+    def _save(self, sent: _Sent) -> None:
         workspace = read_workspace(self._root)
         newest = workspace.iterations[-1] if workspace.iterations else None
-        if newest is None or case not in {each.key for each in newest.cases}:
-            raise FeedbackError(f"there is no case {case[:100]!r} in the newest iteration; load the page again")
-        save_feedback(self._root, newest.folder, case, words)
+        known = {each.key: each.feedback for each in newest.cases} if newest else {}
+        if newest is None or sent.case not in known:
+            raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
+        current = known[sent.case]
+        # The same text twice is no conflict: a click saves what leaving the field has saved.
+        if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
+            raise FeedbackChangedError(current or "")
+        save_feedback(self._root, newest.folder, sent.case, sent.feedback)
+
+
+class _Sent(NamedTuple):
+    """The text of a case, and the version of the text that its page has shown before."""
+
+    case: str
+    feedback: str
+    version: str
 
 
 async def _body(request: Request) -> bytes:
@@ -180,22 +202,22 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _parsed(body: bytes) -> tuple[str, str]:
-    """Return the case and the text of a request.
+def _parsed(body: bytes) -> _Sent:
+    """Return what a request says.
 
     Raises:
         ValueError: the body is something else.
     """
-    expected = 'expected {"case": TEXT, "feedback": TEXT}'
+    expected = 'expected {"case": TEXT, "feedback": TEXT, "version": TEXT}'
     try:
         value: Any = json.loads(body)
     except (RecursionError, ValueError):
         raise ValueError(expected) from None
     match value:
-        case {"case": str(case), "feedback": str(words), **rest} if not rest:
+        case {"case": str(case), "feedback": str(words), "version": str(version), **rest} if not rest:
             if len(words) > MAX_FEEDBACK:
                 raise ValueError(f"feedback has at most {MAX_FEEDBACK:,} characters")
-            return case, words
+            return _Sent(case, words, version)
     raise ValueError(expected)
 
 

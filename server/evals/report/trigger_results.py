@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 from server.evals.report.fields import count, first, number, record, records, text, texts, truth
 from server.evals.report.judgements import read_judgement
-from server.evals.report.model import Query, RoundScore, TriggerRound, TriggerSet
+from server.evals.report.model import Query, RoundScore, Spent, TriggerRound, TriggerSet
 from server.evals.report.transcripts import read_lines
+from server.evals.report.trigger_decision import measured, read_decision
 from skills_core.diagnostics import printable
 from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from server.evals.report.folder import Folder
     from server.evals.report.model import Transcript
@@ -42,10 +43,6 @@ _FACTS = (
     ("Score on the sealed test", "best_test_score"),
     ("Version", "version"),
     ("Skill installed by", "via"),
-    ("Runs made", "runs_made"),
-    ("Tokens", "total_tokens"),
-    ("US dollars", "cost_usd"),
-    ("Seconds of the agent", "agent_seconds"),
     ("Note", "note"),
 )
 
@@ -56,7 +53,8 @@ def read_triggers(folder: Folder, relative: str, position: int, budget: Budget |
     value = folder.json(path)
     values = dict(record(value))
     rounds = [_round(each, place) for place, each in enumerate(records(first(values, "rounds", "history")), 1)]
-    queries = _queries(values, folder, relative, budget) or _queries_of_history(records(values.get("history")))
+    found = measured(values, rounds)
+    queries = _queries(found.results, folder, relative, budget) or _queries_of_history(records(values.get("history")))
     started = folder.read(f"{relative}/config.json".lstrip("/")) is not None
     if not (queries or rounds) and not (started and relative.startswith("triggers-")):
         return None
@@ -67,38 +65,38 @@ def read_triggers(folder: Folder, relative: str, position: int, budget: Budget |
         number=position if number_of is None else number_of,
         label=printable(relative) or folder.name,
         skill=text(values.get("skill_name")),
-        description=text(first(values, "description", "best_description")),
+        description=text(decision.get("description")) or text(first(values, "description", "best_description")),
         queries=queries,
         rounds=tuple(rounds),
         best=_best(values | dict(decision), rounds),
-        facts=(*_facts(values, metadata), *_decision_facts(decision)),
-        judgement=read_judgement(summary),
+        facts=tuple(_facts(values, metadata)),
+        # The summary is that of the old description.
+        judgement=None if found.replaced else read_judgement(summary),
+        measured=found.description,
+        replaced=_queries(found.replaced, folder, relative, None),
+        decision=read_decision(decision),
+        spent=_spent(record(values.get("costs"))),
         complete=value is not None and values.get("finished") is not False,
     )
 
 
 def _facts(*places: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield how the queries were run, and what it cost; an agent is a name or an object."""
-    agent, costs = record(places[0].get("agent")), record(places[0].get("costs"))
+    """Yield how the queries were run; an agent is a name or an object."""
+    agent = record(places[0].get("agent"))
     for label, name in _FACTS:
-        shown = next((found for place in (*places, agent, costs) if (found := text(place.get(name)))), "")
+        shown = next((found for place in (*places, agent) if (found := text(place.get(name)))), "")
         if shown:
             yield label, shown
 
 
-def _decision_facts(decision: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield what was decided on the description, with the scores of the sealed test."""
-    if shown := text(decision.get("reason")):
-        yield "Decision", shown
-    test = record(decision.get("test"))
-    for name in test:
-        score = _score(test, name)
-        if score is not None and score.passed is not None:
-            yield f"Sealed test, {text(name).replace('_', ' ')}", f"{score.passed} of {score.total}"
+def _spent(costs: Mapping[str, Any]) -> Spent:
+    tokens, money = number(costs.get("total_tokens")), number(costs.get("cost_usd"))
+    return Spent(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
 
 
-def _queries(values: Mapping[str, Any], folder: Folder, relative: str, budget: Budget | None) -> tuple[Query, ...]:
-    found = records(values.get("results"))
+def _queries(
+    found: Sequence[Mapping[str, Any]], folder: Folder, relative: str, budget: Budget | None
+) -> tuple[Query, ...]:
     return tuple(replace(_query(each), transcripts=_transcripts(each, folder, relative, budget)) for each in found)
 
 

@@ -57,7 +57,8 @@ def benchmark_of(
         for arm in (Arm.WITH_SKILL, baseline)
     }
     patterns, comparison = find_patterns(runs), compare_arms(runs, baseline)
-    errors = [f"{run.key}: {run.problem}" for run in runs if run.problem]
+    lacking = [*(f"{run.key}: {run.problem}" for run in runs if run.problem), *_unpaired(runs, baseline)]
+    further = [*_load_notes(runs), *notes]
     return {
         "metadata": {
             "skill_name": metadata.skill_name,
@@ -75,12 +76,12 @@ def benchmark_of(
         "runs": [_run_to_json(run) for run in runs],
         "notes": [
             f"Verdict: {comparison.verdict}. {comparison.reason}",
-            *errors,
-            *_unpaired(runs, baseline),
+            *lacking,
             *patterns.notes(transcripts),
-            *_load_notes(runs),
-            *notes,
+            *further,
         ],
+        # The notes that `intervals` and `patterns` do not say.
+        "remarks": [*lacking, *further],
         "intervals": comparison.to_json(),
         "patterns": patterns.to_json(transcripts),
     }

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from server.evals.report.feedback import feedback_version
 from server.evals.report.html.markup import Child, Html, foreign, join, tag
 from server.evals.report.html.parts import arm_name, badge, facts, listed, section, table, text_block
 from server.evals.report.html.transcript import transcript_block
 from server.evals.report.model import FileKind, Status
 from server.evals.report.numbers import amount, money, percent, size_text
 from server.evals.report.scores import check_scores
+from skills_core.diagnostics import agreeing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +44,7 @@ def _case(case: Case, iteration: Iteration, place: int, said: Mapping[str, str],
         _texts(case),
         _grades(case, iteration),
         _outputs(case, iteration),
-        _transcripts(case),
+        _transcripts(case, iteration.arms),
         _comparison(case),
         _feedback(case, name, said.get(case.key), editable=editable),
         aria_labelledby=name,
@@ -110,10 +112,14 @@ def _run_line(run: Run) -> Iterable[Child]:
     else:
         numbers = [percent(run.rate)]
         numbers += [f"{amount(run.seconds)} s"] * (run.seconds is not None)
-        numbers += [f"{amount(run.tokens)} tokens"] * (run.tokens is not None)
-        numbers += [f"{amount(run.tool_calls)} tool calls"] * (run.tool_calls is not None)
+        numbers += [_number_of(run.tokens, "token"), _number_of(run.tool_calls, "tool call")]
         numbers += [money(run.cost)] * (run.cost is not None)
-        yield ", ".join(numbers)
+        yield ", ".join(filter(None, numbers))
+
+
+def _number_of(value: float | None, noun: str) -> str:
+    """Return a number that may be a mean with its noun; empty if it is not known."""
+    return "" if value is None else f"{amount(value)} {agreeing(1 if value == 1 else 2, noun, f'{noun}s')}"
 
 
 def _outputs(case: Case, iteration: Iteration) -> Html | None:
@@ -151,8 +157,8 @@ def _file(file: OutputFile, owner: str, *, is_open: bool) -> Html:
     return tag("div", name, foreign("p", file.digest, class_="digest") if file.digest else None, note, class_="output")
 
 
-def _transcripts(case: Case) -> Html | None:
-    shown = [_transcript(case, run) for run in case.runs if run.transcript]
+def _transcripts(case: Case, arms: Iterable[str]) -> Html | None:
+    shown = [_transcript(case, run) for arm in arms for run in case.of(arm) if run.transcript]
     return join(tag("h4", "Transcripts"), *shown) if shown else None
 
 
@@ -193,9 +199,12 @@ def _feedback(case: Case, name: str, earlier: str | None, *, editable: bool) -> 
         tag("p", "What is wrong, and what you expected. Leave it empty if the case is fine.", id=f"{field}-hint"),
         area,
         tag("button", "Save feedback", type="submit"),
+        " ",
+        tag("button", "Replace the other text", type="button", class_="replace", hidden=True),
         tag("p", "Reviewed." if case.feedback is not None else "", role="status", class_="saved"),
         class_="feedback no-print",
         data_case=case.key,
+        data_version=feedback_version(case.feedback),
         autocomplete="off",
     )
     return join(before, form)

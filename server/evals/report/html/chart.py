@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Line", "rate_chart"]
 
 _WIDTH, _HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 24, 14, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 96, 36, 14, 34
 
-_APART = 4
-# Between the intervals of two lines at one position.
+_APART = 14
+# Between two lines at one position, so that equal rates do not hide one another.
 
 _MARKERS: Final = 4
 # Styles of lines and shapes of points in the style sheet and below; further lines repeat them.
@@ -44,7 +44,10 @@ def rate_chart(identifier: str, title: str, labels: Sequence[str], lines: Sequen
         tag("title", title, id=f"{identifier}-name"),
         tag("desc", "; ".join(best), id=f"{identifier}-text"),
         *_axes(labels),
-        *(_drawn(line, place, len(labels)) for place, line in enumerate(lines)),
+        *(
+            _drawn(line, place, _offset(place, len(lines), len(labels)), len(labels))
+            for place, line in enumerate(lines)
+        ),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         role="img",
         aria_labelledby=f"{identifier}-name {identifier}-text",
@@ -87,13 +90,16 @@ def _axes(labels: Sequence[str]) -> Iterator[Html]:
         yield foreign("text", shown, x=_x(place, len(labels)), y=_HEIGHT - 10, text_anchor=anchor, class_="tick")
 
 
-def _drawn(line: Line, number: int, places: int) -> Html:
-    points = [(_x(place, places), _y(rate)) for place, rate in enumerate(line.rates) if rate is not None]
-    whiskers = [
-        _whisker(_x(place, places) + _APART * number, interval)
-        for place, interval in enumerate(line.intervals)
-        if interval is not None
-    ]
+def _offset(number: int, lines: int, places: int) -> float:
+    """Return how far a line is moved to the side: less where positions are close together."""
+    apart = min(_APART, (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
+    return apart * (number - (lines - 1) / 2)
+
+
+def _drawn(line: Line, number: int, offset: float, places: int) -> Html:
+    at = [round(_x(place, places) + offset, 1) for place in range(places)]
+    points = [(at[place], _y(rate)) for place, rate in enumerate(line.rates) if rate is not None]
+    whiskers = [_whisker(at[place], interval) for place, interval in enumerate(line.intervals) if interval is not None]
     path = tag("polyline", points=" ".join(f"{x},{y}" for x, y in points), class_="line")
     return tag("g", *whiskers, path, *(_marker(x, y, number) for x, y in points), class_=f"series s{number % _MARKERS}")
 

@@ -14,8 +14,9 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.html.cases import cases_section
+from server.evals.report.html.cost import cost_section
 from server.evals.report.html.markup import Html, foreign, join, raw_text, tag
-from server.evals.report.html.summary import cost_section, patterns_section, problems_section, summary_section
+from server.evals.report.html.summary import patterns_section, problems_section, summary_section
 from server.evals.report.html.triggers import triggers_section
 from server.evals.report.running_sign import STALE_SECONDS
 

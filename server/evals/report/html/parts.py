@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 __all__ = ["arm_name", "badge", "facts", "listed", "scrolled", "section", "table", "text_block", "verdict_box"]
 
-_MARKS = {Verdict.GOOD: "✓", Verdict.BAD: "✗", Verdict.NONE: "?"}
+_MARKS = {Verdict.GOOD: "✓", Verdict.BAD: "✗", Verdict.MIXED: "±", Verdict.NONE: "?"}
 
 _LONG_CELL = 150
 # Characters of markup from which a cell gets a wider column.

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.evals.report.html.chart import Line, rate_chart
 from server.evals.report.html.markup import Html, foreign, join, tag
 from server.evals.report.html.parts import arm_name, badge, facts, listed, section, table, verdict_box
-from server.evals.report.numbers import UNKNOWN, amount, interval_text, money, percent, points, spread_text
+from server.evals.report.numbers import (
+    UNKNOWN,
+    amount,
+    interval_text,
+    percent,
+    points,
+    points_interval,
+    spread_text,
+)
 from server.evals.report.scores import (
     iteration_verdict,
     pairing,
@@ -17,6 +26,7 @@ from server.evals.report.scores import (
     trigger_verdict,
 )
 from skills_core.diagnostics import counted
+from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from server.evals.report.model import Iteration, TriggerSet, Workspace
     from server.evals.report.scores import ArmScore
 
-__all__ = ["cost_section", "patterns_section", "problems_section", "summary_section"]
+__all__ = ["patterns_section", "problems_section", "summary_section"]
 
 _GATE_BADGES = {"passed": ("good", "✓ passed"), "failed": ("bad", "✗ failed"), "no verdict": ("none", "? no verdict")}
 
@@ -35,7 +45,7 @@ def summary_section(workspace: Workspace, gates: Sequence[Gate]) -> Html:
     """Return the verdicts with their intervals, the gates of CI and the rates by iteration."""
     children: list[Child] = []
     if gates:
-        children.append(listed([_gate(gate) for gate in gates]))
+        children += [tag("h3", "Gates of the command"), listed([_gate(gate) for gate in gates])]
     for iteration in workspace.iterations[-1:]:
         children += _iteration_summary(iteration)
     if len(workspace.iterations) > 1:
@@ -61,11 +71,11 @@ def _iteration_summary(iteration: Iteration) -> list[Child]:
         rows.append(
             ["Difference", "", points(pair.difference), _pair_text(pair.wins, pair.losses), *_deltas(iteration)]
         )
-        span = f" {interval_text(pair.interval)}" if pair.interval else ""
+        span = f" {points_interval(pair.interval)}" if pair.interval else ""
         difference = tag(
             "p",
-            f"Difference of the mean pass rates over {counted(pair.cases, 'case')}: {points(pair.difference)}{span}. "
-            f"McNemar's exact test: p = {pair.probability:.3g}.",
+            f"Difference of the mean pass rates over {counted(pair.cases, 'case')}, in percentage points: "
+            f"{points(pair.difference)}{span}. McNemar's exact test: p = {pair.probability:.3g}.",
             class_="note",
         )
     shown = [
@@ -119,28 +129,48 @@ def _iteration_table(iterations: Iterable[Iteration]) -> Html:
             [
                 foreign("span", iteration.label),
                 spread_text(ours.rate, percent),
-                points(pair.difference) if pair else UNKNOWN,
+                foreign("span", _baseline(iteration)),
+                f"{points(pair.difference)} {points_interval(pair.interval)}" if pair else UNKNOWN,
                 iteration_verdict(iteration).title,
                 str(sum(bool((case.feedback or "").strip()) for case in iteration.cases)),
             ]
         )
-    heads = ["Iteration", "Pass rate", "Against baseline", "Verdict", "Cases with feedback"]
+    heads = ["Iteration", "Pass rate", "Baseline", "Difference (percentage points)", "Verdict", "Cases with feedback"]
     return table("All iterations", heads, rows)
+
+
+def _baseline(iteration: Iteration) -> str:
+    """Return what an iteration was compared with, and which version it was."""
+    if iteration.baseline is None:
+        return "none"
+    version = dict(iteration.facts).get("Old skill", "")
+    return f"{arm_name(iteration.baseline)} ({version})" if version else arm_name(iteration.baseline)
 
 
 def _trigger_summary(triggers: TriggerSet) -> list[Child]:
     score = score_triggers(triggers)
+    scores, heads = [score], ["Queries that", "As wanted"]
+    if triggers.replaced:
+        scores.append(score_triggers(replace(triggers, queries=triggers.replaced)))
+        heads = ["Queries that", "As wanted, new description", "As wanted, old description"]
     rows: list[list[Child]] = [
-        ["Should load the skill", f"{score.wanted[0]} of {score.wanted[1]}"],
-        ["Should not load it", f"{score.unwanted[0]} of {score.unwanted[1]}"],
-        ["Runs with an error or a timeout", f"{score.failed} of {score.runs}"],
+        ["should load the skill", *(_share(each.wanted) for each in scores)],
+        ["should not load it", *(_share(each.unwanted) for each in scores)],
     ]
+    failed = tag("p", f"Runs that ended in an error or a timeout: {score.failed:,} of {score.runs:,}.", class_="note")
     return [
         tag("h3", "Triggers: ", foreign("span", triggers.label)),
+        verdict_box(triggers.decision) if triggers.decision is not None else None,
         verdict_box(trigger_verdict(triggers)),
-        table("Queries with the wanted outcome", ["Kind", "As wanted"], rows),
+        table("Queries with the wanted outcome", heads, rows),
+        None if triggers.ranked else failed,
         facts((name, foreign("span", value)) for name, value in triggers.facts),
     ]
+
+
+def _share(counts: tuple[int, int]) -> str:
+    passed, total = counts
+    return f"{passed} of {total} {interval_text(wilson(passed, total))}" if total else UNKNOWN
 
 
 def patterns_section(iteration: Iteration) -> Html | None:
@@ -155,23 +185,6 @@ def patterns_section(iteration: Iteration) -> Html | None:
     hint = "What always passes or always fails says nothing about the skill: correct the assertion, or the case."
     content = table("What the averages hide", ["Kind", "Case", "What"], rows)
     return section("patterns", "Patterns", content, tag("p", hint, class_="note"))
-
-
-def cost_section(workspace: Workspace) -> Html | None:
-    """Return time, tokens and money of every iteration and arm; None without any."""
-    rows = []
-    for iteration in workspace.iterations:
-        for score in (score_arm(iteration, arm) for arm in iteration.arms):
-            totals = [spread.mean * score.graded if spread else None for spread in (score.seconds, score.tokens)]
-            numbers = [score.cost, *totals]
-            if any(number is not None for number in numbers):
-                name = foreign("span", f"{iteration.label}, {arm_name(score.arm)}")
-                rows.append([name, str(score.runs), amount(totals[0]), amount(totals[1]), money(score.cost)])
-    if not rows:
-        return None
-    note = tag("p", "Tokens and money are those that the agent reported; a dash means that it did not.", class_="note")
-    heads = ["Iteration and arm", "Runs", "Seconds in all", "Tokens in all", "Money"]
-    return section("cost", "Cost", table("Cost of all runs", heads, rows), note)
 
 
 def problems_section(problems: Sequence[str]) -> Html | None:

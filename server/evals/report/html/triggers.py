@@ -11,6 +11,7 @@ from server.evals.report.html.parts import badge, section, table
 from server.evals.report.html.transcript import transcript_block
 from server.evals.report.numbers import percent
 from server.evals.report.scores import score_triggers
+from skills_core.diagnostics import counted
 from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def triggers_section(found: Sequence[TriggerSet]) -> Html | None:
 def _described(triggers: TriggerSet) -> Html | None:
     if not triggers.description:
         return None
-    return join(tag("h3", "Description"), foreign("blockquote", triggers.description))
+    whose = foreign("p", f"Measured: {triggers.measured}.", class_="note") if triggers.measured else None
+    return join(tag("h3", "Description"), foreign("blockquote", triggers.description), whose)
 
 
 def _by_measurement(found: Sequence[TriggerSet]) -> Html:
@@ -63,9 +65,7 @@ def _queries(triggers: TriggerSet) -> Html | None:
 def _row(query: Query) -> list[Child]:
     outcome = {True: badge("good", "✓ as wanted"), False: badge("bad", "✗ missed"), None: badge("none", "no outcome")}
     interval = f"{query.interval[0]:.2f} to {query.interval[1]:.2f}" if query.interval else ""
-    lost = [f"{query.errors} {'error' if query.errors == 1 else 'errors'}"] * bool(query.errors) + [
-        f"{query.denied} denied"
-    ] * bool(query.denied)
+    lost = [counted(query.errors, "error")] * bool(query.errors) + [f"{query.denied:,} denied"] * bool(query.denied)
     outcomes = tag("details", tag("summary", "Runs"), foreign("span", ", ".join(query.outcomes)))
     return [
         foreign("span", query.text),
@@ -127,7 +127,7 @@ def _descriptions(triggers: TriggerSet, sets: Sequence[str]) -> list[Html]:
         heading = tag("h4", f"Round {each.number} ", best)
         change = description_diff(before, each.description) if before else foreign("p", each.description, class_="diff")
         note = foreign("p", each.note, class_="note") if each.note else None
-        length = f"{len(each.description):,} characters"
+        length = counted(len(each.description), "character")
         scores = tag("p", "; ".join([*words, length]), class_="note")
         shown.append(tag("div", heading, scores, change, note, class_="round"))
         before = each.description or before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ class Opened:
         self.client = client
 
     async def save(self, body: Any, headers: dict[str, str] | None = None, **more: Any) -> httpx2.Response:
+        if isinstance(body, dict) and "feedback" in body:
+            body = {"version": "", **body}
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
         sent = {"Content-Type": "application/json", "Origin": self.origin, **(headers or {})}
         url = more.pop("url", f"{self.url}feedback")
@@ -57,6 +60,28 @@ async def test_the_text_of_a_case_is_saved_and_others_are_kept(root: Path, opene
     assert sorted(path.name for path in root.rglob("*feedback*")) == ["feedback.json"]
     page = (await opened.client.get(opened.url)).text
     assert ">\nno labels 📈</textarea>" in page
+
+
+async def test_a_later_save_does_not_overwrite_the_text_of_another_tab(root: Path, opened: Opened) -> None:
+    first = (await opened.save({"case": "eval-a", "feedback": "from one tab"})).json()
+    refused = await opened.save({"case": "eval-a", "feedback": "from another"})
+    assert (refused.status_code, refused.json()["feedback"]) == (409, "from one tab")
+    assert "changed elsewhere" in refused.json()["error"]
+    assert feedback_of(root) == {"eval-a": "from one tab"}
+    # A click right after leaving the field sends the same text twice.
+    assert (await opened.save({"case": "eval-a", "feedback": "from one tab"})).status_code == 200
+    replaced = {"case": "eval-a", "feedback": "from another", "version": refused.json()["version"]}
+    assert refused.json()["version"] == first["version"]
+    assert (await opened.save(replaced)).status_code == 200
+    assert feedback_of(root) == {"eval-a": "from another"}
+
+
+async def test_the_page_knows_the_version_of_each_text(root: Path, opened: Opened) -> None:
+    write(root / "iteration-2/feedback.json", {"eval-a": "hidden\u202e and\r\nlines"})
+    page = (await opened.client.get(opened.url)).text
+    versions = re.findall('data-case="([^"]*)" data-version="([^"]*)"', page)
+    assert versions[1] == ("eval-b", "")
+    assert (await opened.save({"case": "eval-a", "feedback": "x", "version": versions[0][1]})).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -103,6 +128,7 @@ async def test_a_page_of_another_name_cannot_read(opened: Opened) -> None:
         (b"[" * 100_000, 400),
         ({"case": "eval-a"}, 400),
         ({"case": 1, "feedback": "x"}, 400),
+        ({"case": "eval-a", "feedback": "x", "version": None}, 400),
         ({"case": "eval-a", "feedback": "x", "path": "../x"}, 400),
         ({"case": "eval-a", "feedback": "x" * (MAX_FEEDBACK + 1)}, 400),
         (b" " * 300_000, 400),

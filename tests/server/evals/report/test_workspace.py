@@ -178,11 +178,13 @@ def test_a_decision_on_a_description_is_told_with_the_sealed_test(tmp_path: Path
     assert found.triggers[0].facts == (
         ("Agent", "claude"),
         ("Version", "2.1"),
-        ("Runs made", "15"),
-        ("Decision", "the new description wins"),
-        ("Sealed test, old", "3 of 4"),
-        ("Sealed test, new", "4 of 4"),
     )
+    assert found.triggers[0].spent.runs == 15
+    decided = found.triggers[0].decision
+    assert decided is not None
+    assert decided.title == "Adopted, no verdict"
+    assert "new description 4 of 4 (95 % interval 0.51 to 1.00)" in decided.words
+    assert "old description 3 of 4 (95 % interval 0.30 to 0.95)" in decided.words
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,8 @@
   for (const form of document.querySelectorAll("form.feedback")) {
     const area = form.querySelector("textarea");
     const status = form.querySelector(".saved");
+    const replace = form.querySelector(".replace");
+    let other = "";
     const say = (words, bad) => { status.textContent = words; status.classList.toggle("bad", bad); };
     area.addEventListener("input", () => { edited.add(form); say("Not saved yet.", false); });
     area.addEventListener("change", () => { if (edited.has(form)) form.requestSubmit(); });
@@ -37,14 +39,24 @@
         const answer = await fetch("feedback", {
           method: "POST",
           headers: { "Content-Type": "application/json" },
-          body: JSON.stringify({ case: form.dataset.case, feedback: words }),
+          body: JSON.stringify({ case: form.dataset.case, feedback: words, version: form.dataset.version }),
         });
-        if (!answer.ok) throw new Error((await answer.json()).error);
+        const said = await answer.json();
+        replace.hidden = answer.ok || said.version === undefined;
+        if (!replace.hidden) {
+          // Only this button may overwrite what another tab has saved.
+          other = said.version;
+          say(`Not saved: ${said.error}. It says: “${said.feedback}”`, true);
+          return;
+        }
+        if (!answer.ok) throw new Error(said.error);
+        form.dataset.version = said.version;
         if (area.value === words) { edited.delete(form); say("Saved.", false); }
       } catch (error) {
         say(`Not saved: ${error.message}. Is skillserve report --open still running?`, true);
       }
     });
+    replace.addEventListener("click", () => { form.dataset.version = other; form.requestSubmit(); });
   }
   addEventListener("beforeunload", (event) => { if (edited.size) event.preventDefault(); });
 
