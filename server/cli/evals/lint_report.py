@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from server.cli.console import print_text
 from server.evals.lint.duplicates import DuplicateKind
 from server.hosting.status import display_path
-from skills_core.diagnostics import one_line, printable, shortened
+from skills_core.diagnostics import agreeing, counted, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +53,8 @@ def _competition(competition: Competition) -> dict[str, Any]:
         "share": round(pair.share, 4) if pair else None,
         "back": round(pair.back, 4) if pair else None,
         "words": [*pair.words] if pair else [],
+        "evidence": "strong" if competition.is_strong else "weak",
+        "asked": competition.asked,
         "queries": [_collision(each) for each in competition.collisions],
     }
 
@@ -63,6 +65,7 @@ def _collision(collision: Collision) -> dict[str, Any]:
         "skill": printable(collision.skill.key),
         "should_trigger": collision.query.should_trigger,
         "rank": collision.rank,
+        "weak": collision.weak,
     }
 
 
@@ -82,7 +85,9 @@ def _lines(found: CatalogLint) -> Iterator[str]:
     yield f"skills for models: {len(found.skills):,}; skills with trigger queries: {queries.files:,}"
     if found.compared < len(found.skills):
         yield f"The descriptions of the first {found.compared:,} were compared with those of all others."
-    yield from _section("Skills that compete", [line for each in found.competing for line in _pair_lines(each)])
+    for strong, title in ((True, "Skills that compete"), (False, "Skills that may compete")):
+        chosen = [each for each in found.competing if each.is_strong is strong]
+        yield from _section(title, [line for each in chosen for line in _pair_lines(each)])
     yield from _section("Skills that are the same", [_duplicate_line(each) for each in found.duplicates])
     yield from _section("Files of queries that cannot be used", list(queries.errors))
     if found.unused is None:
@@ -99,19 +104,25 @@ def _section(title: str, lines: list[str]) -> Iterator[str]:
     yield f"{title}:"
     yield from (f"  {line}" for line in lines[:_MAX_LINES])
     if more := max(0, len(lines) - _MAX_LINES):
-        yield f"  and {more:,} more lines, which --json has"
+        yield f"  and {counted(more, 'more line')}, which --json has"
 
 
 def _pair_lines(competition: Competition) -> Iterator[str]:
     one, other = map(_name, competition.skills)
     pair = competition.pair
     words = ", ".join(pair.words[:_MAX_WORDS]) if pair else ""
-    yield f"{one} / {other}" + (f": {pair.share:.2f} of its score, by {words}" if pair else "")
+    alike = (
+        f"descriptions compete, {pair.share:.2f} of its score, by {words}" if pair else "descriptions do not compete"
+    )
+    strength = "strong" if competition.is_strong else "weak"
+    number = len(competition.collisions)
+    collide = f"{number} of {counted(competition.asked, 'query', 'queries')} {agreeing(number, 'collides', 'collide')}"
+    yield f"{one} / {other}: {strength} evidence ({collide if competition.asked else 'no queries'}; {alike})"
     for each in competition.collisions:
         rank = f"has rank {each.rank}" if each.rank else "is not found"
-        yield f"  {_name(each.skill)} {rank} for {shortened(each.query.query, _MAX_QUERY)!r}" + (
-            "" if each.query.should_trigger else f", which needs {_name(each.rival)}"
-        )
+        needs = "" if each.query.should_trigger else f", which needs {_name(each.rival)}"
+        weak = " (a weak match)" if each.weak else ""
+        yield f"  {_name(each.skill)} {rank} for {shortened(each.query.query, _MAX_QUERY)!r}{needs}{weak}"
 
 
 def _duplicate_line(found: Duplicates) -> str:

@@ -18,7 +18,7 @@ from server.evals.proposals.propose import (
 )
 from server.listing.runs import runs_unavailable_reason
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import one_line, printable
+from skills_core.diagnostics import counted, one_line, printable
 from skills_core.run.models import CLIENT, connected, open_model, parse_model
 
 if TYPE_CHECKING:
@@ -44,8 +44,8 @@ def print_proposal(
     if not dry_run and ((reason := runs_unavailable_reason(runs)) or runs.model == CLIENT):
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     print_notice(
-        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {request.tokens} tokens each to "
-        f"{runs.model or 'a model'}, with {len(request.cases)} cases of {iteration}"
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
     )
     if dry_run:
         if as_json:
@@ -91,4 +91,5 @@ def _shown(line: str) -> str:
 
 
 def _used(usage: Usage) -> str:
-    return f"Used: {usage.requests} requests, {usage.input_tokens} input and {usage.output_tokens} output tokens."
+    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
+    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

@@ -19,7 +19,7 @@ from server.evals.iterations.plan import EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
 from server.evals.report.live_report import live_report
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import counted, one_line
+from skills_core.diagnostics import agreeing, counted, one_line
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -125,6 +125,7 @@ def _finish(report: dict[str, Any], given: Mapping[str, Any]) -> None:
         print_text(next_step(Path(report["workspace"])))
         print_gates(gates)
     if errors := report.get("errors"):
-        print_notice(f"{errors} of {len(report['runs'])} runs have no grading; the same command runs them again")
+        lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"
+        print_notice(f"{lacking}; the same command runs them again")
     if errors or not gates_pass(gates):
         raise SystemExit(EXIT_NO)

@@ -24,7 +24,8 @@ def result_lines(found: Mapping[str, Any]) -> Iterator[str]:
             f"{_WORDS[result['pass']]}  {result['triggers']}/{result['runs']} [{low:.2f}, {high:.2f}]  {should:14}  "
             f"{one_line(result['query'])[:_QUERY]}{_faults(result)}"
         )
-    yield _summary(found["skill_name"], found["summary"])
+    whose = ", with the old description" if len(found["rounds"]) > 1 else ""
+    yield _summary(f"{found['skill_name']}{whose}", found["summary"])
     for reason in found["summary"]["reasons"]:
         yield f"  {reason['runs']} x {one_line(str(reason['reason']))[:300]}"
     for each in found["rounds"]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from skills_core.diagnostics import one_line, shortened
+from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.evals.triggers.query_summary import Verdict
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _COLOURS = {Verdict.PASS: "green", Verdict.FAIL: "red", Verdict.NONE: "yellow"}
 
 def print_triggers(console: Console, triggers: RankedTriggers) -> None:
     """Print a row for each query, what each client shows, and the summary."""
-    head = f"{triggers.skill.key} among {triggers.skills:,} skills, queries of {triggers.file}"
+    head = f"{triggers.skill.key} among {counted(triggers.skills, 'skill')}, queries of {triggers.file}"
     console.print(escape(one_line(head)), soft_wrap=True)
     console.print(_table(triggers))
     console.print()
@@ -77,8 +77,12 @@ def _rivals(ranked: RankedQuery) -> str:
 
 def _sight_line(sight: ClientSight) -> str:
     state = "the entry is in sight" if sight.shown else f"the entry is not in sight ({sight.sight}, {sight.entry})"
-    place = f"number {sight.position:,} of {sight.offered:,} in its order, which shows {sight.described:,} entries"
+    place = f"number {sight.position:,} of {sight.offered:,} in its order, which shows {_entries(sight.described)}"
     return f"{one_line(sight.label)}: {state}; {place}"
+
+
+def _entries(number: int) -> str:
+    return counted(number, "entry", "entries")
 
 
 def _summary_lines(triggers: RankedTriggers) -> Iterator[str]:
@@ -91,7 +95,7 @@ def _summary_lines(triggers: RankedTriggers) -> Iterator[str]:
         yield f"expected skill first          {_share(summary.expected_first)}"
     yield from map(_confusion_line, summary.confusions[:_MAX_CONFUSIONS])
     if (more := len(summary.confusions) - _MAX_CONFUSIONS) > 0:
-        yield f"and {more:,} more rivals, which --json lists"
+        yield f"and {counted(more, 'more rival')}, which --json lists"
     for name in triggers.unknown:
         yield f"expected_skill {name[:200]!r} is no skill of the catalog; name its folder with --catalog"
 

@@ -42,7 +42,7 @@ def draft_into(folder: Path, catalog: Sequence[Path] | None, *, as_json: bool, *
     try:
         drafts = until_signalled(lambda: _draft(settings.runs, skill, rivals))
     except QueryDraftError as error:
-        fail(f"{error}; {error.usage.requests} requests were made", EXIT_NO)
+        fail(f"{error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)
     if as_json:
         print_json({"file": str(file), "queries": drafts_document(drafts.queries)})

@@ -21,7 +21,7 @@ __all__ = ["showing_progress"]
 
 def _line(run: EvalRun) -> str:
     seconds = run.outcome.duration_ms / 1000
-    tokens = "" if run.outcome.total_tokens is None else f", {run.outcome.total_tokens:,} tokens"
+    tokens = "" if run.outcome.total_tokens is None else f", {counted(run.outcome.total_tokens, 'token')}"
     if run.problem:
         said = f"{run.outcome.status}: {run.problem}" if run.outcome.error else f"not graded: {run.problem}"
     elif run.results:

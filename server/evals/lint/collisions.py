@@ -13,7 +13,7 @@ from skills_core.selection import TOP_TEN
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.query_ranking import RankedQuery, Search
@@ -28,23 +28,33 @@ _FIRST = replace(TOP_TEN, top_k=1)
 class Collision:
     """A query of `skill` that another skill takes, or that `skill` takes from another; `rival` is the other one.
 
-    `rank` is that of `skill`, None if the search does not find it.
+    `rank` is that of `skill`, None if the search does not find it. A `weak` first match covers little of the query.
     """
 
     skill: Skill
     rival: Skill
     query: Query
     rank: int | None
+    weak: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueryCheck:
-    """The collisions on the queries of all skills, how many queries were asked, and the errors of unusable files."""
+    """The collisions on the queries of all skills, how many each skill has by its path, and the files' errors."""
 
     collisions: tuple[Collision, ...]
-    asked: int
-    files: int
+    by_skill: Mapping[str, int]
     errors: tuple[str, ...]
+
+    @property
+    def asked(self) -> int:
+        """How many queries were asked."""
+        return sum(self.by_skill.values())
+
+    @property
+    def files(self) -> int:
+        """How many skills have queries."""
+        return len(self.by_skill)
 
 
 def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
@@ -52,22 +62,25 @@ def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
     by_key = {name: skill for skill in reversed(skills) for name in (skill.name, skill.key)}
     collisions: list[Collision] = []
     errors: list[str] = []
-    asked = files = 0
+    by_skill: dict[str, int] = {}
     for skill in skills:
         try:
             queries = _queries(skill)
         except QueryFileError as error:
             errors.append(str(error))
             continue
-        files, asked = files + bool(queries), asked + len(queries)
+        if queries:
+            by_skill[skill.path] = len(queries)
         for query in queries:
             first = next(iter(search(query.query, _FIRST)), None)
             if first is None or (first.skill.path == skill.path) is query.should_trigger:
                 # The usual case takes a fraction of the time of a ranking.
                 continue
             ranked = rank_query(search, skill, query)
-            collisions += [Collision(skill, by_key[rival], query, ranked.rank) for rival in _rivals(ranked, by_key)]
-    return QueryCheck(tuple(collisions), asked, files, tuple(errors))
+            collisions += [
+                Collision(skill, by_key[rival], query, ranked.rank, first.weak) for rival in _rivals(ranked, by_key)
+            ]
+    return QueryCheck(tuple(collisions), by_skill, tuple(errors))
 
 
 def _queries(skill: Skill) -> tuple[Query, ...]:

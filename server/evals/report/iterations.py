@@ -53,12 +53,19 @@ def read_iteration(folder: Folder, relative: str, position: int, budget: Budget 
         folder=relative,
         cases=tuple(replace(case, feedback=feedback.get(case.key)) for case in cases),
         facts=tuple((label, shown) for label, names in _FACTS if (shown := text(first(metadata, *names)))),
-        # `notes` also says what the verdict and the patterns show.
-        notes=texts(first(values, "remarks", "notes")),
+        notes=_notes(values),
         judgement=read_judgement(record(values.get("intervals"))),
         # Only our own runs write down what they were started with before there is a result.
         complete=metadata.get("status") != "running" if benchmark is not None else not started,
     )
+
+
+def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the notes that say more than the verdict and the patterns."""
+    if isinstance(values.get("remarks"), list):
+        return texts(values["remarks"])
+    judged = read_judgement(record(values.get("intervals")))
+    return tuple(note for note in texts(values.get("notes")) if judged is None or judged.words not in note)
 
 
 def _cases(

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 __all__ = [
     "UNKNOWN",
     "amount",
+    "difference",
     "interval_text",
     "money",
     "percent",
@@ -35,14 +36,24 @@ def percent(value: float | None) -> str:
 def points(value: float) -> str:
     """Return a difference of rates in percentage points, as in `+25 points`."""
     number = round(value * 100)
-    return f"{number:+d}\u00a0{'point' if abs(number) == 1 else 'points'}"
+    return f"{_signed(number)}\u00a0{'point' if abs(number) == 1 else 'points'}"
 
 
 def points_interval(interval: tuple[float, float] | None) -> str:
     """Return a 95 % interval of a difference of rates; empty if there is none."""
     if interval is None:
         return ""
-    return f"(95\u00a0%: {round(interval[0] * 100):+d} to {round(interval[1] * 100):+d})"
+    return f"(95\u00a0%: {_signed(round(interval[0] * 100))} to {_signed(round(interval[1] * 100))})"
+
+
+def difference(value: float) -> str:
+    """Return a difference of seconds or tokens."""
+    shown = amount(value)
+    return f"+{shown}" if value > 0 and shown != "0.0" else shown.replace("-0.0", "0.0")
+
+
+def _signed(value: int) -> str:
+    return f"{value:+d}" if value else "0"
 
 
 def amount(value: float | None) -> str:

@@ -36,6 +36,7 @@ __all__ = [
     "Pairing",
     "Pattern",
     "TriggerScore",
+    "baseline_words",
     "check_scores",
     "failed_share",
     "iteration_verdict",
@@ -182,9 +183,8 @@ def iteration_verdict(iteration: Iteration) -> Judgement:
 
 
 def _judged(pair: Pairing, iteration: Iteration) -> Judgement:
-    baseline = (iteration.baseline or "").replace("_", " ")
     cases, passes = counted(pair.cases, "case"), agreeing(pair.wins, "passes", "pass")
-    counts = f"Of {cases}, {pair.wins} {passes} only with the skill and {pair.losses} only in {baseline}"
+    counts = f"Of {cases}, {pair.wins} {passes} only with the skill and {pair.losses} only {baseline_words(iteration)}"
     discordant = pair.wins + pair.losses
     if discordant < MIN_DISCORDANT:
         needed = f"The exact test needs at least {MIN_DISCORDANT} cases that differ.{_needed(iteration)}"
@@ -195,6 +195,13 @@ def _judged(pair: Pairing, iteration: Iteration) -> Judgement:
     better = pair.wins > pair.losses
     verdict, title = (Verdict.GOOD, "Better") if better else (Verdict.BAD, "Worse")
     return Judgement(verdict, title, f"{counts} ({probability}).")
+
+
+def baseline_words(iteration: Iteration) -> str:
+    """Return how the baseline runs, as in "passes without it"."""
+    known = {"without_skill": "without it", "old_skill": "with the old one"}
+    arm = iteration.baseline or ""
+    return known.get(arm, f"in {arm.replace('_', ' ')}")
 
 
 def _no_verdict(words: str) -> Judgement:

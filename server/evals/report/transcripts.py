@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from server.evals.report.fields import first, number, record, text
+from server.evals.report.fields import first, number, record, text, texts
 from server.evals.report.model import Transcript
 from server.evals.report.outputs import decoded
 from skills_core.diagnostics import without_lone_surrogates
@@ -76,8 +76,22 @@ def _entry(line: bytes) -> tuple[str, str]:
     value = _value(line)
     if value is None or not isinstance(value, dict):
         return "text", _bounded(line.decode("utf-8", "replace"))
-    label = " ".join(filter(None, (text(value.get(name)) for name in ("type", "subtype", "role", "event"))))
-    return label[:100] or "entry", _bounded(_message(value) or _as_json(value))
+    label = " ".join(filter(None, (text(value.get(name)) for name in ("type", "subtype", "role", "event", "kind"))))
+    return label[:100] or "entry", _bounded(_of_executor(value) or _message(value) or _as_json(value))
+
+
+def _of_executor(value: Mapping[str, Any]) -> str:
+    """Return what our own executor writes of a request to the model or of a call; empty for other entries."""
+    match value:
+        case {"kind": "model", "text": str(said), "wanted": list(wanted)}:
+            lines = [said, f"→ {', '.join(texts(wanted))}" if wanted else "", text(value.get("error"))]
+        case {"kind": "tool", "call": {"tool": str(tool), "text": str(said), **call}}:
+            decision = text(call.get("decision"))
+            told = ": ".join(filter(None, (decision if decision != "done" else "", text(call.get("reason")))))
+            lines = [f"→ {tool} {_as_json(call.get('arguments'))}", f"← {said}" if said else "", told]
+        case _:
+            return ""
+    return "\n".join(filter(None, lines))
 
 
 def _message(value: Mapping[str, Any]) -> str:

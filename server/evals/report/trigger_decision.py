@@ -72,9 +72,8 @@ def read_decision(decision: Mapping[str, Any]) -> Judgement | None:
     found = text(compared.get("verdict")) or "no verdict"
     known = {"better": Verdict.GOOD, "worse": Verdict.BAD}.get(found, Verdict.NONE)
     title = f"{'Adopted' if decision.get('adopted') is True else 'Not adopted'}, {found}"
-    # What follows the colon are the rates, which are said here with their intervals.
-    said = reason.partition(":")[0] if compared else reason
-    words = [said, *_rates(test), *_chance(compared)]
+    # The reason of a decision by the sealed test says its counts, without their intervals.
+    words = [*([] if compared else [reason]), *_rates(test), *_chance(compared)]
     return Judgement(known, title, "; ".join(words) + ".")
 
 
@@ -83,7 +82,8 @@ def _rates(test: Mapping[str, Any]) -> Iterator[str]:
         passed, total = (count(record(test.get(name)).get(field)) for field in ("passed", "total"))
         if passed is not None and total and passed <= total:
             low, high = wilson(passed, total)
-            yield f"{name} description {passed} of {total} (95 % interval {low:.2f} to {high:.2f})"
+            queries = f"{passed} of {counted(total, 'query', 'queries')}"
+            yield f"sealed test, {name} description: {queries} (95 % interval {low:.2f} to {high:.2f})"
 
 
 def _chance(compared: Mapping[str, Any]) -> Iterator[str]:

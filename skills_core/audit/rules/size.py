@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
+from skills_core.diagnostics import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +31,7 @@ def _too_long(skill: SkillUnderAudit) -> Iterator[Hit]:
     lines, tokens = skill.body.count("\n") + 1, estimated_tokens(skill.body)
     if skill.main is None or (lines <= MAX_LINES and tokens <= MAX_TOKENS):
         return
-    size = f"{lines:,} lines and about {tokens:,} tokens; at most {MAX_LINES} and {MAX_TOKENS:,}"
+    size = f"{counted(lines, 'line')} and about {counted(tokens, 'token')}; at most {MAX_LINES} and {MAX_TOKENS:,}"
     yield Hit(skill.main, f"the body has {size}", skill.body_start, evidence="")
 
 

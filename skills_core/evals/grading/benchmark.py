@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
+from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.patterns import find_patterns
 from skills_core.evals.grading.results import Arm
 from skills_core.evals.grading.verdict import compare_arms
@@ -94,7 +95,8 @@ def _load_notes(runs: Sequence[EvalRun]) -> Iterator[str]:
         if left := [str(run.key) for run in told if not run.outcome.skill_loaded]:
             named = ", ".join(left[:_NAMED]) + (", …" if len(left) > _NAMED else "")
             yield (
-                f"{arm}: {len(left)} of {len(told)} runs never loaded the skill and measure nothing of it ({named}); "
+                f"{arm}: {len(left)} of {counted(len(told), 'run')} never loaded the skill and "
+                f"{agreeing(len(left), 'measures', 'measure')} nothing of it ({named}); "
                 "test its description with `skillserve triggers`."
             )
 

@@ -10,6 +10,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skills_core.diagnostics import counted
 from skills_core.evals.grading.results import Arm
 
 if TYPE_CHECKING:
@@ -116,7 +117,7 @@ class Patterns:
         for each in self.lost:
             yield f"{_named(each)} passes {other} and fails with the skill: read the transcript."
         for flaky in self.flaky:
-            counts = f"{flaky.passed} of {flaky.runs} runs {flaky.arm}"
+            counts = f"{flaky.passed} of {counted(flaky.runs, 'run')} {flaky.arm}"
             yield f"{_named(flaky)} passes in {counts}: make the instructions or the assertion more specific."
         for run in self.outliers:
             where = transcripts.get((run.folder, run.arm, run.number), "its transcript")

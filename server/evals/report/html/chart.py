@@ -15,7 +15,10 @@ if TYPE_CHECKING:
 __all__ = ["Line", "rate_chart"]
 
 _WIDTH, _HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 96, 36, 14, 34
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 14, 34
+
+_INSET = 56
+# Of the first and the last position, for the points beside it and half of its label.
 
 _APART = 14
 # Between two lines at one position, so that equal rates do not hide one another.
@@ -70,8 +73,8 @@ def _cell(line: Line, place: int) -> str:
 
 
 def _x(place: int, places: int) -> float:
-    room = _WIDTH - _LEFT - _RIGHT
-    return round(_LEFT + (room / 2 if places == 1 else room * place / (places - 1)), 1)
+    room = _WIDTH - _LEFT - _RIGHT - 2 * _INSET
+    return round(_LEFT + _INSET + (room / 2 if places == 1 else room * place / (places - 1)), 1)
 
 
 def _y(rate: float) -> float:
@@ -85,14 +88,13 @@ def _axes(labels: Sequence[str]) -> Iterator[Html]:
         yield tag("text", percent(rate), x=_LEFT - 8, y=_y(rate) + 4, text_anchor="end", class_="tick")
     every = -(-len(labels) // _MAX_LABELS)
     for place in range(0, len(labels), every):
-        anchor = "middle" if 0 < place < len(labels) - 1 or len(labels) == 1 else "end" if place else "start"
         shown = labels[place] if len(labels[place]) <= len("iteration-100") else f"{labels[place][:11]}…"
-        yield foreign("text", shown, x=_x(place, len(labels)), y=_HEIGHT - 10, text_anchor=anchor, class_="tick")
+        yield foreign("text", shown, x=_x(place, len(labels)), y=_HEIGHT - 10, text_anchor="middle", class_="tick")
 
 
 def _offset(number: int, lines: int, places: int) -> float:
     """Return how far a line is moved to the side: less where positions are close together."""
-    apart = min(_APART, (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
+    apart = min(_APART, 1.6 * _INSET / max(1, lines - 1), (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
     return apart * (number - (lines - 1) / 2)
 
 

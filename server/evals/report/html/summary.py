@@ -11,6 +11,7 @@ from server.evals.report.html.parts import arm_name, badge, facts, listed, secti
 from server.evals.report.numbers import (
     UNKNOWN,
     amount,
+    difference,
     interval_text,
     percent,
     points,
@@ -18,6 +19,7 @@ from server.evals.report.numbers import (
     spread_text,
 )
 from server.evals.report.scores import (
+    baseline_words,
     iteration_verdict,
     pairing,
     patterns,
@@ -34,7 +36,7 @@ if TYPE_CHECKING:
     from server.evals.report.gates import Gate
     from server.evals.report.html.markup import Child
     from server.evals.report.model import Iteration, TriggerSet, Workspace
-    from server.evals.report.scores import ArmScore
+    from server.evals.report.scores import ArmScore, Pairing
 
 __all__ = ["patterns_section", "problems_section", "summary_section"]
 
@@ -66,13 +68,11 @@ def _iteration_summary(iteration: Iteration) -> list[Child]:
     rows = [_arm_row(score) for score in scores]
     heads = ["Arm", "Runs", "Pass rate", "Cases passed", "Seconds", "Tokens", "Errors"]
     pair = pairing(iteration)
-    difference = None
+    compared = None
     if pair is not None:
-        rows.append(
-            ["Difference", "", points(pair.difference), _pair_text(pair.wins, pair.losses), *_deltas(iteration)]
-        )
+        rows.append(["Difference", "", points(pair.difference), _pair_text(pair, iteration), *_deltas(iteration)])
         span = f" {points_interval(pair.interval)}" if pair.interval else ""
-        difference = tag(
+        compared = tag(
             "p",
             f"Difference of the mean pass rates over {counted(pair.cases, 'case')}, in percentage points: "
             f"{points(pair.difference)}{span}. McNemar's exact test: p = {pair.probability:.3g}.",
@@ -82,7 +82,7 @@ def _iteration_summary(iteration: Iteration) -> list[Child]:
         tag("h3", "Evals: ", foreign("span", iteration.label)),
         verdict_box(iteration_verdict(iteration)),
         table("Arms of the newest iteration", heads, rows) if rows else tag("p", "No case has been started."),
-        difference,
+        compared,
         facts((name, foreign("span", value)) for name, value in iteration.facts),
     ]
     if iteration.notes:
@@ -100,14 +100,14 @@ def _arm_row(score: ArmScore) -> list[Child]:
     ]
 
 
-def _pair_text(wins: int, losses: int) -> str:
-    return f"{wins} only with the skill, {losses} only without"
+def _pair_text(pair: Pairing, iteration: Iteration) -> str:
+    return f"{pair.wins} only with the skill, {pair.losses} only {baseline_words(iteration)}"
 
 
 def _deltas(iteration: Iteration) -> list[str]:
     ours, theirs = score_arm(iteration, iteration.subject), score_arm(iteration, iteration.baseline or "")
     pairs = ((ours.seconds, theirs.seconds), (ours.tokens, theirs.tokens))
-    shown = [f"{new.mean - old.mean:+,.1f}" if new and old else UNKNOWN for new, old in pairs]
+    shown = [difference(new.mean - old.mean) if new and old else UNKNOWN for new, old in pairs]
     return [*shown, ""]
 
 

@@ -67,8 +67,9 @@ def test_skills_with_competing_descriptions_are_named_with_their_queries(catalog
     assert pair["share"] >= 0.6
     assert "pdf" in pair["words"]
     assert pair["queries"] == [
-        {"query": "read tables of a pdf", "skill": "pdf-tools", "should_trigger": True, "rank": 2}
+        {"query": "read tables of a pdf", "skill": "pdf-tools", "should_trigger": True, "rank": 2, "weak": False}
     ]
+    assert (pair["evidence"], pair["asked"]) == ("strong", 2)
     assert answer["queries"] == {"asked": 2, "files": 1, "errors": []}
 
 
@@ -76,9 +77,35 @@ def test_skills_that_only_collide_on_a_query_compete_too(make_skill: MakeSkill) 
     taken = [query("a shanty about the sea", should=False, expected="songs")]
     make_skill("poems", description="A shanty or poem.", body="a", files={"evals/eval_queries.json": as_bytes(taken)})
     make_skill("songs", description="Sing.", body="The sea.")
-    (pair,) = lint(make_skill("cooking", description="Roast a chicken.", body="b").parent)["competing"]
+    catalog = make_skill("cooking", description="Roast a chicken.", body="b").parent
+    (pair,) = lint(catalog)["competing"]
     assert (pair["skill"], pair["rival"], pair["share"]) == ("poems", "songs", None)
     assert pair["queries"][0]["rank"] == 1
+    # One query may be an accident, or badly drafted.
+    assert (pair["evidence"], lint(catalog, "--strict")["competing"]) == ("weak", [pair])
+    text = run("lint", catalog).stdout
+    assert "Skills that may compete:" in text
+    assert "poems / songs: weak evidence (1 of 1 query collides; descriptions do not compete)" in text
+    taken.append(query("a shanty on the sea, please", should=False, expected="songs"))
+    (catalog / "poems/evals/eval_queries.json").write_bytes(as_bytes(taken))
+    assert lint(catalog, "--strict", code=1)["competing"][0]["evidence"] == "strong"
+
+
+def test_a_weak_match_is_weak_evidence(make_skill: MakeSkill) -> None:
+    """Queries that find another skill by a word or two of many."""
+    asked = [
+        query("please draft some release notes about our garage doors for tomorrow evening", should=True),
+        query("somebody must look at why winter tyres roll out of our garage every single night", should=True),
+    ]
+    make_skill("hinges", description="Repair them.", body="a", files={"evals/eval_queries.json": as_bytes(asked)})
+    make_skill("parking", description="Park cars in a garage.", body="b")
+    make_skill("chess", description="Play openings.", body="d")
+    catalog = make_skill("cooking", description="Roast a chicken.", body="c").parent
+    competing = lint(catalog, "--strict")["competing"]
+    assert competing
+    assert all(each["evidence"] == "weak" for each in competing)
+    assert all(each["weak"] for pair in competing for each in pair["queries"])
+    assert "(a weak match)" in run("lint", catalog).stdout
 
 
 def test_triggers_count_as_the_description() -> None:

@@ -102,7 +102,7 @@ def test_the_proposal_is_written_and_printed_and_the_skill_stays_as_it_is(
     printed = capsys.readouterr()
     assert printed.out == diff.partition("\n")[2]
     assert "requests of about" in printed.err.splitlines()[0]
-    assert "Used: 1 requests, 100 input and 10 output tokens." in printed.err
+    assert "Used: 1 request, 100 input tokens and 10 output tokens." in printed.err
     assert (skill / "SKILL.md").read_text(encoding="utf-8") == MAIN
 
 

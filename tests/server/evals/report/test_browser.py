@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from server.evals.report.feedback import save_feedback
 from server.evals.report.running_sign import renew_sign
 from server.evals.report.writing import write_report
 from tests.server.evals.report.chromium import CHROMIUM, Chromium
@@ -199,6 +200,25 @@ def test_a_page_of_running_work_shows_new_results_by_itself(browser: Chromium, s
     assert browser.evaluate("document.querySelector('article details').open")
     browser.evaluate("document.getElementById('pause').click()")
     assert browser.evaluate("document.getElementById('pause').getAttribute('aria-pressed')") == "true"
+
+
+def test_another_tab_overwrites_nothing_unasked(browser: Chromium, served: tuple[Path, str]) -> None:
+    root, url = served
+    browser.open(url)
+    area = "document.querySelector('textarea')"
+    browser.evaluate(f"{area}.value = 'from this tab'; {area}.dispatchEvent(new Event('input'))")
+    # The other tab saves first.
+    save_feedback(root, "iteration-1", "eval-a", "from the other tab")
+    send, status = "document.querySelector('form').requestSubmit()", "document.querySelector('.saved').textContent"
+    for _ in range(2):
+        browser.evaluate(send)
+        browser.wait_until(f"{status}.startsWith('Not saved')")
+    assert "from the other tab" in browser.evaluate(status)
+    assert saved(root) == {"eval-a": "from the other tab"}
+    browser.evaluate("document.querySelector('.replace').click()")
+    browser.wait_until(f"{status} === 'Saved.'")
+    assert browser.evaluate("document.querySelector('.replace').hidden")
+    assert saved(root) == {"eval-a": "from this tab"}
 
 
 def test_the_page_of_killed_work_stops_refreshing(browser: Chromium, tmp_path: Path) -> None:

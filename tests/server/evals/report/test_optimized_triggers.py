@@ -76,9 +76,9 @@ def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path)
     assert decision is not None
     assert (decision.verdict, decision.title) == (Verdict.NONE, "Adopted, no verdict")
     assert decision.words == (
-        "the new description wins; new description 2 of 2 (95 % interval 0.34 to 1.00); old description 0 of 2 "
-        "(95 % interval 0.00 to 0.66); only the new one passes 2, only the old one 0 (McNemar's exact test: p = 0.5); "
-        "about 6 queries would show a difference of this size."
+        "sealed test, new description: 2 of 2 queries (95 % interval 0.34 to 1.00); sealed test, old description: "
+        "0 of 2 queries (95 % interval 0.00 to 0.66); only the new one passes 2, only the old one 0 (McNemar's exact "
+        "test: p = 0.5); about 6 queries would show a difference of this size."
     )
     found = read_workspace(tmp_path)
     assert "Adopted, no verdict" in markdown(found)

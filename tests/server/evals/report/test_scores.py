@@ -54,7 +54,7 @@ def test_a_verdict_needs_six_cases_that_differ_and_no_chance(
 
 def test_without_a_verdict_it_says_how_many_cases_it_takes(tmp_path: Path) -> None:
     words = iteration_verdict(iteration_of(tmp_path, 4, ties=1)).words
-    assert words.startswith("Of 5 cases, 4 pass only with the skill and 0 only in without skill.")
+    assert words.startswith("Of 5 cases, 4 pass only with the skill and 0 only without it.")
     assert "About 9 cases" in words
 
 

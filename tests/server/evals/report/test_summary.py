@@ -62,8 +62,8 @@ def test_each_difference_names_its_baseline_and_its_unit(tmp_path: Path) -> None
     write_run(folder / "old_skill", grading(True))
     write(tmp_path / "iteration-2/benchmark.json", {"metadata": {"baseline": "HEAD~1"}})
     text = text_of(tmp_path)
-    assert re.search(r"iteration-1100\s%without skill\+50\spoints \(95\s%: \+0 to \+100\)", text)
-    assert re.search(r"iteration-2100\s%old skill \(HEAD~1\)\+0\spoints", text)
+    assert re.search(r"iteration-1100\s%without skill\+50\spoints \(95\s%: 0 to \+100\)", text)
+    assert re.search(r"iteration-2100\s%old skill \(HEAD~1\)0\spoints", text)
     assert "Difference (percentage points)" in text
     assert "Against baseline" not in text
 
@@ -103,3 +103,22 @@ def test_costs_are_those_of_all_runs_and_have_a_sum(tmp_path: Path) -> None:
     text = text_of(tmp_path)
     assert "In all243,000$0.50" in text
     assert "without skill121,500$0.2500" in text
+
+
+def test_transcripts_of_our_executor_are_sentences_and_not_raw_values(tmp_path: Path) -> None:
+    call = {"number": 1, "tool": "write_file", "arguments": {"path": "a.md"}, "decision": "done", "text": "Created."}
+    refused = {**call, "decision": "refused", "reason": "outside of the workspace", "text": ""}
+    entries = [
+        {"at": "2026-11-23", "text": "", "wanted": ["write_file"], "usage": {"requests": 1}, "kind": "model"},
+        {"at": "2026-11-23", "call": call, "kind": "tool"},
+        {"at": "2026-11-23", "call": refused, "kind": "tool"},
+        {"kind": "model", "text": 5, "wanted": "x"},
+    ]
+    write_run(write_case(tmp_path / "iteration-1", "a") / "with_skill", grading(True), transcript=entries)
+    (run,) = read_workspace(tmp_path).iterations[0].cases[0].runs
+    assert run.transcript.head[:3] == (
+        ("model", "→ write_file"),
+        ("tool", '→ write_file {\n "path": "a.md"\n}\n← Created.'),
+        ("tool", '→ write_file {\n "path": "a.md"\n}\nrefused: outside of the workspace'),
+    )
+    assert run.transcript.head[3][0] == "model"
