@@ -18,6 +18,9 @@ _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 8000
 """Characters of a description that are compared; the specification allows 1,024."""
 
+_MIN_EQUAL: Final = 3
+# Fewer words that stay between two changes make a difference hard to read.
+
 
 def description_diff(before: str, after: str) -> Html:
     """Return the new text with what was added and removed, in words for screen readers too."""
@@ -29,15 +32,32 @@ def description_diff(before: str, after: str) -> Html:
 
 
 def _pieces(old: list[str], new: list[str]) -> Iterator[Html]:
-    for kind, low, high, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        removed, added = "".join(old[low:high]), "".join(new[start:end])
-        if kind == "equal":
+    for is_equal, of_old, of_new in _stretches(old, new):
+        removed, added = "".join(old[of_old]), "".join(new[of_new])
+        if is_equal:
             yield join(added)
             continue
         if removed:
             yield tag("del", _spoken("[removed: "), removed, _spoken("]"))
         if added:
             yield tag("ins", _spoken("[added: "), added, _spoken("]"))
+
+
+def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, slice]]:
+    """Yield what is equal and what is changed; a word or two between changes belong to one change."""
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    changed: tuple[int, int] | None = None
+    for place, (kind, low, _, start, end) in enumerate(codes):
+        inner = changed is not None and place < len(codes) - 1
+        if kind != "equal" or (inner and sum(map(str.isalnum, new[start:end])) < _MIN_EQUAL):
+            changed = changed or (low, start)
+            continue
+        if changed:
+            yield False, slice(changed[0], low), slice(changed[1], start)
+            changed = None
+        yield True, slice(low, low + end - start), slice(start, end)
+    if changed:
+        yield False, slice(changed[0], len(old)), slice(changed[1], len(new))
 
 
 def _spoken(words: str) -> Html:

@@ -150,6 +150,14 @@ def test_the_chart_says_its_numbers_in_words(tmp_path: Path) -> None:
         ("Reads CSV.", "Reads CSV.", "Reads CSV."),
         ("Reads CSV.", "Reads CSV files.", "Reads CSV[added:  files]."),
         ("Reads CSV.", "Writes CSV.", "[removed: Reads][added: Writes] CSV."),
+        ("Reads the file.", "Writes the page.", "[removed: Reads the file][added: Writes the page]."),
+        (
+            "Reads all of the file.",
+            "Sees all of the page.",
+            "[removed: Reads][added: Sees] all of the [removed: file][added: page].",
+        ),
+        ("", "New.", "[added: New.]"),
+        ("Old.", "", "[removed: Old.]"),
     ],
 )
 def test_a_difference_says_in_words_what_was_added_and_removed(before: str, after: str, shown: str) -> None:
