@@ -106,7 +106,7 @@ def test_a_run_that_never_loaded_the_skill_has_a_note(agents: Agents) -> None:
     note = "greeter was never loaded: this run measures nothing of it"
     assert agents.outcome("with_skill")["notes"] == [note]
     assert [note in run["notes"] for run in report["runs"]] == [True, False]
-    assert any("1 of 1 runs never loaded the skill" in each for each in report["notes"])
+    assert any("1 of 1 run never loaded the skill" in each for each in report["notes"])
 
 
 @pytest.mark.parametrize("fake", [{"lists": ["greeter"]}, {"loads": ["greeter"]}])
