@@ -8,14 +8,14 @@ from itertools import takewhile
 from operator import is_
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Protocol
 
 from skills_core.catalog_builder import build_catalog, update_catalog
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 from skills_core.skill_states import is_trusted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from skills_core.catalog import Catalog
     from skills_core.gates import Environment
@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Change", "Library", "Review", "load_catalog"]
 
-Review: TypeAlias = "Callable[[Source, SkillContent], SkillContent]"
-"""A function that returns a loaded content with its own diagnostics and exclusion."""
+
+class Review(Protocol):
+    """What a library asks about each content that it loaded."""
+
+    def siblings(self, source: Source, contents: Mapping[str, SkillContent]) -> Mapping[str, frozenset[str]]:
+        """Return by place the names of other skills that the review of a content depends on; no entry means none."""
+
+    def __call__(self, source: Source, content: SkillContent, siblings: frozenset[str]) -> SkillContent:
+        """Return the content with the review's diagnostics and exclusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +78,8 @@ class Library:
     ) -> None:
         """Load all sources; `environment` is called for each load, and returns what gates are evaluated against.
 
-        `review` is called for each content that was loaded anew, and may add diagnostics and an exclusion.
+        `review` is called for each content that was loaded anew or has other siblings, and may add diagnostics and an
+        exclusion.
         """
         self._environment = environment
         self._review = review
@@ -139,14 +147,17 @@ class Library:
         if reviewed is not None and loaded is before:
             return reviewed
         known = reviewed.contents if reviewed is not None and not before.main_only else {}
-        contents = {
-            place: known[place]
-            if place in known and before.contents[place] is content
-            else _with_files(known[place], content)
-            if place in known and before.contents[place] == content
-            else self._review(loaded.source, content)
-            for place, content in loaded.contents.items()
-        }
+        siblings = self._review.siblings(loaded.source, loaded.contents)
+        previous = self._review.siblings(before.source, before.contents) if known else {}
+        contents: dict[str, SkillContent] = {}
+        for place, content in loaded.contents.items():
+            beside = siblings.get(place, frozenset())
+            if place not in known or before.contents[place] != content or previous.get(place, frozenset()) != beside:
+                contents[place] = self._review(loaded.source, content, beside)
+            elif before.contents[place] is content:
+                contents[place] = known[place]
+            else:
+                contents[place] = _with_files(known[place], content)
         return replace(loaded, contents=MappingProxyType(contents))
 
     def _current_environment(self) -> Environment:

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["AuditedSkill", "audit_lines", "audit_object", "sarif_object", "shows"]
 
 
+_REASON = 200
+# Characters of a suppression's reason.
+
+
 @dataclass(frozen=True, slots=True)
 class AuditedSkill:
     """The findings in the skill of one folder; the paths of findings are relative to `folder`."""
@@ -44,13 +48,16 @@ def shows(audited: AuditedSkill, severity: Severity) -> AuditedSkill:
 
 
 def audit_lines(audited: Sequence[AuditedSkill]) -> Iterator[str]:
-    """Yield the lines that `audit` prints as text; suppressed findings are only counted."""
+    """Yield the lines that `audit` prints as text; suppressed warnings and notes are only counted."""
     for skill in audited:
         for each in skill.findings:
+            placed = replace(each, path=f"{skill.prefix}/{each.path}" if skill.prefix else each.path)
             if not each.suppressed:
-                path = f"{skill.prefix}/{each.path}" if skill.prefix else each.path
-                yield str(replace(each, path=path))
+                yield str(placed)
                 yield one_line(f"  fix: {each.fix}")
+            elif each.severity is Severity.ERROR:
+                yield f"{placed} (suppressed)"
+                yield one_line(f"  reason in the skill: {(each.justification or '')[:_REASON]}")
     counts = _counts(audited)
     found = ", ".join(f"{name}: {counts[name]}" for name in ("errors", "warnings", "notes", "suppressed"))
     yield f"skills audited: {counts['skills']}; {found}"

@@ -36,10 +36,16 @@ _MAX_VERSION = 40
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
-def print_status(catalog: Catalog, choice: StatusFilter, runs: Mapping[str, Any], scripts: Mapping[str, Any]) -> None:
-    """Print the chosen skills, their diagnostics, and the availability of runs and scripts.
+def print_status(
+    catalog: Catalog,
+    choice: StatusFilter,
+    runs: Mapping[str, Any],
+    scripts: Mapping[str, Any],
+    audit: Mapping[str, Any],
+) -> None:
+    """Print the chosen skills, their diagnostics, the availability of runs and scripts, and accepted findings.
 
-    `runs` and `scripts` are the objects of the same names in `status --json`.
+    `runs`, `scripts` and `audit` are the objects of the same names in `status --json`.
     """
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
@@ -67,6 +73,8 @@ def print_status(catalog: Catalog, choice: StatusFilter, runs: Mapping[str, Any]
     console.print(escape(f"runs: {one_line(_runs_statement(runs))}"))
     offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
     console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
+    for each in audit["accepted"]:
+        console.print(escape(one_line(f"audit accepts {each['finding']}: {each['reason']}")), soft_wrap=True)
 
 
 def _runs_statement(runs: Mapping[str, Any]) -> str:

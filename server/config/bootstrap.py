@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.project_file import ProjectFileResult
+    from server.config.settings.skills import AuditSettings
     from skills_core.catalog import Catalog
     from skills_core.library import Review
     from skills_core.skill import Skill
@@ -76,15 +78,16 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources = sources_of(directories, settings, machine.places)
-    return Library(sources, _environment(settings, machine).read, _review_of(settings.audit.mode))
+    return Library(sources, _environment(settings, machine).read, _review_of(settings.audit))
 
 
-def _review_of(mode: AuditMode) -> Review | None:
-    if mode is AuditMode.OFF:
+def _review_of(audit: AuditSettings) -> Review | None:
+    if audit.mode is AuditMode.OFF:
         return None
     from skills_core.audit.review import AuditReview  # noqa: PLC0415 - most servers do not audit
 
-    return AuditReview(blocks=mode is AuditMode.BLOCK)
+    accepted = {each.finding: each.reason for each in audit.accept}
+    return AuditReview(audit.mode is AuditMode.BLOCK, MappingProxyType(accepted))
 
 
 def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:

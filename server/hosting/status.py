@@ -15,12 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.config.settings import Settings
+    from server.config.settings.skills import AuditSettings
     from skills_core.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
     from skills_core.library import Change
     from skills_core.skill import Skill
 
 __all__ = [
+    "audit_object",
     "change_object",
     "change_summary",
     "count_states",
@@ -42,8 +44,17 @@ def status_object(catalog: Catalog, settings: Settings, choice: StatusFilter = _
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
+        "audit": audit_object(settings.audit),
         "runs": runs_object(settings),
         "scripts": script_status(settings),
+    }
+
+
+def audit_object(audit: AuditSettings) -> dict[str, Any]:
+    """Return what the status says of the audit: its mode, and the findings that the user's settings accept."""
+    return {
+        "mode": audit.mode.value,
+        "accepted": [{"finding": printable(each.finding), "reason": printable(each.reason)} for each in audit.accept],
     }
 
 

@@ -11,6 +11,7 @@ from functools import cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from skills_core.audit.lookalikes import LOOKALIKES
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
@@ -26,15 +27,6 @@ _MAX_MEMORY = 8 << 20
 
 _PROBE = "\0skillserve-audit-probe\0"
 # Stands behind each text that is read for words: if it is not found there, reading failed and excludes nothing.
-
-_LOOKALIKES = dict(
-    zip(
-        "\u0430\u0435\u043e\u0440\u0441\u0443\u0445\u0456\u0458\u04bb\u0501\u051b\u051d\u0455\u03bf\u03b1\u03b5\u03b9\u03bd\u03c1\u03c5",
-        "aeopcyxijhdqwsoaeivpu",
-        strict=True,
-    )
-)
-# Letters of other scripts that look like Latin ones: an instruction written with them reads the same.
 
 _MARKUP = dict.fromkeys('*_`>#"\u201c\u201d', " ") | {"\u2018": "'", "\u2019": "'"}
 
@@ -147,7 +139,7 @@ def _plain(char: str) -> str:
         return _MARKUP[char]
     if char.isascii():
         return char
-    plain = unicodedata.normalize("NFKC", _LOOKALIKES.get(char, char))
+    plain = unicodedata.normalize("NFKC", LOOKALIKES.get(char, char))
     return plain if len(plain) == 1 else char
 
 

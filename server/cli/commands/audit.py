@@ -40,6 +40,12 @@ def audit(
     min_severity: Annotated[
         Severity, typer.Option("--min-severity", help="Print findings of this severity and above.")
     ] = Severity.NOTE,
+    no_suppressions: Annotated[
+        bool,
+        typer.Option(
+            "--no-suppressions", help="Ignore the comments by which skills accept findings. For skills of others."
+        ),
+    ] = False,
 ) -> None:
     """Look for attacks and weak writing in every file of skills.
 
@@ -53,7 +59,7 @@ def audit(
         fail(f"--json contradicts --format {output}; use one of them", EXIT_USAGE)
     output = Format.JSON if as_json else output or Format.TEXT
     applied = chosen_rules(rules or ())
-    audited = [each for path in paths for each in audit_path(path, applied)]
+    audited = [each for path in paths for each in audit_path(path, applied, suppressions=not no_suppressions)]
     shown = [shows(each, min_severity) for each in audited]
     if output is Format.JSON:
         print_json(audit_object(shown))

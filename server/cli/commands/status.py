@@ -17,7 +17,7 @@ from server.cli.commands.options import (
 )
 from server.cli.console import print_json
 from server.config.bootstrap import open_with_settings
-from server.hosting.status import status_object
+from server.hosting.status import audit_object, status_object
 from server.hosting.status_filter import StatusFilter
 from skills_core.diagnostics import Reason
 from skills_core.skill import State
@@ -68,4 +68,4 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     from server.listing.runs import runs_object
     from server.scripts.factory import script_status
 
-    print_status(catalog, choice, runs_object(settings), script_status(settings))
+    print_status(catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.audit))

@@ -23,6 +23,7 @@ SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "
 
 _PREFIXES: Final = {"admin": "admin_", "logging": "log_", "runs": "run_", "scripts": "script_", "watch": "watch_"}
 _OPTIONS: Final = {
+    ("audit", "accept"): "audit_accept",
     ("audit", "mode"): "audit",
     ("catalog", "budget"): "catalog_budget",
     ("clients", "budgets"): "client_budgets",
@@ -54,7 +55,9 @@ _FLAGS: Final = {
 }
 # Flags that do not follow the rule: `--`, then the option with hyphens.
 
-_FILE_ONLY: Final = frozenset({"client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"})
+_FILE_ONLY: Final = frozenset(
+    {"audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
+)
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
 
 _SHOWN: Final = 100

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
+from skills_core.audit.lookalikes import LOOKALIKES
 from skills_core.audit.rule import Hit, Rule
 from skills_core.diagnostics import printable
 
@@ -27,13 +29,6 @@ remotion-best-practices
 WELL_KNOWN = frozenset(_WELL_KNOWN_TEXT.split())
 """Skills that many people install: those of Anthropic, and the most used of public collections (November 2026)."""
 
-_LIKE_LATIN = {
-    **dict(zip("аеорсухіјһԁԛԝѕνοαειυκτρ", "aeopcyxijhdqwsvoaeiuktp", strict=True)),
-    **dict(zip("вкмнтвгпзд", "bkmhtbrnzd", strict=True)),
-    **dict(zip("ɑɡıȷʟօոհսցքյ", "agijlonhugpj", strict=True)),
-}
-# Letters of the Cyrillic, Greek, Armenian and phonetic alphabets, with the Latin letters that they look like.
-
 _ALIKE = str.maketrans(
     {"0": "o", "1": "l", "i": "l", "5": "s", "3": "e", "4": "a", "7": "t", "8": "b", "_": "-", ".": "-", " ": "-"}
 )
@@ -41,11 +36,12 @@ _PAIRS = (("rn", "m"), ("vv", "w"), ("cl", "d"))
 _DASHES = re.compile("-+")
 
 
+@lru_cache(maxsize=4096)
 def skeleton(name: str) -> str:
     """Return a form of a name that is equal for names which look alike."""
     text = unicodedata.normalize("NFKD", name).casefold()
     text = "".join(
-        _LIKE_LATIN.get(char, char)
+        LOOKALIKES.get(char, char)
         for char in text
         if not unicodedata.combining(char) and unicodedata.category(char) != "Cf"
     )
