@@ -98,6 +98,7 @@ AUDIT_FLOORS = (
     {"skill"},
     {"code"},
     {"search"},
+    {"lookalikes"},
 )
 
 FLOORS = {

@@ -11,6 +11,7 @@ from skills_core.audit.rules import (
     commands,
     credentials,
     descriptions,
+    disguised,
     exfiltration,
     grants,
     hidden_text,
@@ -40,6 +41,7 @@ __all__ = ["RULES", "RULES_BY_ID"]
 _OF_SUBJECTS: Final[tuple[Rule, ...]] = (
     *hidden_text.RULES,
     *injection.RULES,
+    *disguised.RULES,
     *exfiltration.RULES,
     *commands.RULES,
     *credentials.RULES,

@@ -56,6 +56,12 @@ five findings are right; their labels were added after reading. The corrections 
 skills also found three attacks of the held out part that were missed at first; for two of them, the labels now name
 the rules `hidden-code` and `secret-in-request`, which were added for published attacks and for training cases.
 
+A second batch of the held out part, 24 disguised attacks and 10 harmless skills (`disguised.cases`), was written
+before the rule `disguised-instruction`, the phrases of other languages and the reading of notebooks. The rules before
+them found 3 of its attacks, with no false alarm. The first version of the new rules found 19, with an alarm in each
+harmless skill, because the new rule failed. Its faults in Spanish, German and Russian and the reading of notebooks were
+corrected with these cases, so their figures are better than those of texts that no one has seen.
+
 ## Published attacks
 
 The audit was applied to attacks that others published, which are not copied here. It finds 9 of the 17 in the evals

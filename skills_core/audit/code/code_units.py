@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from skills_core.audit.code.notebooks import cells_of
 from skills_core.audit.code.python_code import PythonCode, parsed_python
 from skills_core.audit.code.shell_code import Command, Pipeline, Word, pipelines_in
 
@@ -170,6 +171,8 @@ def code_units(file: Source) -> tuple[CodeUnit, ...]:
         return ()
     if file.is_markdown:
         return tuple(_of_markdown(file, text))
+    if file.suffix == ".ipynb":
+        return tuple(_of_notebook(file, text))
     if file.name == "package.json":
         return tuple(_of_package(file, text))
     language = _language_of(file, text)
@@ -208,6 +211,13 @@ def _fenced(file: Source, text: str, opened: re.Match[str], end: int) -> CodeUni
     if opened["indent"] and language is Language.PYTHON:
         return CodeUnit(file.path, language, _BLOCK + body, opened.end() - len(_BLOCK), in_document=True)
     return CodeUnit(file.path, language, body, opened.end(), in_document=True)
+
+
+def _of_notebook(file: Source, text: str) -> Iterator[CodeUnit]:
+    """Yield the code cells; their strings are joined, so a position in a cell is that of the cell or a little later."""
+    for cell in cells_of(text):
+        if cell.is_code and cell.strings:
+            yield CodeUnit(file.path, Language.PYTHON, cell.source(text), cell.strings[0][0])
 
 
 def _of_package(file: Source, text: str) -> Iterator[CodeUnit]:

@@ -9,6 +9,7 @@ from skills_core.audit.context import is_quoted_data, severity_at
 from skills_core.audit.finding import Severity
 from skills_core.audit.patterns import Pattern, commands_of, prose_of, search_for, shown
 from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.rules.foreign_phrases import FOREIGN_OVERRIDES
 from skills_core.audit.search import find, is_found
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
 
-__all__ = ["RULES"]
+__all__ = ["RULES", "says_override", "says_secret_harm"]
 
 _NEAR = 400
 # Characters around a request for silence in which a harmful act counts as what it hides.
@@ -155,6 +156,28 @@ def _overriding(skill: SkillUnderAudit) -> Iterator[Hit]:
         yield replace(hit, severity=hit.severity.demoted) if is_data and hit.severity else hit
 
 
+_NAME_MARKS = str.maketrans("-_./+", "     ")
+
+
+def says_override(text: str) -> bool:
+    """Tell whether a text tells the model to drop its instructions, in any of the known languages."""
+    certain = (each for each in (*_OVERRIDE, *FOREIGN_OVERRIDES) if each.severity is Severity.ERROR)
+    return any(is_found(each.pattern, text) for each in certain)
+
+
+def says_secret_harm(text: str) -> bool:
+    """Tell whether a text that someone encoded asks for silence, or for a harmful act."""
+    return is_found(_SILENCE, text) or is_found(_HARM, text)
+
+
+def _overrides(skill: SkillUnderAudit) -> Iterator[Hit]:
+    yield from _overriding(skill)
+    yield from search_for(FOREIGN_OVERRIDES, lambda _, file: file.text or "")(skill)
+    for file in skill.files.values():
+        if says_override(name := file.path.translate(_NAME_MARKS)):
+            yield Hit(file, f"the name of the file tells the model to drop its instructions: {shown(name)}")
+
+
 def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
     """Find requests for silence: an error beside a harmful act, a note alone, since many skills ask for quiet work."""
     for file in skill.texts:
@@ -185,7 +208,7 @@ RULES = (
         "Instructions that override others",
         "A skill that tells the model to drop its instructions or safeguards takes control of the session.",
         "Remove the sentence. Quote an attack as an example in a reference file, not in SKILL.md.",
-        _overriding,
+        _overrides,
         8.5,
     ),
     Rule(

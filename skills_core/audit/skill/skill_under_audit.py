@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from skills_core.audit.code.code_units import code_units
+from skills_core.audit.code.notebooks import without_json
 from skills_core.audit.search import SearchedText, plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
@@ -109,14 +110,19 @@ class AuditedFile:
         return self.raw.decode("utf-8", "replace") if text is None and _is_mostly_ascii(self.raw) else text
 
     @cached_property
+    def _readable(self) -> str:
+        text: str = self.text or ""
+        return without_json(text) if self.suffix == ".ipynb" else text
+
+    @cached_property
     def prose(self) -> SearchedText:
         """The text as a reader takes it, in one alphabet and without markup, with the same positions."""
-        return self._searched(plain_prose(self.text or ""))
+        return self._searched(plain_prose(self._readable))
 
     @cached_property
     def commands(self) -> SearchedText:
         """The text with each command on one line, with the same positions: continued lines are joined."""
-        text: str = self.text or ""
+        text = self._readable
         if "\\\n" in text or "`\n" in text or "^\n" in text:
             text = _CONTINUED.sub("  ", text)
         return self._searched(text.replace("\r", " "))
