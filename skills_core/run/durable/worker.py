@@ -71,9 +71,9 @@ class Worker:
         """Perform the run that dbos started in this task, and return its outcome.
 
         Raises:
-            JobFailedError: the job raised an error, or there is none of this kind.
-            asyncio.CancelledError: the run was released. dbos then records nothing, so the run stays unfinished
-                unless it was cancelled.
+            JobFailedError: the job raised an error.
+            asyncio.CancelledError: the run was released, as one of a kind that this worker does not know. dbos then
+                records nothing, so the run stays unfinished unless it was cancelled.
         """
         run_id = DBOS.workflow_id
         assert run_id is not None  # noqa: S101 - for the type checker
@@ -97,6 +97,9 @@ class Worker:
         problem = ""
         try:
             if self._closing:
+                claim.release()
+            if kind not in self._kinds:
+                logger.info("run %s waits for a worker that knows runs of kind %s", one_line(run_id), one_line(kind))
                 claim.release()
             if is_nested(run_id) and (outer := self._claims.get(root_run_id(run_id))) is not None and outer.released:
                 claim.release(permanently=outer.permanently)

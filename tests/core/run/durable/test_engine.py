@@ -25,6 +25,7 @@ from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.scripts.process import Command, ProcessLimits, run_process
 from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
+from tests.processes import becomes
 
 TERMS = WorkerConfig(**CALM)
 
@@ -577,3 +578,18 @@ async def test_foreign_runs_are_the_unfinished_ones_of_other_pools_and_versions(
     later = WorkerConfig(pool=TERMS.pool, run_format=TERMS.run_format + 1, **CALM)
     async with open_engine(store_of(url), {"endless": endless}, later) as engine:
         assert await engine.foreign_runs() == ("left", "newer", "ours")
+
+
+async def test_a_run_of_an_unknown_kind_waits_for_a_worker_that_knows_it(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with open_engine(store_of(sqlite_url), {"later": endless}, TERMS) as engine:
+        await engine.start("later", "theirs", {"word": "x"}, here=True)
+    async with open_engine(store_of(sqlite_url), {"other": endless}, TERMS) as engine:
+        await engine.recover()
+        assert await becomes(lambda: "run theirs waits for a worker that knows runs of kind later" in caplog.text)
+        assert (await engine.get("theirs")).state in {RunState.WAITING, RunState.RUNNING}
+    async with open_engine(store_of(sqlite_url), {"later": echo}, TERMS) as engine:
+        await engine.recover()
+        assert await engine.wait("theirs")
