@@ -29,7 +29,7 @@ _SPELLED = r"(?:^|[^\w])\w(?:[ \t\n._*~|/\-\x{a0}\x{2000}-\x{200b}\x{3000}]{1,3}
 _NO_LETTER = re.compile(r"[\W_]+")
 
 _IN_WORD = (
-    r"&(?:#[0-9]{2,7}|#x[0-9a-f]{2,6}|nbsp|shy|zwnj|zwj|tab|newline);|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|\w</?\w{1,12}|</tspan>"
+    r"&(?:#[0-9]{2,7}|#x[0-9a-f]{2,6}|nbsp|shy|zwnj|zwj|tab|newline);|\\u[0-9a-f]{4}|\\x[0-9a-f]{2}|\w</?\w{1,12}|<[/]tspan>"
     r"|\w<!--|[a-z](?:\*{1,3}|~~|`)[a-z]|[a-z]-\n[ \t]*[a-z]|[\x{ad}\x{200b}-\x{200d}\x{2060}\x{feff}]"
 )
 _TAG = re.compile(r"<!--.{0,400}?-->|</?[a-zA-Z][^<>\n]{0,200}>", re.DOTALL)

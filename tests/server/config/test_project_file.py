@@ -200,6 +200,7 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 
 USABLE: dict[str, str] = {
     "audit.mode": "'off'",
+    "audit.accept": "[{finding = 'x/secret', reason = 'mine'}]",
     "evals.judge_model": "'http://127.0.0.1/v1'",
     "evals.judge_key": "'0123456789abcdef'",
     "catalog.serve_evals": "true",

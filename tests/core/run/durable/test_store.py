@@ -216,9 +216,11 @@ async def test_a_damaged_record_affects_only_its_own_run(url: str) -> None:
     )
     async with open_engine(store, {"echo": echo, "endless": endless}, TERMS) as engine:
         await engine.recover()
-        for name in ("no kind", "no json", "deep", "no outcome"):
+        for name in ("no json", "deep", "no outcome"):
             with anyio.fail_after(120), pytest.raises(RunNotDoneError):
                 await engine.wait(name)
+        # A worker of another version may know the kind.
+        assert (await engine.get("no kind")).state in {RunState.WAITING, RunState.RUNNING}
         assert len(await engine.runs()) == 5
         assert await engine.run("echo", "fine", {}) == {"back": {}}
 
