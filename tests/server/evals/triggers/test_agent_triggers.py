@@ -43,7 +43,7 @@ class Lab:
         self.rules = root / "rules.json"
         monkeypatch.setenv("RULES", str(self.rules))
         self.obey()
-        self.template = f"{sys.executable} {PROGRAM} {{prompt}}"
+        self.template = f"{sys.executable} -I -S {PROGRAM} {{prompt}}"
         self.workspace = skill.parent / f"{SKILL}-workspace"
 
     def obey(self, **rules: object) -> None:
