@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,6 +65,9 @@ class AgentTest:
                 print(f"{agent}: skipped: {error}")
                 continue
             for mode in (*WAYS, *([self.further[agent]] if agent in self.further else [])):
+                if (agent, mode) == ("opencode", "folder") and shutil.which("rg") is None:
+                    print("opencode folder: skipped: opencode loads a skill with ripgrep; install it (`rg`)")
+                    continue
                 try:
                     faults = await self._check(agent, mode, folder)
                 except CheckError as error:

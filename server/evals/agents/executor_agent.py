@@ -14,6 +14,7 @@ import anyio.to_thread
 from server.config.machine import current_environment
 from server.evals.agents.agent import AgentUnavailableError
 from server.evals.agents.prices import price_of
+from skills_core.diagnostics import shortened
 from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
 from skills_core.guard import Guard, rules_of
@@ -155,13 +156,13 @@ def _transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
     if outcome is None:
         return record
     calls = outcome.tool_calls
-    wanted = [(activation_of_call(call.arguments)[0], call.decision) for call in calls if call.tool == ACTIVATE]
+    wanted = [(activation_of_call(call.arguments)[0], call) for call in calls if call.tool == ACTIVATE]
     broken = outcome.status is not RunStatus.COMPLETED and outcome.problem not in _LIMITS
     usage = outcome.usage
     return replace(
         record,
-        denied=tuple(dict.fromkeys(name for name, decision in wanted if decision in _REFUSED)),
-        failed=tuple(dict.fromkeys(name for name, decision in wanted if decision is CallDecision.FAILED)),
+        denied=tuple(dict.fromkeys(name for name, call in wanted if call.decision in _REFUSED)),
+        failed={name: shortened(call.text, 200) for name, call in wanted if call.decision is CallDecision.FAILED},
         tool_calls=len(calls),
         total_tokens=usage.input_tokens + usage.output_tokens,
         text=outcome.output,

@@ -85,7 +85,11 @@ def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: Trans
             meta.get("id") == call_id and mapping_of(meta.get("permission_decision")).get("decision") == "reject"
             for meta in mappings_of(event.get("tool_result_meta"))
         )
-        (into.denies if denied else into.fails)(_wanted(tool, arguments, "", {}))
+        wanted = _wanted(tool, arguments, "", {})
+        if denied:
+            into.denies(wanted)
+        else:
+            into.fails(wanted, text_of_content(block.get("content")))
     else:
         details = mapping_of(event.get("tool_use_result"))
         into.loads(_wanted(tool, arguments, text_of_content(block.get("content")), details))

@@ -80,7 +80,7 @@ def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif text_of(error.get("message")).lower().startswith(_REFUSED):
         into.denies(names)
     else:
-        into.fails(names)
+        into.fails(names, text_of(error.get("message")))
 
 
 CODEX = AgentKind(

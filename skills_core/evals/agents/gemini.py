@@ -77,7 +77,7 @@ def _read_result(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif error.get("type") in _DENIED_TYPES or _ASKED in text_of(error.get("message")):
         into.denies(_wanted(tool, arguments, ""))
     else:
-        into.fails(_wanted(tool, arguments, ""))
+        into.fails(_wanted(tool, arguments, ""), text_of(error.get("message")))
 
 
 def _wanted(tool: str, arguments: Mapping[str, Any], output: str) -> list[str]:

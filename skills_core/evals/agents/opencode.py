@@ -71,8 +71,11 @@ def _read_call(part: Mapping[str, Any], into: TranscriptBuilder) -> None:
     elif status == "completed":
         into.loads(_wanted(tool, arguments, text_of(state.get("output")), mapping_of(state.get("metadata"))))
     elif status == "error":
-        denied = text_of(state.get("error")).lower().startswith(_DENIED)
-        (into.denies if denied else into.fails)(_wanted(tool, arguments, "", {"exit": 0}))
+        why, wanted = text_of(state.get("error")), _wanted(tool, arguments, "", {"exit": 0})
+        if why.lower().startswith(_DENIED):
+            into.denies(wanted)
+        else:
+            into.fails(wanted, why)
 
 
 def _wanted(tool: str, arguments: Mapping[str, Any], output: str, metadata: Mapping[str, Any]) -> list[str]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
+
+from skills_core.diagnostics import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -14,21 +17,23 @@ __all__ = ["ANY_SKILL", "Transcript", "TranscriptBuilder", "skill_name"]
 ANY_SKILL: Final = "*"
 """Stands among denied skills for a call that does not say which skill it is for."""
 
+_MAX_REASON: Final = 200
+
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
     """The record of a run by the agent itself.
 
     `loaded` are skills whose instructions a successful result brought, `denied` those that a permission kept from the
-    agent, and `failed` those that could not be loaded for another reason. `available` are the skills that the agent
-    says it has, None if it does not say. `is_error` tells that the run itself failed, for the reason `error`.
-    `finished` tells that the agent reported its end, and `recognized` that its output was understood at all. Tokens and
-    cost are None if they are unknown.
+    agent, and `failed` those that could not be loaded for another reason, with the words of the agent's tool.
+    `available` are the skills that the agent says it has, None if it does not say. `is_error` tells that the run itself
+    failed, for the reason `error`. `finished` tells that the agent reported its end, and `recognized` that its output
+    was understood at all. Tokens and cost are None if they are unknown.
     """
 
     loaded: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
-    failed: tuple[str, ...] = ()
+    failed: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     tool_calls: int = 0
     total_tokens: int | None = None
     cost_usd: float | None = None
@@ -75,9 +80,9 @@ class TranscriptBuilder:
         """Note skills that a permission kept from the agent."""
         self._denied.update(dict.fromkeys(names))
 
-    def fails(self, names: Iterable[str]) -> None:
-        """Note skills that could not be loaded."""
-        self._failed.update(dict.fromkeys(names, ""))
+    def fails(self, names: Iterable[str], why: str = "") -> None:
+        """Note skills that could not be loaded, and what the tool said."""
+        self._failed.update(dict.fromkeys(names, shortened(why, _MAX_REASON)))
 
     def tokens(self, key: str, count: int) -> None:
         """Set the tokens of one answer; of one that is reported several times, the last report counts."""
@@ -107,7 +112,7 @@ class TranscriptBuilder:
         return Transcript(
             loaded=tuple(self._loaded),
             denied=tuple(name for name in self._denied if name not in self._loaded),
-            failed=tuple(name for name in self._failed if name not in self._loaded),
+            failed={name: why for name, why in self._failed.items() if name not in self._loaded},
             tool_calls=len(self._calls),
             total_tokens=sum(self._tokens.values()) if self._tokens else None,
             cost_usd=sum(self._costs.values()) if self._costs else None,

@@ -61,5 +61,6 @@ def load_note(record: Transcript, skill: str) -> str:
     if skill in record.denied or ANY_SKILL in record.denied:
         return f"{skill} was never loaded, because a permission stopped the agent: this run measures nothing of it"
     if skill in record.failed:
-        return f"{skill} was never loaded, because the agent's own tool failed: this run measures nothing of it"
+        why = record.failed[skill] or "it gave no reason"
+        return f"{skill} was never loaded, because the agent's own tool failed ({why}): this run measures nothing of it"
     return f"{skill} was never loaded: this run measures nothing of it"

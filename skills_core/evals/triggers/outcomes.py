@@ -57,7 +57,8 @@ def _rules(run: AgentRun, skill: str, *, installed: bool) -> Iterator[tuple[bool
     yield bool(run.fault), RunOutcome(Outcome.ERROR, run.fault)
     denied = skill in record.denied or ANY_SKILL in record.denied
     yield denied, RunOutcome(Outcome.DENIED, "the agent wanted to load the skill, and a permission stopped it")
-    yield skill in record.failed, RunOutcome(Outcome.ERROR, "the agent's own tool failed to load the skill")
+    failure = f"the agent's own tool failed to load the skill: {record.failed.get(skill) or 'it gave no reason'}"
+    yield skill in record.failed, RunOutcome(Outcome.ERROR, failure)
     ended = f"the agent ended with exit code {run.exit_code}: {said}"
     yield run.exit_code not in {0, None}, RunOutcome(Outcome.ERROR, ended)
     unread = f"nothing that the agent printed can be read as its record: {said}"

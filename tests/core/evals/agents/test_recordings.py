@@ -36,21 +36,22 @@ def transcript_of(name: str) -> Transcript:
 @pytest.mark.parametrize("name", LOADED)
 def test_a_successful_result_loads_the_skill(name: str) -> None:
     transcript = transcript_of(name)
-    assert (transcript.loaded, transcript.denied, transcript.failed) == ((SKILL,), (), ())
+    assert (transcript.loaded, transcript.denied, dict(transcript.failed)) == ((SKILL,), (), {})
     assert (transcript.tool_calls, transcript.text, transcript.is_error) == (1, ANSWER, False)
 
 
 @pytest.mark.parametrize("name", DENIED)
 def test_a_call_that_a_permission_stopped_loads_nothing(name: str) -> None:
     transcript = transcript_of(name)
-    assert (transcript.loaded, transcript.denied, transcript.failed) == ((), (SKILL,), ())
+    assert (transcript.loaded, transcript.denied, dict(transcript.failed)) == ((), (SKILL,), {})
     assert not transcript.is_error
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
 def test_a_call_for_a_skill_that_is_not_there_fails(name: str) -> None:
     transcript = transcript_of(name)
-    assert (transcript.loaded, transcript.denied, transcript.failed) == ((), (), ("no-such-skill",))
+    assert (transcript.loaded, transcript.denied, tuple(transcript.failed)) == ((), (), ("no-such-skill",))
+    assert transcript.failed["no-such-skill"]
     assert transcript.text == ANSWER
 
 
@@ -71,7 +72,7 @@ def test_a_part_of_a_skill_is_not_the_skill(name: str) -> None:
 @pytest.mark.parametrize("name", NOTHING)
 def test_a_run_without_the_skill_ends_with_nothing_loaded(name: str) -> None:
     transcript = transcript_of(name)
-    assert (transcript.loaded, transcript.denied, transcript.failed) == ((), (), ())
+    assert (transcript.loaded, transcript.denied, dict(transcript.failed)) == ((), (), {})
     assert (transcript.finished, transcript.recognized, transcript.text) == (True, True, ANSWER)
 
 

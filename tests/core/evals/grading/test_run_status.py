@@ -52,5 +52,5 @@ def test_a_skill_that_the_agent_does_not_have_cannot_be_loaded() -> None:
 def test_a_skill_that_was_never_loaded_is_remarked_with_the_reason() -> None:
     assert load_note(Transcript(loaded=("s",)), "s") == ""
     assert "a permission" in load_note(Transcript(denied=("*",)), "s")
-    assert "tool failed" in load_note(Transcript(failed=("s",)), "s")
+    assert "tool failed (no rg)" in load_note(Transcript(failed={"s": "no rg"}), "s")
     assert load_note(Transcript(loaded=("t",)), "s") == "s was never loaded: this run measures nothing of it"
