@@ -30,6 +30,7 @@ __all__ = [
     "InvalidSkillError",
     "InvalidSkillsRootError",
     "InvalidSourceError",
+    "InvalidTimeError",
     "MissingFieldError",
     "NestedTooDeepError",
     "ScriptRefusedError",
@@ -173,6 +174,15 @@ class InvalidSchemaError(SkillsError):
 
     def __init__(self, why: str) -> None:
         super().__init__(f"the schema of the arguments cannot be used: {why}")
+
+
+class InvalidTimeError(SkillsError):
+    """The time, span, cron expression or zone of a schedule cannot be used; `text` is what was given."""
+
+    def __init__(self, text: str, why: str) -> None:
+        super().__init__(f"{text[:100]!r} cannot be used as the time of a schedule: {why}")
+        self.text = text
+        self.why = why
 
 
 class NestedTooDeepError(SkillsError):

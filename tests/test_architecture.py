@@ -53,7 +53,7 @@ CORE_FLOORS = (
     {"skill", "requirements"},
     {"gates"},
     {"disk", "format"},
-    {"patterns", "sources"},
+    {"patterns", "schedules", "sources"},
     {"errors", "mentions"},
     {"diagnostics", "system_faults", "toolboxes", "uris", "watch_options"},
 )

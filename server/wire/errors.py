@@ -27,6 +27,7 @@ from skills_core.errors import (
     InvalidSkillError,
     InvalidSkillsRootError,
     InvalidSourceError,
+    InvalidTimeError,
     MissingFieldError,
     NestedTooDeepError,
     ScriptRefusedError,
@@ -56,6 +57,7 @@ CODES: dict[type[SkillsError], int] = {
     NestedTooDeepError: INVALID_PARAMS,
     ScriptRefusedError: INVALID_PARAMS,
     InvalidWorkflowError: INVALID_PARAMS,
+    InvalidTimeError: INVALID_PARAMS,
     # The request is valid, but the system cannot read the file now.
     FileUnavailableError: INTERNAL_ERROR,
     InvalidSourceError: INTERNAL_ERROR,

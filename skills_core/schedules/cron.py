@@ -1,0 +1,180 @@
+"""Cron expressions: check them, and list their firings in a zone.
+
+An expression that names hours of the day follows the wall clock: each time of the day fires once. A time that clocks
+skip fires at the first moment after the gap; one that they show twice fires the first time. An expression for every
+hour, as in `*/10 * * * *`, says how often: it goes on at its pace through both hours that clocks show twice.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from skills_core.errors import InvalidTimeError
+from skills_core.schedules.zones import first_instant, instant_at, offset_of, transition, wall_time
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import ModuleType
+    from zoneinfo import ZoneInfo
+
+    from cronsim import CronSim
+
+__all__ = ["MACROS", "checked_expression", "cron_firings", "earlier_wall_times", "expression_in_words"]
+
+MACROS = {
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+    "@monthly": "0 0 1 * *",
+    "@weekly": "0 0 * * 0",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@hourly": "0 * * * *",
+}
+_FIELDS = (
+    ("second", "0-59"),
+    ("minute", "0-59"),
+    ("hour", "0-23"),
+    ("day of the month", "1-31, L for the last, LW for the last weekday"),
+    ("month", "1-12 or JAN-DEC"),
+    ("day of the week", "0-7 or SUN-SAT, both 0 and 7 are Sunday; 5#2 is the second Friday, 5L the last"),
+)
+_TERM = re.compile(
+    r"(?:\*|[0-9]{1,2}|[A-Z]{1,3})(?:-(?:[0-9]{1,2}|[A-Z]{3}))?(?:/[0-9]{1,4})?|[0-9A-Z]{1,3}#[1-5]|[0-7]L", re.ASCII
+)
+_MAX_LENGTH = 300
+_NO_EXTRA = "cron expressions and times of every day need the extra `run`: pip install 'skillserve[run]'"
+_ALL_HOURS = 24
+_SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall time
+_BEGINNING = datetime(1, 1, 3, tzinfo=UTC)  # a day that all zones can show
+_NEAR = timedelta(days=2)  # more than any two offsets differ
+
+
+def checked_expression(text: str) -> str:
+    """Return a cron expression in its normal form: five fields, or six of which the first are seconds.
+
+    Raises:
+        InvalidTimeError: it is no cron expression, or it never fires.
+    """
+    expression = " ".join(text[: _MAX_LENGTH + 1].split())
+    if len(text) > _MAX_LENGTH:
+        raise InvalidTimeError(text, f"a cron expression has at most {_MAX_LENGTH} characters")
+    if expression.startswith("@"):
+        return _macro(expression)
+    expression = expression.upper() if expression.isascii() else expression
+    fields = expression.split(" ")
+    if len(fields) not in {5, 6}:
+        raise InvalidTimeError(
+            text,
+            f"a cron expression has five fields (minute, hour, day of the month, month, day of the week), or six with "
+            f"seconds first; this one has {len(fields) if expression else 0}",
+        )
+    for (name, allowed), field in zip(_FIELDS[-len(fields) :], fields, strict=True):
+        _check_field(text, name, allowed, field)
+    simulator = _simulator(expression, _SOME_DAY)
+    if simulator is None or next(simulator, None) is None:
+        raise InvalidTimeError(text, "it never fires: no year has a day that matches its day and month fields")
+    return expression
+
+
+def _macro(expression: str) -> str:
+    known = MACROS.get(expression.lower())
+    if known is None:
+        raise InvalidTimeError(expression, f"it is none of {', '.join(MACROS)}; for a span, write it alone, as in 10m")
+    return known
+
+
+def _check_field(text: str, name: str, allowed: str, field: str) -> None:
+    library = _cronsim(text)
+    position = [each for each, _ in _FIELDS].index(name)
+    try:
+        if all(_TERM.fullmatch(term) for term in field.split(",")):
+            library.Field(position).parse(field)
+            return
+    except (library.CronSimError, ValueError):
+        pass
+    raise InvalidTimeError(
+        text, f"its field {name!r} is {field[:50]!r}; expected {allowed}, with `*`, `,`, `-` and `/`"
+    )
+
+
+def _simulator(expression: str, wall: datetime, *, reverse: bool = False) -> CronSim | None:
+    """Return the wall times of an expression after `wall`, or before it; None if there is none."""
+    library = _cronsim(expression)
+    try:
+        simulator: CronSim = library.CronSim(expression, wall, reverse=reverse)
+    except library.CronSimError:
+        return None
+    return simulator
+
+
+def _cronsim(expression: str) -> ModuleType:
+    """Import the library where it is used, so that commands start fast."""
+    try:
+        from cronsim import cronsim  # noqa: PLC0415
+    except ImportError:
+        raise InvalidTimeError(expression, _NO_EXTRA) from None
+    return cronsim
+
+
+@lru_cache(maxsize=256)
+def _names_hours(expression: str) -> bool:
+    simulator = _simulator(expression, _SOME_DAY)
+    return simulator is None or len(simulator.hours) < _ALL_HOURS
+
+
+def cron_firings(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Yield each instant after `after` at which an expression fires, until the calendar ends."""
+    follow = _wall_clock_firings if _names_hours(expression) else _frequency_firings
+    try:
+        yield from follow(expression, zone, max(after, _BEGINNING))
+    except (OverflowError, ValueError):  # the calendar ends with the year 9999
+        return
+
+
+def _wall_clock_firings(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    last = after
+    for wall in _simulator(expression, wall_time(after, zone)) or ():
+        instant = first_instant(wall, zone)
+        if instant > last:
+            yield instant
+            last = instant
+
+
+def _frequency_firings(expression: str, zone: ZoneInfo, after: datetime) -> Iterator[datetime]:
+    """Yield the firings of one offset after the other; the next offset begins where its clocks begin."""
+    start, wall = after, wall_time(after, zone)
+    while True:
+        offset = offset_of(start, zone)
+        for each in _simulator(expression, wall) or ():
+            instant = instant_at(each, offset)
+            near = min(instant, start + _NEAR)
+            if offset_of(near, zone) != offset:
+                start = transition(start, near, zone)
+                wall = wall_time(start, zone) - timedelta(seconds=1)
+                break
+            if near < instant:
+                # Nothing matches in between, and clocks that are set back later repeat only what does not match.
+                start = max(near, instant - _NEAR)
+                wall = wall_time(start, zone)
+                break
+            yield instant
+            start = instant
+        else:
+            return
+
+
+def earlier_wall_times(expression: str, wall: datetime) -> Iterator[datetime]:
+    """Yield the wall times of an expression up to `wall`, the latest first."""
+    try:
+        yield from _simulator(expression, wall.replace(microsecond=0) + timedelta(seconds=1), reverse=True) or ()
+    except (OverflowError, ValueError):  # the calendar begins with the year 1
+        return
+
+
+def expression_in_words(expression: str) -> str:
+    """Return an expression in English, as in `At 09:00 on Monday`."""
+    simulator = _simulator(expression, _SOME_DAY)
+    return simulator.explain() if simulator else expression
