@@ -5,6 +5,7 @@ Each lexeme has a kind of one letter, so that the grammar in `phrases` is a tabl
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -67,7 +68,7 @@ _EXACT: Final = (
         "C",
         (
             r"(?<![\w.:/,+-])(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
-            r"(?: ?(?P<half>[ap])\.?m\b\.?)?(?![:/]|[a-z0-9_]|[.,][0-9]|-[0-9a-z])"
+            r"(?: ?(?P<half>[ap])\.?m\b\.?)?(?!:[0-9]|[/a-z0-9_]|[.,][0-9]|-[0-9a-z])"
         ),
     ),
     ("C", r"(?<![\w.:/,+-])(?P<hour12>[0-9]{1,2}) ?(?P<half12>[ap])(?:m\b|\.m\.)"),
@@ -77,7 +78,7 @@ _EXACT: Final = (
         (
             r"(?P<hourc>[0-9]{1,2}|[二兩两三四五六七八九十]{1,3}|(?<=[上下晚早午晨])一) ?[點点時时]"
             rf"(?:(?P<halfc>半)|(?P<quarter>[一三]刻)| ?(?P<minutec>{CHINESE_NUMBER}) ?分)?"
-            r"(?:[鐘钟]|整(?![理個个合體体數数]))?"
+            r"(?:[鐘钟]|整(?![理個个合體体數数]))?(?:的[時时]候|[時时](?![間间候]))?"
         ),
     ),
     (
@@ -88,9 +89,9 @@ _EXACT: Final = (
         ),
     ),
     # zones
-    ("Z", r"\b(?P<utc>UTC|GMT)(?P<shift>[+-][0-9]{1,2}(?::?[0-9]{2})?)?(?![\w+-])"),
+    ("Z", r"\b(?P<utc>UTC|GMT)(?P<shift>[+-][0-9]{1,2}(?::?[0-9]{2})?)?(?![\w+-])(?: time\b)?"),
     ("Z", r"(?<=[0-9]) ?(?P<direct>Z\b|[+-][0-9]{2}:?[0-9]{2}\b)"),
-    ("Z", rf"(?<![\w/])(?P<iana>(?:{_ZONE_AREAS})/[a-z_+\-]{{1,30}}(?:/[a-z_+\-]{{1,30}})?)(?![\w/])"),
+    ("Z", rf"(?<![\w/])(?P<iana>(?:{_ZONE_AREAS})/[a-z_+\-]{{1,30}}(?:/[a-z_+\-]{{1,30}})?)(?![\w/])(?: time\b)?"),
     ("z", rf"(?-i:\b(?:{_ABBREVIATIONS}|[A-Z][a-z]+(?: [A-Z][a-z]+)? time)\b)"),
     ("z", r"[\u4e00-\u9fff]{2}[時时][間间]|\blocal time\b|\bin (?-i:[A-Z][a-z]+)\b|當地|当地"),
 )
@@ -189,10 +190,12 @@ daily; `V` certain weekdays; `Z` zone; `z` unknown zone; `v` what has several re
 `s` no exact time; `c` connector.
 """
 
-_LEXEME: Final = re.compile(
-    "|".join(f"(?P<{kind}_{number}>{pattern})" for number, (kind, pattern) in enumerate(_TABLE)),
-    re.ASCII | re.IGNORECASE,
-)
+
+@functools.cache
+def _pattern() -> re.Pattern[str]:
+    """Compile the table when it is used: that takes longer than all imports of this package."""
+    groups = (f"(?P<{kind}_{number}>{pattern})" for number, (kind, pattern) in enumerate(_TABLE))
+    return re.compile("|".join(groups), re.ASCII | re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ def fold_width(text: str) -> str:
 def lexemes(text: str) -> tuple[Lexeme, ...]:
     """Return the lexemes of a text of folded width, in order."""
     found = []
-    for match in _LEXEME.finditer(text):
+    for match in _pattern().finditer(text):
         named = {name: value for name, value in match.groupdict().items() if value is not None}
         label = next(name for name in named if name[1:2] == "_")
         values = {name: value for name, value in named.items() if name[1:2] != "_"}

@@ -35,7 +35,7 @@ __all__ = ["Form", "Phrase", "meaning", "phrases", "why_unclear"]
 _CLOCK: Final = "(?:p?c*)?[CH]p?Z?"
 _FORMS: Final = {
     "instant": "I",
-    "cron": "k",
+    "cron": "kZ?",
     "relative": "[ON]",
     "span": "E",
     "dated": f"[Ddw]c*{_CLOCK}|{_CLOCK}c*[Ddw]p?",
@@ -46,6 +46,7 @@ _FORMS: Final = {
 
 _FORM: Final = re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in _FORMS.items()))
 _BETWEEN: Final = re.compile(r"[\s,;()]*")
+_CLOSING: Final = re.compile(r"\s*\)")
 _ONLY_NEARBY: Final = frozenset("crsz")
 # Kinds that say nothing about the time of a schedule unless they stand next to a time.
 
@@ -89,7 +90,10 @@ def why_unclear(phrase: Phrase) -> str:
     for reasons, why in _WHY_NOT:
         if kinds & set(reasons):
             return why
-    return "it gives more than one time" if kinds & set("CHIkONE") else "it has no time of the day; add HH:MM"
+    times = sum(kind in "CHIkONE" for kind in phrase.kinds)
+    if times == 0:
+        return "it has no time of the day; add HH:MM"
+    return "it gives more than one time" if times > 1 else "its parts do not go together"
 
 
 def phrases(text: str) -> tuple[Phrase, ...]:
@@ -106,6 +110,8 @@ def phrases(text: str) -> tuple[Phrase, ...]:
         if form is None and not set(kinds) - _ONLY_NEARBY and "s" not in kinds:
             continue
         start, end = core[0].start, core[-1].end
+        if "(" in text[start:end] and (closing := _CLOSING.match(text, end)):
+            end = closing.end()
         found.append(Phrase(start, end, text[start:end].strip(), form, core))
     return tuple(found)
 
@@ -134,12 +140,12 @@ def meaning(phrase: Phrase, now: datetime, zone: str) -> When:
 
 
 def _meaning(phrase: Phrase, now: datetime, zone: str) -> When:
-    instant, values = to_utc(now), phrase.lexemes[-1].values
+    instant = to_utc(now)
     match phrase.form:
         case Form.INSTANT:
             return _once(phrase, _instant(phrase.lexemes[-1], zone), instant)
         case Form.CRON:
-            return Cron(values.get("cron") or values["macro"], zone)
+            return Cron(_expression(phrase), _zone_named_by(phrase) or zone)
         case Form.RELATIVE:
             return Once(in_zone(_whole_second(instant) + _span(phrase), zone_named(zone)))
         case Form.SPAN:
@@ -210,12 +216,28 @@ def _parts(phrase: Phrase) -> tuple[Clock, timezone | str | None]:
 
 
 def _daily(phrase: Phrase, zone: str) -> Cron:
-    clock, other = _parts(phrase)
-    if isinstance(other, timezone):
-        raise InvalidTimeError(phrase.text, "a time that recurs needs a zone by name, as in Europe/Berlin")
+    clock, _ = _parts(phrase)
     days = phrase.first("V")
     fields = f"{clock.minute} {clock.hour} * * {weekdays_of(days) if days else '*'}"
-    return Cron(f"{clock.second} {fields}" if clock.second else fields, other or zone)
+    return Cron(f"{clock.second} {fields}" if clock.second else fields, _zone_named_by(phrase) or zone)
+
+
+def _expression(phrase: Phrase) -> str:
+    values = next(each.values for each in phrase.lexemes if each.kind == "k")
+    return values.get("cron") or values["macro"]
+
+
+def _zone_named_by(phrase: Phrase) -> str | None:
+    """Return the name of the zone in a phrase that recurs.
+
+    Raises:
+        InvalidTimeError: it has an offset, which clocks change.
+    """
+    lexeme = phrase.first("Z")
+    zone = offset_of_zone(lexeme) if lexeme else None
+    if isinstance(zone, timezone):
+        raise InvalidTimeError(phrase.text, "a time that recurs needs a zone by name, as in Europe/Berlin")
+    return zone
 
 
 def _at_clock(phrase: Phrase, now: datetime, zone: str) -> Once:

@@ -15,7 +15,8 @@ from skills_core.errors import InvalidTimeError, did_you_mean, similar_to
 
 __all__ = ["first_instant", "in_zone", "instant_at", "offset_of", "to_utc", "transition", "wall_time", "zone_named"]
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_+\-]*(?:/[A-Za-z0-9_+\-]+){0,2}")
+_NAME = re.compile(r"[A-Z][A-Za-z0-9_+\-]*(?:/[A-Z][A-Za-z0-9_+\-]*){0,2}")
+# Each part of a name begins with a capital. Some file systems would accept others, which fail on the next machine.
 _MAX_NAME = 64
 _NO_ZONES = ("right/", "posix/", "localtime", "posixrules", "Factory")
 # Files of the system's database that are no zones: `right/` counts leap seconds, which no clock of a computer shows.
