@@ -22,6 +22,7 @@ __all__ = [
     "EvalFileError",
     "FileRefusedError",
     "FileUnavailableError",
+    "HistoryError",
     "InstallRefusedError",
     "InvalidFrontmatterError",
     "InvalidPatternError",
@@ -160,6 +161,10 @@ class InstallRefusedError(SkillsError):
         self.path = path
         self.reason = reason
         self.message = message
+
+
+class HistoryError(SkillsError):
+    """The history of a source cannot be read, kept or restored; the message says what to do."""
 
 
 class InvalidPatternError(SkillsError):

@@ -19,6 +19,7 @@ from skills_core.errors import (
     EvalFileError,
     FileRefusedError,
     FileUnavailableError,
+    HistoryError,
     InstallRefusedError,
     InvalidFrontmatterError,
     InvalidPatternError,
@@ -58,6 +59,7 @@ CODES: dict[type[SkillsError], int] = {
     ScriptRefusedError: INVALID_PARAMS,
     InvalidWorkflowError: INVALID_PARAMS,
     InvalidTimeError: INVALID_PARAMS,
+    HistoryError: INVALID_PARAMS,
     # The request is valid, but the system cannot read the file now.
     FileUnavailableError: INTERNAL_ERROR,
     InvalidSourceError: INTERNAL_ERROR,

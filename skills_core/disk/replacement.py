@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-__all__ = ["replace_folder"]
+__all__ = ["exchange_within", "replace_folder"]
 
 _AT_FDCWD = -2 if sys.platform == "darwin" else -100
 _EXCHANGE = 2
@@ -40,6 +40,14 @@ def replace_folder(new: Path, target: Path, aside: Path) -> Path:
         aside.rename(target)
         raise
     return aside
+
+
+def exchange_within(handle: int, one: str, other: str) -> bool:
+    """Exchange two entries of an open folder in one step; return False if the system or the disk cannot."""
+    exchange = _system_exchange()
+    if exchange is None:
+        return False
+    return exchange(handle, os.fsencode(one), handle, os.fsencode(other), _EXCHANGE) == 0
 
 
 def _exchanged(one: Path, other: Path) -> bool:

@@ -1,0 +1,326 @@
+"""The history of one source: what changed when and why, and the way back.
+
+The repository lies in the state directory, apart from the source: the user's folder and the user's own repository stay
+as they are, and no skill brings a repository, hooks or settings of git along. Each change is one commit. What is found
+changed on disk is committed as an edit by hand before anything else happens, so that nothing is lost.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final, Self
+
+from skills_core.diagnostics import printable
+from skills_core.disk.locks import exclusive
+from skills_core.errors import HistoryError, did_you_mean, similar_to
+from skills_core.history.changes import Changer
+from skills_core.history.commits import Cause, HistoryCommit, message_with_trailers
+from skills_core.history.diffs import unified_diff
+from skills_core.history.entries import (
+    FILE_MODE,
+    FOLDER_MODE,
+    Entry,
+    Kind,
+    changed_units,
+    is_left_out,
+    is_within,
+    parents_of,
+    part_of,
+)
+from skills_core.history.journal import Journal
+from skills_core.history.reading import entry_at, id_of, read_state
+from skills_core.history.repository import Repository, create_repository
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+__all__ = ["History"]
+
+logger = logging.getLogger(__name__)
+
+_REPOSITORY: Final = "repository.git"
+
+
+class History:
+    """Reads and keeps the history of the source at `root`. Names of skills are paths of their folders in the source.
+
+    Methods may be called from several threads and processes at once.
+    """
+
+    def __init__(self, root: Path, folder: Path, *, work_trees: bool = False) -> None:
+        """Open the history in `folder`, and create its repository if there is none.
+
+        With `work_trees`, folders in the source that are git work trees of the user are recorded too.
+
+        Raises:
+            HistoryError: the folder cannot be written.
+        """
+        self.root = root
+        self._folder = folder
+        self._work_trees = work_trees
+        try:
+            with exclusive(folder / "history"):
+                create_repository(folder / _REPOSITORY)
+        except OSError as error:
+            raise _unwritable(folder, error) from error
+        self._repository = Repository(folder / _REPOSITORY)
+
+    @property
+    def repository(self) -> Path:
+        """The bare git repository, for other programs of git."""
+        return self._folder / _REPOSITORY
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the files of the repository."""
+        self._repository.close()
+
+    def commits(self, name: str | None = None, limit: int | None = None) -> tuple[HistoryCommit, ...]:
+        """Return the newest commits, newest first, or those that changed one skill."""
+        found: list[HistoryCommit] = []
+        for rev in self._repository.revs(name):
+            if limit is not None and len(found) >= limit:
+                break
+            found.append(self._repository.describe(rev))
+        return tuple(found)
+
+    def names(self) -> frozenset[str]:
+        """Return the names of all skills that commits have changed, removed ones included."""
+        return frozenset(skill for commit in self.commits() for skill in commit.skills)
+
+    def find(self, name: str) -> str:
+        """Return the path in the source of the skill that a user or model names: its path, or its folder's name.
+
+        Raises:
+            HistoryError: the history has no such skill, or several.
+        """
+        known = self.names()
+        if name in known:
+            return name
+        found = sorted(path for path in known if (path.rpartition("/")[2] or self.root.name) == name)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise HistoryError(f"{name[:200]!r}: several skills have this name; expected one of {', '.join(found)}")
+        hint = did_you_mean(similar_to(name, known))
+        raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}.{hint}")
+
+    def diff(self, name: str, rev: str | None = None) -> str:
+        """Return what differs from a commit to the files now: what `rollback` with these arguments would take back.
+
+        Raises:
+            HistoryError: there is no such commit, or no earlier version.
+        """
+        disk: dict[str, bytes] = {}
+
+        def keep(content: bytes) -> str:
+            number = id_of(content)
+            disk[number] = content
+            return number
+
+        now = read_state(self.root, name, keep, work_trees=self._work_trees).entries
+        before = self._repository.state(self._version(name, rev, now), name)
+        return unified_diff(before, now, lambda blob: disk[blob] if blob in disk else self._repository.read(blob))
+
+    def record(
+        self, names: Sequence[str], cause: str, message: str, trace_id: str | None = None
+    ) -> HistoryCommit | None:
+        """Commit the files of these skills as they are now; return the commit, None if nothing has changed.
+
+        Raises:
+            HistoryError: the files cannot be read, or the history cannot be written.
+        """
+        with self._locked():
+            if self._repository.head is None:
+                self._begin(names)
+            return self._record(names, cause, message, trace_id)
+
+    def record_manual_edits(self, names: Sequence[str] = ("",)) -> HistoryCommit | None:
+        """Commit what has changed since the last commit, by default in the whole source; None if nothing has.
+
+        Raises:
+            HistoryError: the files cannot be read, or the history cannot be written.
+        """
+        with self._locked():
+            return self._record_manual(names)
+
+    @contextmanager
+    def changing(self, names: Sequence[str], cause: str, message: str, trace_id: str | None = None) -> Iterator[None]:
+        """Record what the block changes in these skills as one commit, and manual edits before it as another.
+
+        Other processes cannot change the history meanwhile, so the block must be short. If it raises, what it has
+        written counts as edited by hand.
+
+        Raises:
+            HistoryError: as for `record`.
+        """
+        with self._locked():
+            self._record_manual(names)
+            yield
+            self._record(names, cause, message, trace_id)
+
+    def change(
+        self, name: str, files: Mapping[str, bytes | None], cause: str, message: str, trace_id: str | None = None
+    ) -> HistoryCommit | None:
+        """Write files of a skill as one change that is made completely or not at all; None removes a file.
+
+        Paths are relative to the skill's folder. Existing files keep their modes. Return None if nothing differs.
+
+        Raises:
+            HistoryError: a path cannot be written, or leaves the skill.
+        """
+        with self._locked():
+            self._record_manual((name,))
+            state = self._repository.state(self._repository.head, name)
+            for relative, content in files.items():
+                _set(state, name, relative, None if content is None else self._repository.keep(content))
+            return self._change_to(name, state, cause, message, trace_id)
+
+    def rollback(self, name: str, rev: str | None = None, trace_id: str | None = None) -> HistoryCommit | None:
+        """Restore a skill as it was at a commit, by default before its newest change; return the new commit.
+
+        Unrecorded edits are committed first. Return None if the skill is as it was then.
+
+        Raises:
+            HistoryError: there is no such commit, the skill did not exist then, or it cannot be written.
+        """
+        with self._locked():
+            self._record_manual((name,))
+            found = self._version(name, rev, self._repository.state(self._repository.head, name))
+            state = self._repository.state(found, name)
+            short = found[:10]
+            if not state:
+                raise HistoryError(f"{name[:200]!r} did not exist at {short}; choose another commit")
+            return self._change_to(name, state, Cause.ROLLBACK, f"Restore the version of {short}", trace_id, found)
+
+    def _version(self, name: str, rev: str | None, now: Mapping[str, Entry]) -> str:
+        """Return the commit to compare with or to restore."""
+        if rev is not None:
+            return self._repository.find(rev)
+        newest = next(self._repository.revs(name), None)
+        if newest is None:
+            raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}")
+        if now != self._repository.state(newest, name):
+            return newest
+        parent = self._repository.parent_of(newest)
+        if parent is None or not self._repository.state(parent, name):
+            raise HistoryError(f"{name[:200]!r} has no earlier version than that of {newest[:10]}")
+        return parent
+
+    def _change_to(
+        self,
+        name: str,
+        state: Mapping[str, Entry],
+        cause: str,
+        message: str,
+        trace_id: str | None,
+        restores: str | None = None,
+    ) -> HistoryCommit | None:
+        head = self._repository.state(self._repository.head)
+        if part_of(head, name) == state:
+            return None
+        new = {**{path: entry for path, entry in head.items() if not is_within(path, name)}, **state}
+        _add_folders(new, name)
+        text = message_with_trailers(message, cause, changed_units(head, new), trace_id, restores)
+        rev = self._changer.change(name, self._repository.write_state(new), text)
+        # An edit that was saved during the change stays, and is a commit of its own.
+        self._record_manual((name,))
+        return self._repository.describe(rev)
+
+    def _record_manual(self, names: Sequence[str]) -> HistoryCommit | None:
+        if self._repository.head is None:
+            return self._begin()
+        return self._record(names, Cause.MANUAL, "Edited by hand", None)
+
+    def _begin(self, changed: Sequence[str] = ()) -> HistoryCommit | None:
+        """Commit the whole source, so that each skill has a first version; without skills that have just changed."""
+        return self._record(("",), Cause.INITIAL, "Begin the history", None, without=changed)
+
+    def _record(
+        self, names: Sequence[str], cause: str, message: str, trace_id: str | None, *, without: Sequence[str] = ()
+    ) -> HistoryCommit | None:
+        head = self._repository.head
+        before = self._repository.state(head)
+        after = dict(before)
+        for name in names:
+            self._read_into(after, before, name)
+        for name in without:
+            for path in part_of(after, name):
+                del after[path]
+        if after == before and (head is not None or cause != Cause.INITIAL):
+            return None
+        text = message_with_trailers(message, cause, changed_units(before, after), trace_id)
+        rev = self._repository.commit(self._repository.write_state(after), head, text)
+        self._repository.move_head(rev, head)
+        return self._repository.describe(rev)
+
+    def _read_into(self, state: dict[str, Entry], before: Mapping[str, Entry], name: str) -> None:
+        """Replace the entries of a unit by those on disk; what cannot be read keeps its last recorded version."""
+        disk = read_state(self.root, name, self._repository.keep, work_trees=self._work_trees)
+        kept = {path: entry for path, entry in before.items() if any(is_within(path, each) for each in disk.unreadable)}
+        for path in part_of(state, name):
+            del state[path]
+        state |= {**kept, **disk.entries}
+        for folder in (*parents_of(name), *(above for path in kept for above in parents_of(path))):
+            now = before.get(folder) or entry_at(self.root, folder) or Entry(Kind.FOLDER, FOLDER_MODE)
+            state.setdefault(folder, now)
+        if disk.unreadable:
+            listed = "; ".join(f"{printable(path)} {why}" for path, why in sorted(disk.unreadable.items())[:5])
+            logger.warning("history: %d paths are not recorded: %s", len(disk.unreadable), listed)
+
+    @property
+    def _changer(self) -> Changer:
+        journal = Journal(self._folder / "pending.json")
+        return Changer(self.root, self._repository, journal, self._work_trees)
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Hold the lock of the history, and complete a change that a crash interrupted."""
+        try:
+            with exclusive(self._folder / "history"):
+                if rev := self._changer.recover():
+                    logger.warning("history: completed the interrupted change %s", rev[:10])
+                yield
+        except TimeoutError as error:
+            where = printable(str(self.root))
+            raise HistoryError(f"{where}: another process is changing its history; try again") from error
+
+
+def _set(state: dict[str, Entry], name: str, relative: str, blob: str | None) -> None:
+    """Set or remove one file of a skill.
+
+    Raises:
+        HistoryError: the path leaves the skill, or is one that is never recorded.
+    """
+    parts = relative.split("/")
+    if any(part in {"", ".", ".."} or "\0" in part or is_left_out(part) for part in parts):
+        raise HistoryError(f"{relative[:200]!r}: expected the path of a file in the skill's folder")
+    path = f"{name}/{relative}" if name else relative
+    old = state.get(path)
+    if blob is None:
+        state.pop(path, None)
+        return
+    above = [state.get(folder) for folder in parents_of(path)]
+    if any(each is not None and each.kind is not Kind.FOLDER for each in (*above,)) or (
+        old is not None and old.kind is not Kind.FILE
+    ):
+        raise HistoryError(f"{relative[:200]!r}: is a folder or a link, or lies below a link or a file")
+    state[path] = Entry(Kind.FILE, FILE_MODE if old is None else old.mode, blob)
+    _add_folders(state, path)
+
+
+def _add_folders(state: dict[str, Entry], path: str) -> None:
+    for folder in parents_of(path):
+        state.setdefault(folder, Entry(Kind.FOLDER, FOLDER_MODE))
+
+
+def _unwritable(folder: Path, error: OSError) -> HistoryError:
+    why = (error.strerror or str(error)).lower()
+    return HistoryError(f"{printable(str(folder))}: the history cannot be written: {why}")

@@ -1,0 +1,139 @@
+"""The folder with all histories: one for each source, found by the path of the source."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from skills_core.diagnostics import printable
+from skills_core.errors import HistoryError
+from skills_core.history.work_trees import work_tree_of
+from skills_core.sources import real_path
+
+if TYPE_CHECKING:
+    from skills_core.history.history import History
+
+__all__ = ["HistoryFolder", "existing_histories", "has_history", "move_history", "open_history"]
+
+_NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
+_SOURCE: Final = "source.json"
+_PRIVATE: Final = 0o700
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryFolder:
+    """The history of the source at `root`, as a folder."""
+
+    root: Path
+    folder: Path
+
+
+def open_history(root: Path, state: Path, *, work_trees: bool = False, create: bool = True) -> History:
+    """Open the history of the source at `root`, which lies below the folder `state`; create it if there is none.
+
+    A source in a git work tree of the user is refused unless `work_trees` is set. The user's repository is never
+    written in either case.
+
+    Raises:
+        HistoryError: there is none and `create` is false, the source is refused, the extra `history` is not installed,
+            or the folder cannot be written or belongs to another user.
+    """
+    root = real_path(root)
+    where = printable(str(root))
+    if not create and not has_history(root, state):
+        raise HistoryError(f"{where}: no history is kept of this folder; name it in the setting history.sources")
+    if not work_trees and (place := work_tree_of(root)) is not None:
+        raise HistoryError(
+            f"{where}: this folder is in your git repository {printable(str(place))}, so no history is kept of it; to "
+            "keep one beside yours, set history.work_trees"
+        )
+    try:
+        from skills_core.history.history import History  # noqa: PLC0415 - the extra may be missing
+    except ImportError as error:
+        raise HistoryError(_NO_EXTRA) from error
+    folder = _folder_of(root, state)
+    try:
+        for each in (state, folder.parent, folder):
+            _make_private(each, own=each != state)
+        _write_source(folder, root)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise HistoryError(f"{printable(str(folder))}: the history cannot be written: {why}") from error
+    return History(root, folder, work_trees=work_trees)
+
+
+def has_history(root: Path, state: Path) -> bool:
+    """Tell whether the source at `root` has a history."""
+    return (_folder_of(real_path(root), state) / _SOURCE).is_file()
+
+
+def existing_histories(state: Path) -> tuple[HistoryFolder, ...]:
+    """Return all histories, in the order of the paths of their sources."""
+    found = []
+    with suppress(FileNotFoundError):
+        for folder in (state / "history").iterdir():
+            with suppress(OSError, ValueError, KeyError, TypeError):
+                text = (folder / _SOURCE).read_text(encoding="ascii")
+                found.append(HistoryFolder(Path(json.loads(text)["root"]), folder))
+    return tuple(sorted(found, key=lambda each: each.root))
+
+
+def move_history(old: Path, new: Path, state: Path) -> None:
+    """Let the history of a source that was moved from `old` go on at `new`.
+
+    Raises:
+        HistoryError: `old` has no history, `new` has one, or the folder cannot be renamed.
+    """
+    # The old folder no longer exists, so its links cannot be resolved.
+    before = next((each for each in existing_histories(state) if each.root in {old.absolute(), real_path(old)}), None)
+    new = real_path(new)
+    if before is None:
+        raise HistoryError(f"{printable(str(old))}: no history is kept of this folder")
+    if has_history(new, state):
+        raise HistoryError(f"{printable(str(new))}: this folder has a history of its own, which would be lost")
+    target = _folder_of(new, state)
+    try:
+        before.folder.rename(target)
+        _write_source(target, new)
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise HistoryError(f"{printable(str(before.folder))}: the history cannot be moved: {why}") from error
+
+
+def _folder_of(root: Path, state: Path) -> Path:
+    short = re.sub(r"[^A-Za-z0-9_-]+", "-", root.name)[:40].strip("-") or "source"
+    return state / "history" / f"{short}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
+
+
+def _make_private(folder: Path, *, own: bool) -> None:
+    """Create a folder for this user alone; a folder of history that exists loses the rights of others.
+
+    Raises:
+        OSError: it cannot be created, or belongs to another user.
+    """
+    folder.mkdir(mode=_PRIVATE, parents=True, exist_ok=True)
+    if not own or os.name == "nt":
+        return
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise PermissionError(1, "it is a link, or belongs to another user")
+    if stat.S_IMODE(status.st_mode) & 0o077:
+        folder.chmod(_PRIVATE)
+
+
+def _write_source(folder: Path, root: Path) -> None:
+    text = json.dumps({"root": str(root)})
+    file = folder / _SOURCE
+    with suppress(FileNotFoundError):
+        if file.read_text(encoding="ascii") == text:
+            return
+    beside = folder / f"{_SOURCE}.{os.getpid()}"
+    beside.write_text(text, encoding="ascii")
+    beside.replace(file)

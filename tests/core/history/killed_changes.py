@@ -1,0 +1,138 @@
+"""Kill a process at each step of a change of files or history, and print what the next process finds."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from skills_core.history.history import History
+from tests.core.history.folders import SKILL, history_of, read, write
+
+OLD = {"SKILL.md": SKILL % (b"a", 1), "scripts/x.sh": b"one", "gone/deep/file.txt": b"1", "swap": b"a file"}
+NEW = {"SKILL.md": SKILL % (b"a", 2), "scripts/x.sh": b"two", "new/file.txt": b"2", "swap/is-folder.txt": b"3"}
+
+_STEPS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.symlink", "os.chmod", "os.utime"}
+
+
+def rollback(history: History) -> None:
+    history.rollback("a")
+
+
+def rollback_of_all(history: History) -> None:
+    history.rollback("")
+
+
+def change(history: History) -> None:
+    new = {**dict.fromkeys(OLD), **NEW}
+    history.change("a", {path: new[path] for path in sorted(new) if "swap" not in path}, "improvement", "m")
+
+
+def record(history: History) -> None:
+    (history.root / "a" / "SKILL.md").write_bytes(b"by hand")
+    history.record_manual_edits()
+
+
+WORKS: dict[str, Callable[[History], None]] = {
+    "exchange": rollback,
+    "one by one": rollback,
+    "whole source": rollback_of_all,
+    "removed": rollback,
+    "change": change,
+    "record": record,
+}
+
+
+def prepare(base: Path, name: str) -> History:
+    """Make a source with two versions of a skill, the older of which is recorded first."""
+    shutil.rmtree(base, ignore_errors=True)
+    source = base / "source"
+    write(source / "a", OLD)
+    write(source / "b", {"SKILL.md": b"another"})
+    if name == "one by one":
+        # A file that is not recorded must stay where it is.
+        (source / "a" / ".env").write_bytes(b"secret")
+    history = history_of(source)
+    history.record_manual_edits()
+    if name == "removed":
+        shutil.rmtree(source / "a")
+    elif name != "change":
+        for path in ("scripts/x.sh", "gone", "swap"):
+            shutil.rmtree(source / "a" / path, ignore_errors=True)
+            (source / "a" / path).unlink(missing_ok=True)
+        for path, content in NEW.items():
+            (source / "a" / path).parent.mkdir(parents=True, exist_ok=True)
+            (source / "a" / path).write_bytes(content)
+    history.record_manual_edits()
+    return history
+
+
+def die_at(step: int) -> None:
+    """Kill this process at its n-th access that may change something."""
+    count = 0
+
+    def hook(event: str, arguments: tuple[object, ...]) -> None:
+        nonlocal count
+        if event not in _STEPS or (event == "open" and not _writes(arguments)):
+            return
+        count += 1
+        if count == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(hook)
+
+
+def _writes(arguments: tuple[object, ...]) -> bool:
+    flags = arguments[2]
+    return isinstance(flags, int) and bool(flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT))
+
+
+def run(base: Path, name: str, step: int) -> bool:
+    """Do the work in a process that dies at a step; return whether it died."""
+    child = os.fork()
+    if child == 0:
+        try:
+            history = history_of(base / "source")
+            die_at(step)
+            WORKS[name](history)
+        finally:
+            os._exit(0)
+    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+
+
+def main(base: Path, name: str) -> None:
+    os.fsync = lambda _: None
+    history = prepare(base, name)
+    before = read(base / "source")
+    WORKS[name](history)
+    after = read(base / "source")
+    found = []
+    for step in range(1, 1000):
+        count = len(prepare(base, name).commits())
+        died = run(base, name, step)
+        at_once = read(base / "source")
+        again = history_of(base / "source")
+        again.record_manual_edits()
+        now = read(base / "source")
+        commits = again.commits()
+        found.append(
+            {
+                "whole at once": at_once in (before, after),
+                "whole": now in (before, after),
+                "is new": now == after,
+                "one commit if new": len(commits) - count <= 1,
+                "clean": again.record_manual_edits() is None,
+                "only commit is ours": [each.cause for each in commits[: len(commits) - count]],
+            }
+        )
+        if not died:
+            break
+    print(json.dumps(found))  # noqa: T201 - the test reads it
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])
