@@ -154,7 +154,9 @@ def test_a_whole_change_of_files_is_made_at_once(source: Path, history: History)
     assert causes(history, "a") == ["improvement", "initial"]
 
 
-@pytest.mark.parametrize("path", ["../b/SKILL.md", "/etc/x", "a//b", "", ".git/config", ".GIT/hooks/x", "scripts", "x\0"])
+@pytest.mark.parametrize(
+    "path", ["../b/SKILL.md", "/etc/x", "a//b", "", ".git/config", ".GIT/hooks/x", "scripts", "x\0"]
+)
 def test_a_change_cannot_leave_the_skill(path: str, source: Path, history: History) -> None:
     before = read(source)
     with pytest.raises(HistoryError):
@@ -195,7 +197,9 @@ versions = st.lists(
 
 
 def can_exist(files: dict[str, bytes | None]) -> bool:
-    return not any(content is not None and any(other.startswith(f"{name}/") for other in files) for name, content in files.items())
+    return not any(
+        content is not None and any(other.startswith(f"{name}/") for other in files) for name, content in files.items()
+    )
 
 
 @settings(max_examples=25, deadline=None)

@@ -13,13 +13,12 @@ import pytest
 PROGRAM = Path(__file__).with_name("killed_changes.py")
 REPOSITORY = PROGRAM.parents[3]
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 
-
-@pytest.mark.parametrize("work", ["exchange", "one by one", "whole source", "removed", "change", "record"])
-def test_a_killed_change_leaves_the_old_files_or_the_new(work: str, tmp_path: Path) -> None:
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_change_leaves_the_old_files_or_the_new() -> None:
     done = subprocess.run(
-        [sys.executable, str(PROGRAM), str(tmp_path), work],
+        [sys.executable, str(PROGRAM)],
         cwd=REPOSITORY,
         env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
@@ -27,11 +26,10 @@ def test_a_killed_change_leaves_the_old_files_or_the_new(work: str, tmp_path: Pa
         timeout=300,
         check=True,
     )
-    found = json.loads(done.stdout)
-    assert len(found) > 5
-    assert all(each["whole"] and each["clean"] and each["one commit if new"] for each in found), found
-    assert found[-1]["is new"]
-    if work in {"exchange", "removed", "change", "record"}:
-        assert all(each["whole at once"] for each in found)
-    if work != "record":
-        assert not any("manual" in each["only commit is ours"] for each in found)
+    for work, found in json.loads(done.stdout).items():
+        assert len(found) > 20, work
+        assert all(each["whole"] and each["clean"] and each["one commit if new"] for each in found), (work, found)
+        assert found[-1]["is new"], work
+        # Where folders can be exchanged, not even a moment of the change is visible.
+        assert work == "one by one" or all(each["whole at once"] for each in found), (work, found)
+        assert work == "record" or not any("manual" in each["commits"] for each in found), (work, found)
