@@ -36,7 +36,7 @@ SERVER_FLOORS = (
     {"evals"},
     {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
-    {"listing", "scripts", "hook"},
+    {"listing", "scripts", "hook", "history"},
     {"config", "wire", "authoring"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
@@ -44,7 +44,7 @@ SERVER_FLOORS = (
 CORE_FLOORS = (
     {"testing"},
     {"evals"},
-    {"run", "authoring", "remote", "integrations", "audit"},
+    {"run", "authoring", "remote", "integrations", "audit", "history"},
     {"library", "single_skill", "locations", "watcher"},
     {"context", "catalog_builder"},
     {"rendering", "skill_states"},

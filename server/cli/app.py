@@ -15,6 +15,7 @@ from server.cli.commands.audit import audit
 from server.cli.commands.catalog import catalog
 from server.cli.commands.eval import evaluate
 from server.cli.commands.guard import guard
+from server.cli.commands.history import history, rollback
 from server.cli.commands.init import init
 from server.cli.commands.lint import lint
 from server.cli.commands.plugin import plugin
@@ -67,12 +68,14 @@ _COMMANDS = (
     *(guard, verify, fetch, run),
     *(triggers, lint, report),
     audit,
+    rollback,
 )
 app.command("eval")(evaluate)
 for command in _COMMANDS:
     app.command()(command)
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
+app.add_typer(history, name="history")
 app.add_typer(runs, name="runs")
 app.add_typer(plugin, name="plugin")
 app.add_typer(workflow, name="workflow")

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings import Transport
+from server.config.sources import sources_of
+from server.history.at_start import complete_interrupted_changes
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
 
@@ -32,6 +34,7 @@ def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]
     """
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
+    complete_interrupted_changes(sources_of(directories, settings, machine.places))
     _run(open_library(directories, settings, machine), settings, machine)
 
 

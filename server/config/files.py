@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.bounded import read_bounded
 from skills_core.errors import FileRefusedError
+from skills_core.sources import Scope
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,6 +54,8 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: project: unknown")
     if isinstance(discovery := found.get("discovery"), dict):
         _locate_sources(discovery, file.parent)
+    if isinstance(history := found.get("history"), dict):
+        _locate_recorded_sources(history, file.parent)
     if isinstance(runs := found.get("runs"), dict):
         _locate_files_of_runs(runs, file.parent)
     return found
@@ -61,6 +64,12 @@ def read_settings_file(file: Path) -> dict[str, Any]:
 def _locate_sources(discovery: dict[str, Any], folder: Path) -> None:
     if isinstance(discovery.get("sources"), list):
         discovery["sources"] = [_source(source, folder) for source in discovery["sources"]]
+
+
+def _locate_recorded_sources(history: dict[str, Any], folder: Path) -> None:
+    if isinstance(history.get("sources"), list):
+        named = history["sources"]
+        history["sources"] = [each if each in list(Scope) else _located(each, folder) for each in named]
 
 
 def _locate_files_of_runs(runs: dict[str, Any], folder: Path) -> None:

@@ -14,6 +14,7 @@ import anyio
 from server import __version__
 from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
+from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.listing.runs import needs_event_streams, offers_runs
 from server.protocol.early_answers import EarlyAnswers
@@ -110,6 +111,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
+        tasks.start_soon(record_edits, host.library.sources, host.settings.history)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

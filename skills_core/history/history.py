@@ -28,12 +28,12 @@ from skills_core.history.entries import (
     parents_of,
     part_of,
 )
-from skills_core.history.journal import Journal
+from skills_core.history.journal import PENDING, Journal
 from skills_core.history.reading import entry_at, id_of, read_state
 from skills_core.history.repository import Repository, create_repository
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 __all__ = ["History"]
@@ -112,8 +112,10 @@ class History:
         hint = did_you_mean(similar_to(name, known))
         raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}.{hint}")
 
-    def diff(self, name: str, rev: str | None = None) -> str:
+    def diff(self, name: str, rev: str | None = None, shows: Callable[[str], bool] = lambda _: True) -> str:
         """Return what differs from a commit to the files now: what `rollback` with these arguments would take back.
+
+        Only paths that `shows` accepts are compared; they are relative to the source.
 
         Raises:
             HistoryError: there is no such commit, or no earlier version.
@@ -127,7 +129,17 @@ class History:
 
         now = read_state(self.root, name, keep, work_trees=self._work_trees).entries
         before = self._repository.state(self._version(name, rev, now), name)
+        before, now = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, now))
         return unified_diff(before, now, lambda blob: disk[blob] if blob in disk else self._repository.read(blob))
+
+    def complete(self) -> None:
+        """Complete the change that a crash interrupted, as every other change of the history does first.
+
+        Raises:
+            HistoryError: the files cannot be read or written now.
+        """
+        with self._locked():
+            pass
 
     def record(
         self, names: Sequence[str], cause: str, message: str, trace_id: str | None = None
@@ -277,7 +289,7 @@ class History:
 
     @property
     def _changer(self) -> Changer:
-        journal = Journal(self._folder / "pending.json")
+        journal = Journal(self._folder / PENDING)
         return Changer(self.root, self._repository, journal, self._work_trees)
 
     @contextmanager

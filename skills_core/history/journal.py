@@ -14,7 +14,10 @@ from skills_core.errors import HistoryError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["Journal", "Pending"]
+__all__ = ["PENDING", "Journal", "Pending"]
+
+PENDING = "pending.json"
+"""The name of the file."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,12 @@ from __future__ import annotations
 import secrets
 import time
 import weakref
+import zlib
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dulwich.errors import ChecksumMismatch, ObjectFormatException
+from dulwich.errors import ChecksumMismatch, FileFormatException
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import Blob, Commit, ObjectID, Tree
 from dulwich.refs import DiskRefsContainer, Ref
@@ -40,6 +41,8 @@ _Object = TypeVar("_Object", Blob, Commit, Tree)
 _BRANCH: Final = Ref(b"refs/heads/main")
 _NAME: Final = b"skillserve <skillserve@localhost>"
 _MIN_DIGITS: Final = 4
+_DAMAGES: Final = (KeyError, OSError, ValueError, AssertionError, ChecksumMismatch, FileFormatException, zlib.error)
+# What reading an object raises that is missing or not what git wrote.
 _MAX_LOOSE: Final = 30
 _MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
 
@@ -187,7 +190,7 @@ class Repository:
     def _load(self, number: ObjectID, kind: type[_Object]) -> _Object:
         try:
             found = self._waiting.get(number) or self._objects[number]
-        except (KeyError, OSError, ChecksumMismatch, ObjectFormatException, ValueError, AssertionError) as error:
+        except _DAMAGES as error:
             raise self._damaged(number) from error
         if not isinstance(found, kind):
             raise self._damaged(number)

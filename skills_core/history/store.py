@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
 from skills_core.errors import HistoryError
+from skills_core.history.journal import PENDING
 from skills_core.history.work_trees import work_tree_of
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
     from skills_core.history.history import History
 
-__all__ = ["HistoryFolder", "existing_histories", "has_history", "move_history", "open_history"]
+__all__ = ["HistoryFolder", "existing_histories", "has_history", "is_interrupted", "move_history", "open_history"]
 
 _NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
 _SOURCE: Final = "source.json"
@@ -72,6 +73,11 @@ def open_history(root: Path, state: Path, *, work_trees: bool = False, create: b
 def has_history(root: Path, state: Path) -> bool:
     """Tell whether the source at `root` has a history."""
     return (_folder_of(real_path(root), state) / _SOURCE).is_file()
+
+
+def is_interrupted(root: Path, state: Path) -> bool:
+    """Tell whether a crash interrupted a change in the source at `root`."""
+    return (_folder_of(real_path(root), state) / PENDING).exists()
 
 
 def existing_histories(state: Path) -> tuple[HistoryFolder, ...]:

@@ -23,5 +23,9 @@ def init(
 ) -> None:
     """Create a new skill, and print the path of its SKILL.md."""
     from server.authoring.scaffold import write_skill
+    from server.history.recorded_change import recorded_change
+    from skills_core.history.commits import Cause
 
-    print_text(str(write_skill(to, name, description)))
+    with recorded_change([to / name], Cause.INIT, f"Create {name}"):
+        main = write_skill(to, name, description)
+    print_text(str(main))

@@ -82,6 +82,15 @@ Workflows = Annotated[
 
 ServedEvals = Annotated[bool, typer.Option("--serve-evals", help="Let clients list and read the eval files of skills.")]
 
+Recorded = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--history",
+        metavar="SOURCE",
+        help="Keep a history of this folder, or of all sources with this scope, such as explicit; repeatable.",
+    ),
+]
+
 Watch = Annotated[
     WatchMode | None,
     typer.Option(
@@ -123,6 +132,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     skill_tools: SkillTool = None,
     pinned: Pinned = None,
     serve_evals: ServedEvals = False,
+    history: Recorded = None,
     watch: Watch = None,
     watch_debounce_ms: WatchDebounce = None,
     log_level: Verbosity = None,

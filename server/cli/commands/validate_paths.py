@@ -73,6 +73,8 @@ def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: 
 def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
     """Fix the skills of all targets, without following symbolic links."""
     from server.authoring.apply_fixes import apply_fixes
+    from server.history.recorded_change import recorded_change
+    from skills_core.history.commits import Cause
 
     skills = {
         (skill.source.root, skill.content.folder): skill
@@ -80,7 +82,9 @@ def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
         if target.error is None
         for skill in _skills(target, strict=False, follow_symlinks=False)
     }
-    return [applied for skill in skills.values() if (applied := apply_fixes(skill)) is not None]
+    folders = [root / folder for root, folder in skills]
+    with recorded_change(folders, Cause.FIX, "Fix mechanical errors"):
+        return [applied for skill in skills.values() if (applied := apply_fixes(skill)) is not None]
 
 
 def with_write_errors(results: Iterable[ValidationResult], applied: Iterable[AppliedFixes]) -> list[ValidationResult]:

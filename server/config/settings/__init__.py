@@ -9,6 +9,7 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 
 from server.config.files import ConfigurationError
 from server.config.settings.evals import EvalSettings
+from server.config.settings.history import HistorySettings
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
@@ -46,6 +47,7 @@ __all__ = [
     "DiscoverySettings",
     "EvalSettings",
     "GuardSettings",
+    "HistorySettings",
     "HttpSettings",
     "LogLevel",
     "LoggingSettings",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from server.config.settings.evals import EvalSettings
+from server.config.settings.history import HistorySettings
 from server.config.settings.project import ProjectSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.scripts import ScriptSettings
@@ -43,6 +44,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     runs: RunSettings = RunSettings()
     scripts: ScriptSettings = ScriptSettings()
     evals: EvalSettings = EvalSettings()
+    history: HistorySettings = HistorySettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None

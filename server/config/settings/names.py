@@ -21,12 +21,20 @@ SettingPath: TypeAlias = tuple[str, ...]
 DEFAULTS: Final = Settings()
 SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "project")
 
-_PREFIXES: Final = {"admin": "admin_", "logging": "log_", "runs": "run_", "scripts": "script_", "watch": "watch_"}
+_PREFIXES: Final = {
+    "admin": "admin_",
+    "history": "history_",
+    "logging": "log_",
+    "runs": "run_",
+    "scripts": "script_",
+    "watch": "watch_",
+}
 _OPTIONS: Final = {
     ("audit", "accept"): "audit_accept",
     ("audit", "mode"): "audit",
     ("catalog", "budget"): "catalog_budget",
     ("clients", "budgets"): "client_budgets",
+    ("history", "sources"): "history",
     ("runs", "at_once"): "runs_at_once",
     ("runs", "mcp_servers"): "mcp_servers",
     ("runs", "model"): "model",

@@ -22,6 +22,8 @@ class OptionalTool(StrEnum):
     RUN_SKILL_SCRIPT = "run_skill_script"
     RUN_SKILL = "run_skill"
     RUN_WORKFLOW = "run_workflow"
+    SKILL_HISTORY = "skill_history"
+    ROLLBACK_SKILL = "rollback_skill"
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.history.recorded_change import recorded_change
 from skills_core.authoring.description import with_description
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.names import MAIN_FILE
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.revision import plain_description
+from skills_core.history.commits import Cause
 from skills_core.loading.reading import MAX_MAIN_SIZE
 from skills_core.single_skill import read_skill
 
@@ -32,6 +34,7 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
         InvalidSkillError: the skill cannot be read.
         DescriptionError: the description cannot be replaced.
         FileRefusedError: the file cannot be read or written.
+        HistoryError: the source has a history, and the change cannot be recorded.
     """
     decision = found.get("decision")
     if not isinstance(decision, dict):
@@ -50,5 +53,6 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
         )
     main = Location(folder.resolve(), MAIN_FILE)
     raw, _ = read_file(main, MAX_MAIN_SIZE)
-    write_file(main, with_description(raw, description))
+    with recorded_change([folder], Cause.DESCRIPTION, "Apply the description that trigger tests chose"):
+        write_file(main, with_description(raw, description))
     return description

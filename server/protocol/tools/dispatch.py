@@ -25,6 +25,7 @@ from server.protocol.tools.admin import AdminHandlers
 from server.protocol.tools.check_tool_call import GuardHandler
 from server.protocol.tools.cut_results import cut_to_room
 from server.protocol.tools.declared import DeclaredToolHandler
+from server.protocol.tools.history import HistoryHandlers
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
 from server.protocol.tools.read_skill_file import FileReader
 from server.protocol.tools.run_skill import RunHandlers
@@ -77,6 +78,7 @@ class ToolHandlers:
             READ: Tool(FileReader(host).call, has_skills),
             FIND: Tool(self._call_find, has_skills),
             **AdminHandlers(host).tools(),
+            **HistoryHandlers(host).tools(),
             **ContextHandlers(host, recipients).tools(),
             **guard.tools(),
             **_script_tools(host, guard, exchanges),

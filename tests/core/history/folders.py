@@ -40,7 +40,7 @@ def read(root: Path) -> dict[str, tuple[int, bytes | str | None]]:
             status = place.lstat()
             content: bytes | str | None = None
             if stat.S_ISLNK(status.st_mode):
-                content = os.readlink(place)
+                content = str(place.readlink())
             elif stat.S_ISREG(status.st_mode):
                 content = place.read_bytes()
             found[place.relative_to(root).as_posix()] = (stat.S_IMODE(status.st_mode), content)

@@ -134,7 +134,7 @@ def kill_at_each_step(base: Path, name: str) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    os.fsync = lambda _: None
+    setattr(os, "fsync", lambda _: None)  # noqa: B010 - the types of the two differ
     # A folder in memory: hundreds of small folders are removed.
     memory = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
     results = {}

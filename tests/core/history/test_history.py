@@ -202,10 +202,12 @@ def can_exist(files: dict[str, bytes | None]) -> bool:
     )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(versions=versions, left_out=st.booleans())
 def test_each_version_can_be_restored_byte_for_byte(
-    versions: list[tuple[dict[str, bytes | None], int]], left_out: bool, tmp_path_factory: pytest.TempPathFactory
+    versions: list[tuple[dict[str, bytes | None], int]],
+    left_out: bool,  # noqa: FBT001 - hypothesis chooses it
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     source = tmp_path_factory.mktemp("any") / "source"
     write(source / "other", {"SKILL.md": b"stays"})

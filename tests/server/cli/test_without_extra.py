@@ -94,3 +94,21 @@ async def test_skills_are_served_without_run_tools(make_skill: MakeSkill, skills
         assert "activate_skill" in (names := {tool.name for tool in (await client.list_tools()).tools})
         assert not names & {"run_skill", "run_workflow"}
         assert not (await client.call_tool("activate_skill", {"name": "fine"})).is_error
+
+
+def test_a_history_says_what_to_install(make_skill: MakeSkill, skills: Path, tmp_path: Path) -> None:
+    make_skill("fine")
+    program = WITHOUT.replace('("pydantic_ai", "dbos", "jsonschema")', '("dulwich",)')
+    for command in (["history"], ["history", "fine"], ["rollback", "fine"]):
+        done = subprocess.run(
+            [sys.executable, "-c", program, *command, skills],
+            cwd=REPOSITORY,
+            env=server_environment(SKILLSERVE_HISTORY="explicit", XDG_STATE_HOME=str(tmp_path)),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "pip install 'skillserve[history]'" in done.stderr

@@ -1,0 +1,209 @@
+"""The commands `history` and `rollback`: what changed in skills, when and why, and the way back."""
+
+from __future__ import annotations
+
+import re
+from contextlib import contextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from server.cli.commands.options import AsJson, Directories
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from skills_core.errors import HistoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.history.histories import Histories
+    from skills_core.catalog import Catalog
+    from skills_core.history.commits import HistoryCommit
+    from skills_core.history.history import History
+
+__all__ = ["history", "rollback"]
+
+_DEFAULT = "log"
+_SHOWN = 10
+
+
+class _LogByDefault(TyperGroup):
+    """A group of commands in which what is no command is the name of a skill, for the command `log`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer does not export the type
+        """Insert the default command, unless a command or the help is asked for."""
+        if not (args and (args[0] in self.commands or args[0] == "--help")):
+            args = [_DEFAULT, *args]
+        return super().parse_args(ctx, args)
+
+
+history = typer.Typer(
+    cls=_LogByDefault,
+    help="Show the history of skills; `history NAME` is `history log NAME`.",
+    subcommand_metavar="[NAME | COMMAND] [ARGS]...",
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name, or its path in its source.")]
+Revision = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="REV",
+        help="A commit that `history` lists, by its first digits (at least 4). A folder counts as the first DIR.",
+        show_default="the one before the newest change",
+    ),
+]
+
+
+@history.command(_DEFAULT)
+def log(
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="NAME",
+            help="The skill's name. A path that begins with . or / counts as the first DIR.",
+            show_default="all skills",
+        ),
+    ] = None,
+    directories: Directories = None,
+    *,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show the newest N commits.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List the commits of a skill, or of all skills, newest first.
+
+    What was edited by hand since the last commit is recorded first. The exit code is 1 if there is no history.
+    """
+    if name is not None and _is_folder(name):
+        name, directories = None, [Path(name), *(directories or ())]
+    with _denials():
+        histories, catalog = _open(directories)
+        commits: list[tuple[Path, HistoryCommit]] = []
+        for root, place in _places(histories, catalog, name):
+            with _opened(histories, root, catalog, writes=False) as opened:
+                commits += [(root, commit) for commit in opened.commits(place, limit)]
+    commits = sorted(commits, key=lambda pair: datetime.fromisoformat(pair[1].when), reverse=True)[:limit]
+    if as_json:
+        print_json({"commits": [{**commit.to_json(), "source": str(root)} for root, commit in commits]})
+        return
+    for _, commit in commits:
+        print_text(_line(commit))
+
+
+@history.command()
+def diff(name: Name, rev: Revision = None, directories: Directories = None, *, as_json: AsJson = False) -> None:
+    """Show what differs from a commit to the files now.
+
+    That is what `rollback` with the same arguments takes back.
+    """
+    rev, directories = _rev_and_directories(rev, directories)
+    with _denials():
+        histories, catalog = _open(directories)
+        found = histories.find(name, catalog)
+        with _opened(histories, found.root, catalog, writes=False) as opened:
+            text = opened.diff(found.name, rev)
+    if as_json:
+        print_json({"diff": text})
+    else:
+        print_text(text.removesuffix("\n") or "nothing differs")
+
+
+@history.command()
+def move(
+    old: Annotated[Path, typer.Argument(metavar="OLD", help="The folder that the source had.")],
+    new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that the source has now.")],
+) -> None:
+    """Continue the history of a source that you have moved."""
+    from server.config.machine import state_home
+    from skills_core.history.store import move_history
+
+    with _denials():
+        move_history(old, new, state_home())
+
+
+def rollback(name: Name, rev: Revision = None, directories: Directories = None, *, as_json: AsJson = False) -> None:
+    """Restore an earlier version of a skill, as a new commit.
+
+    What was edited by hand since the last commit is recorded first, so nothing is lost. Without REV, the newest change
+    is taken back; the next rollback takes back this one.
+    """
+    rev, directories = _rev_and_directories(rev, directories)
+    with _denials():
+        histories, catalog = _open(directories)
+        found = histories.find(name, catalog)
+        with _opened(histories, found.root, catalog, writes=True) as opened:
+            commit = opened.rollback(found.name, rev)
+    if as_json:
+        print_json({"commit": None if commit is None else commit.to_json()})
+    elif commit is None:
+        print_notice("nothing to do: the skill is as it was then")
+    else:
+        print_text(_line(commit))
+
+
+@contextmanager
+def _denials() -> Iterator[None]:
+    """Exit with 1 if the answer is no."""
+    try:
+        yield
+    except HistoryError as error:
+        fail(str(error), EXIT_NO)
+
+
+def _open(directories: list[Path] | None) -> tuple[Histories, Catalog]:
+    from server.config.bootstrap import open_with_settings
+    from server.history.histories import Histories
+
+    library, settings = open_with_settings(directories)
+    return Histories(settings.history), library.catalog
+
+
+def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tuple[Path, str | None]]:
+    """Return the histories to list: of the source of one skill, or of all sources.
+
+    Raises:
+        HistoryError: there is none.
+    """
+    if name is not None:
+        found = histories.find(name, catalog)
+        return [(found.root, found.name)]
+    kept = histories.kept(catalog)
+    if not kept:
+        raise HistoryError("no history is kept of any of these sources; name sources in the setting history.sources")
+    return [(root, None) for root in kept]
+
+
+def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
+    """Open a history; record edits by hand first if the settings name its source."""
+    from server.config.machine import state_home
+    from skills_core.history.store import open_history
+
+    if root in histories.covered(each.source for each in catalog.sources):
+        opened = histories.open(root)
+        opened.record_manual_edits()
+        return opened
+    # It has a history from before the settings were changed.
+    return histories.open(root) if writes else open_history(root, state_home(), work_trees=True)
+
+
+def _is_folder(name: str) -> bool:
+    return name in {".", ".."} or (name.startswith(("./", "../", ".\\", "..\\")) or Path(name).is_absolute())
+
+
+def _rev_and_directories(rev: str | None, directories: list[Path] | None) -> tuple[str | None, list[Path] | None]:
+    """Return the arguments as they were meant: REV may be left out before folders."""
+    if rev is None or re.fullmatch("[0-9A-Fa-f]{4,40}", rev):
+        return rev, directories
+    if not Path(rev).is_dir():
+        fail(f"{rev[:200]!r}: expected a commit, by at least 4 of its digits, or a folder of skills", EXIT_USAGE)
+    return None, [Path(rev), *(directories or ())]
+
+
+def _line(commit: HistoryCommit) -> str:
+    from skills_core.diagnostics import one_line
+
+    skills = ", ".join(map(one_line, commit.skills[:_SHOWN])) + (" …" if len(commit.skills) > _SHOWN else "")
+    trace = f"  trace {one_line(commit.trace_id)}" if commit.trace_id else ""
+    why = f"{one_line(commit.cause):<12}  {one_line(commit.message)}"
+    return f"{commit.rev[:10]}  {commit.when}  {why}  [{skills}]{trace}"

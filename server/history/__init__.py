@@ -1,0 +1,1 @@
+"""Histories of the sources that the settings name."""
