@@ -290,7 +290,7 @@ def test_a_history_follows_a_source_that_was_moved(source: Path, history: Histor
     with history_of(moved) as again:
         assert again.rollback("a") is not None
     write(source, {})
+    history_of(source).close()
     with pytest.raises(HistoryError, match="would be lost"):
-        history_of(source).close()
         move_history(moved, source, state)
     assert history.repository.name == "repository.git"
