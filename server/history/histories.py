@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import os
 from dataclasses import dataclass
@@ -139,11 +140,16 @@ class Histories:
     def _may_record(self, root: Path) -> bool:
         if self.settings.work_trees or (place := work_tree_of(root)) is None:
             return True
-        logger.warning(
-            "history: %s is in the git repository %s, so no history is kept of it; see history.work_trees", root, place
-        )
+        _warn_of(root, place)
         return False
 
     @property
     def _directories(self) -> list[Path]:
         return [real_path(Path(os.path.abspath(each))) for each in self.settings.directories]  # noqa: PTH100 - `resolve` may raise
+
+
+@functools.cache
+def _warn_of(root: Path, place: Path) -> None:
+    """Log once that a source which the settings name is left out."""
+    message = "history: %s is in the git repository %s, so no history is kept of it; see history.work_trees"
+    logger.warning(message, printable(str(root)), printable(str(place)))

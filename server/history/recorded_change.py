@@ -6,7 +6,7 @@ import logging
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from server.config.bootstrap import settings_of
+from server.config.bootstrap import user_settings
 from server.config.machine import Machine, current_places
 from server.config.sources import sources_of
 from server.history.histories import Histories
@@ -39,7 +39,7 @@ def recorded_change(
         HistoryError: the change cannot be recorded; if it is raised before the block, nothing is changed.
     """
     machine = Machine(current_places())
-    settings = settings if settings is not None else settings_of(machine, {})
+    settings = settings if settings is not None else user_settings(machine, {})
     changed: dict[Path, list[str]] = {}
     if settings.history.sources:
         histories = Histories(settings.history)

@@ -51,6 +51,9 @@ def create_repository(path: Path) -> None:
     """Create an empty bare repository unless there is one; after a crash there is a complete one or none."""
     if path.exists():
         return
+    for begun in path.parent.glob(f"{path.name}.*"):
+        # Left by a process that was killed.
+        remove_tree(begun)
     beside = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     beside.mkdir(mode=0o700)
     try:

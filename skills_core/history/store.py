@@ -55,6 +55,10 @@ def open_history(root: Path, state: Path, *, work_trees: bool = False, create: b
             f"{where}: this folder is in your git repository {printable(str(place))}, so no history is kept of it; to "
             "keep one beside yours, set history.work_trees"
         )
+    if real_path(state).is_relative_to(root):
+        raise HistoryError(
+            f"{where}: this folder contains its own history ({printable(str(state))}); name a folder in it"
+        )
     try:
         from skills_core.history.history import History  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:

@@ -41,7 +41,7 @@ class _LogByDefault(TyperGroup):
 
 history = typer.Typer(
     cls=_LogByDefault,
-    help="Show the history of skills; `history NAME` is `history log NAME`.",
+    help="Show the history of skills; `history NAME` is for `log NAME`.",
     subcommand_metavar="[NAME | COMMAND] [ARGS]...",
 )
 

@@ -146,6 +146,21 @@ def test_a_repository_of_the_user_is_found(kind: str, tmp_path: Path) -> None:
     assert not (tmp_path / "state").exists()
 
 
+def test_a_folder_that_contains_its_own_history_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(HistoryError, match="contains its own history"):
+        open_history(tmp_path, tmp_path / "state")
+
+
+def test_a_repository_that_was_not_completed_is_made_anew(source: Path) -> None:
+    history = history_of(source)
+    history.close()
+    begun = history.repository.rename(history.repository.with_name("repository.git.0123456789abcdef"))
+    (begun / "HEAD").unlink()
+    with history_of(source) as again:
+        assert again.record_manual_edits() is not None
+    assert not begun.exists()
+
+
 def test_settings_and_hooks_of_git_have_no_effect(
     source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

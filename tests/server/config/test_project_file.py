@@ -260,6 +260,8 @@ USABLE: dict[str, str] = {
     "scripts.cwd": "'scratch'",
     "server.page_size": "1",
     "logging.level": "'error'",
+    "history.sources": "['explicit']",
+    "history.work_trees": "true",
 }
 ALLOWED = {
     f"discovery.{name}" for name in ("strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources")

@@ -69,6 +69,10 @@ async def test_a_rollback_is_a_commit_and_is_announced_like_an_edit(
         assert run(tmp_path, "rollback", "deploy", found["commits"][1]["rev"], skills).returncode == 0
         await session.until_all_told(["tools"], heard + 1)
         assert "The new one." in str(await session.client.list_tools())
+        # The folder is another one, and is watched all the same.
+        heard = session.told.count("tools")
+        main.write_bytes(before.replace(b"old", b"last"))
+        await session.until_all_told(["tools"], heard + 1)
 
 
 async def test_a_rollback_is_announced_without_a_watcher(
@@ -97,7 +101,7 @@ async def test_mistakes_are_explained(connect: Connect, make_skill: MakeSkill, s
         for arguments, text in (
             ({"name": "nope"}, "there is no skill 'nope'"),
             ({"name": "deploy", "rev": "beef"}, "no such commit"),
-            ({"name": "deploy", "rev": "HEAD"}, "rev"),
+            ({"name": "deploy", "rev": "HEAD"}, "at least 4"),
             ({}, "name"),
         ):
             result = await session.client.call_tool("rollback_skill", arguments)
