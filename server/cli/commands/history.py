@@ -76,7 +76,8 @@ def log(
     What was edited by hand since the last commit is recorded first. The exit code is 1 if there is no history.
     """
     if name is not None and _is_folder(name):
-        name, directories = None, [Path(name), *(directories or ())]
+        directories = [Path(name), *(directories or ())]
+        name = None
     with _denials():
         histories, catalog = _open(directories)
         commits: list[tuple[Path, HistoryCommit]] = []

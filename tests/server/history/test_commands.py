@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from server.evals.triggers.apply_description import apply_description
 from server.history.recorded_change import recorded_change
 from tests.server.history.helpers import commits, run, write_skill
 
@@ -116,14 +117,39 @@ def test_the_state_is_for_this_user_alone(source: Path, tmp_path: Path) -> None:
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
-def test_a_change_of_ours_carries_trace_and_cause(
-    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def here(source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The source, which has a history by the settings of this process."""
     for name in ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path / name.lower()))
     monkeypatch.setenv("SKILLSERVE_HISTORY", str(source))
     monkeypatch.chdir(tmp_path)
-    with recorded_change([source / "deploy"], "improvement", "Name the right tool", "run-7"):
-        write_skill(source, "deploy", 2)
-    found = commits(tmp_path, "deploy", source)
+    return source
+
+
+def test_a_description_that_is_applied_is_recorded(here: Path, tmp_path: Path) -> None:
+    found = {
+        "description": "Does a thing. Use when asked.",
+        "decision": {"adopted": True, "description": "Does more. Use when asked."},
+    }
+    apply_description(here / "deploy", found)
+    assert [each["cause"] for each in commits(tmp_path, "deploy", here)] == ["description", "initial"]
+
+
+def test_a_change_that_fails_is_recorded_as_what_it_left(here: Path, tmp_path: Path) -> None:
+    def fail_halfway() -> None:
+        with recorded_change([here / "deploy"], "improvement", "m"):
+            write_skill(here, "deploy", 2)
+            raise ValueError
+
+    with pytest.raises(ValueError, match=""):
+        fail_halfway()
+    on = {"SKILLSERVE_HISTORY": str(here)}
+    assert [each["cause"] for each in commits(tmp_path, "deploy", here, **on)] == ["manual", "initial"]
+
+
+def test_a_change_of_ours_carries_trace_and_cause(here: Path, tmp_path: Path) -> None:
+    with recorded_change([here / "deploy"], "improvement", "Name the right tool", "run-7"):
+        write_skill(here, "deploy", 2)
+    found = commits(tmp_path, "deploy", here)
     assert [(each["cause"], each["trace_id"]) for each in found] == [("improvement", "run-7"), ("initial", None)]
