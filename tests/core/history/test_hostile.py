@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from skills_core.disk import files
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.errors import HistoryError
 from skills_core.history import changes, writing
@@ -195,6 +196,13 @@ def test_git_itself_can_read_the_history(source: Path, history: History) -> None
     assert (checked.returncode, checked.stderr.strip()) == (0, ""), checked.stderr
     shown = subprocess.run([*git, "show", "main:a/SKILL.md"], capture_output=True, check=True)
     assert shown.stdout == SKILL % (b"a", 1)
+    subprocess.run([*git, "gc", "--quiet", "--prune=now"], check=True)
+    before = read(source)
+    (source / "a" / "SKILL.md").write_bytes(b"new")
+    with history_of(source) as again:
+        assert again.rollback("a") is not None
+        assert len(again.commits()) == 4
+    assert read(source) == before
 
 
 def test_changes_of_several_threads_are_all_recorded(source: Path) -> None:
@@ -252,6 +260,26 @@ def test_an_edit_that_is_saved_during_a_rollback_is_not_lost(
     on_disk = (source / "a" / "late.txt").exists()
     assert on_disk or any("saved by an editor" in diff for diff in versions)
     assert history.record_manual_edits() is None
+
+
+@pytest.mark.parametrize("missing", ["handles", "exchange"])
+def test_a_rollback_works_on_systems_that_have_less(
+    missing: str, source: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing == "handles":
+        monkeypatch.setattr(files, "_HANDLES", False)
+    else:
+        monkeypatch.setattr(changes, "exchange_within", lambda *_: False)
+    before = read(source)
+    (source / "a" / "SKILL.md").write_bytes(b"new")
+    shutil.rmtree(source / "a" / "scripts")
+    history.rollback("a")
+    assert {path: content for path, (_, content) in read(source).items()} == {
+        path: content for path, (_, content) in before.items()
+    }
+    shutil.rmtree(source / "a")
+    history.rollback("a")
+    assert read(source).keys() == before.keys()
 
 
 def test_a_write_that_fails_leaves_the_old_version(

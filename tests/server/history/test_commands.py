@@ -140,9 +140,9 @@ def test_a_change_that_fails_is_recorded_as_what_it_left(here: Path, tmp_path: P
     def fail_halfway() -> None:
         with recorded_change([here / "deploy"], "improvement", "m"):
             write_skill(here, "deploy", 2)
-            raise ValueError
+            raise RuntimeError("stopped halfway")
 
-    with pytest.raises(ValueError, match=""):
+    with pytest.raises(RuntimeError, match="halfway"):
         fail_halfway()
     on = {"SKILLSERVE_HISTORY": str(here)}
     assert [each["cause"] for each in commits(tmp_path, "deploy", here, **on)] == ["manual", "initial"]
