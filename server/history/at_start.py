@@ -1,4 +1,7 @@
-"""What a server does for histories when it starts: complete interrupted changes, and record edits made meanwhile."""
+"""What a server does for histories when it starts: complete interrupted changes, and record edits made meanwhile.
+
+Most servers keep no history, so nothing is imported before there is something to do.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,11 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.config.machine import state_home
-from server.history.histories import Histories
+from skills_core.diagnostics import one_line
 from skills_core.errors import HistoryError
-from skills_core.history.store import is_interrupted, open_history
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
-
     from server.config.settings import HistorySettings
     from skills_core.sources import Source
 
@@ -27,6 +27,10 @@ logger = logging.getLogger(__name__)
 
 def complete_interrupted_changes(sources: Iterable[Source]) -> None:
     """Complete the changes that a crash interrupted, before the skills are read."""
+    if not (state_home() / "history").is_dir():
+        return
+    from skills_core.history.store import is_interrupted, open_history  # noqa: PLC0415 - see above
+
     for root in {source.root for source in sources}:
         if is_interrupted(root, state_home()):
             try:
@@ -40,17 +44,21 @@ def complete_interrupted_changes(sources: Iterable[Source]) -> None:
 async def record_edits(sources: Iterable[Source], settings: HistorySettings) -> None:
     """Commit what has changed in sources with a history since the last commit; log failures."""
     if settings.sources:
-        for root in Histories(settings).covered(sources):
-            # A commit that is cut off by the end of the process leaves the history as it was.
-            await anyio.to_thread.run_sync(partial(_record, root, settings), abandon_on_cancel=True)
+        # A commit that is cut off by the end of the process leaves the history as it was.
+        await anyio.to_thread.run_sync(partial(_record, sources, settings), abandon_on_cancel=True)
 
 
-def _record(root: Path, settings: HistorySettings) -> None:
-    try:
-        with Histories(settings).open(root) as history:
-            commit = history.record_manual_edits()
-    except HistoryError as error:
-        logger.warning("history: %s", error)
-        return
-    if commit is not None:
-        logger.info("history: %s: %s (%s)", commit.rev[:10], commit.message, ", ".join(commit.skills[:5]))
+def _record(sources: Iterable[Source], settings: HistorySettings) -> None:
+    from server.history.histories import Histories  # noqa: PLC0415 - see above
+
+    histories = Histories(settings)
+    for root in histories.covered(sources):
+        try:
+            with histories.open(root) as history:
+                commit = history.record_manual_edits()
+        except HistoryError as error:
+            logger.warning("history: %s", error)
+            continue
+        if commit is not None:
+            skills = one_line(", ".join(commit.skills[:5]))
+            logger.info("history: %s: %s (%s)", commit.rev[:10], commit.message, skills)
