@@ -17,6 +17,7 @@ from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
     from server.config.settings import HistorySettings
     from skills_core.sources import Source
 
