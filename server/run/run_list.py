@@ -39,7 +39,17 @@ _MAX_RUNS: Final = 2000
 _FINAL_STATUSES: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.REFUSED})
 """The statuses that a recorded outcome can have."""
 
-_OUTCOME_FIELDS: Final = ("status", "output", "problem", "message", "score", "attempts", "usage", "activated_skills")
+_OUTCOME_FIELDS: Final = (
+    "status",
+    "output",
+    "problem",
+    "message",
+    "score",
+    "attempts",
+    "usage",
+    "activated_skills",
+    "trigger_reason",
+)
 """The fields of the outcome that a trace repeats."""
 
 _INTERRUPTED: Final = (

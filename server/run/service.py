@@ -205,7 +205,7 @@ class RunService:
         values = {name: str(value) for name, value in parameters.items()}
         request = RunRequest(skill, values, None if message is None else str(message))
         is_step = is_nested(journal.run_id)
-        participants = _step_participants(session.participants) if is_step else session.participants
+        participants = _step_participants(session.participants, journal.run_id) if is_step else session.participants
         selection = replace(select_skills(skill, session.catalog), companions=companions)
         if inputs["restricted"] and participants.catalog is None:
             # The client that saw only a part of the catalog is gone: offer no more than was recorded for it.
@@ -224,7 +224,8 @@ class RunService:
         self, plan: Plan, journal: Journal, session: RunSession, run_step: _Step
     ) -> WorkflowOutcome:
         names = [each.name for each in plan.workflow.skill_steps]
-        trace = WorkflowTrace(self._traces, journal, plan)
+        reason = await session.participants.recorded_reason(journal)
+        trace = WorkflowTrace(self._traces, journal, plan, reason)
 
         async def run_target(target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
             return await run_step(str(names.index(step) + 1), target, parameters, message)
@@ -238,6 +239,7 @@ class RunService:
         async with trace.recording() as record:
             report = session.participants.report
             outcome = await run_workflow(plan, run_target, journal, digest_of=digest_of, report=report)
+            outcome = replace(outcome, trigger_reason=reason)
             record(outcome)
         return outcome
 
@@ -258,7 +260,8 @@ class RunService:
             request = RunRequest(session.catalog.skill(target), parameters, message)
             journal = MemoryJournal(f"{run_id}{NESTED_SEPARATOR}{number}")
             selection = select_skills(request.skill, session.catalog)
-            return await self._runner.run(request, selection, journal, _step_participants(session.participants))
+            participants = _step_participants(session.participants, journal.run_id)
+            return await self._runner.run(request, selection, journal, participants)
 
         return step
 
@@ -312,6 +315,7 @@ def _redacted(values: Mapping[str, str], secrets: Secrets) -> dict[str, str]:
     return {name: secrets.redact(value) for name, value in values.items()}
 
 
-def _step_participants(participants: RunParticipants) -> RunParticipants:
+def _step_participants(participants: RunParticipants, run_id: str) -> RunParticipants:
     """Return the participants for a step of a workflow, without a progress report: the workflow reports its steps."""
-    return replace(participants, report=discard_progress)
+    outer, _, number = run_id.rpartition(NESTED_SEPARATOR)
+    return replace(participants, report=discard_progress, reason=f"workflow_step: {number} of {outer}")

@@ -15,6 +15,7 @@ from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.run.outcome import UNKNOWN_TRIGGER
 from skills_core.run.ports import NoUser, discard_progress
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.secrets import Secrets
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import RunSettings, Settings
     from skills_core.catalog import Catalog
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Guard
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, ProgressCallback, User
@@ -62,7 +64,7 @@ class RunnerConfig:
 
 @dataclass(frozen=True, slots=True)
 class RunParticipants:
-    """The client that waits for a run: its user, its progress reports, its model and its view.
+    """The client that waits for a run: its user, its progress reports, its model and its view, and why the run began.
 
     Without a `model`, the one of the settings performs the run. `catalog` returns what the client sees now; without it
     the client sees everything. A run that is recovered has no client, and is performed with everything.
@@ -72,6 +74,15 @@ class RunParticipants:
     report: ProgressCallback = discard_progress
     model: Model | None = None
     catalog: Callable[[], Catalog] | None = None
+    reason: str = UNKNOWN_TRIGGER
+
+    async def recorded_reason(self, journal: Journal) -> str:
+        """Return who or what began the run; a continued run keeps what was recorded when it began."""
+
+        async def work() -> JsonValue:
+            return self.reason
+
+        return str(await journal.step("trigger", work))
 
     def disclosing(self, guard: Guard) -> Guard:
         """Return the guard with reasons that disclose only what the client may see."""
@@ -127,6 +138,7 @@ class SkillRunner:
         """
         config, skill = self._config, request.skill
         settings, limits, started = config.settings, run_limits(config.settings.runs), anyio.current_time()
+        reason = await participants.recorded_reason(journal)
         permits = AllowedTools(skill.frontmatter.allowed_tools)
         skills = RunSkills(skill, selection.companions, await pinned_offers(journal, selection))
         variables = await anyio.to_thread.run_sync(self._variables, [skill, *skills.others])
@@ -159,6 +171,7 @@ class SkillRunner:
                 store=config.store,
                 secrets=secrets,
                 skills=skills,
+                trigger_reason=reason,
             )
             return await SkillExecutor(request, context).run()
 

@@ -17,7 +17,19 @@ if TYPE_CHECKING:
 
 __all__ = ["run_store", "summaries", "trace_store"]
 
-_SUMMARY = ("run_id", "skill", "workflow", "digest", "model", "started", "ended", "status", "problem", "message")
+_SUMMARY = (
+    "run_id",
+    "skill",
+    "workflow",
+    "digest",
+    "model",
+    "started",
+    "ended",
+    "status",
+    "problem",
+    "message",
+    "trigger_reason",
+)
 
 
 def trace_store() -> TraceStore:

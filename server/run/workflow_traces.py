@@ -31,7 +31,7 @@ __all__ = ["WorkflowTrace"]
 class WorkflowTrace:
     """The trace of one workflow run, written at its start and end; its steps have traces of their own."""
 
-    def __init__(self, store: TraceStore, journal: Journal, plan: Plan) -> None:
+    def __init__(self, store: TraceStore, journal: Journal, plan: Plan, trigger_reason: str) -> None:
         """Prepare the trace of the journal's run; nothing is written yet."""
         self._store = store
         self._journal = journal
@@ -42,6 +42,7 @@ class WorkflowTrace:
             "trace_id": trace_id(run_id),
             "workflow": plan.workflow.name,
             "digest": plan.workflow.digest,
+            "trigger_reason": trigger_reason,
             "inputs": dict(plan.inputs),
             "skills": dict(plan.targets),
             "started": now(),

@@ -7,7 +7,7 @@ binding context, and the model's last answer is the output.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,7 +20,17 @@ from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.limits import DEFAULT_LIMITS
 from skills_core.run.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.run.models import connected
-from skills_core.run.outcome import Attempt, CallDecision, RunOutcome, RunProblem, RunStatus, Score, ToolCall, Usage
+from skills_core.run.outcome import (
+    UNKNOWN_TRIGGER,
+    Attempt,
+    CallDecision,
+    RunOutcome,
+    RunProblem,
+    RunStatus,
+    Score,
+    ToolCall,
+    Usage,
+)
 from skills_core.run.ports import Progress, discard_progress
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import RunSkills
@@ -73,7 +83,8 @@ class RunRequest:
 class RunContext:
     """The dependencies of a run. Without an `evaluator`, the model scores its own output.
 
-    `skills` are the skills that take part in the run; without them it is the performed one alone.
+    `skills` are the skills that take part in the run; without them it is the performed one alone. `trigger_reason` says
+    who or what began the run.
     """
 
     model: Model
@@ -86,6 +97,7 @@ class RunContext:
     store: TraceStore | None = None
     secrets: Secrets = field(default_factory=lambda: Secrets({}))
     skills: RunSkills | None = None
+    trigger_reason: str = UNKNOWN_TRIGGER
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +134,7 @@ class SkillExecutor:
         self._instructions = _instructions(self._skills, values, gate.offered)
         self._prompt = render_request(request.skill, message)
         header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
+        header = replace(header, trigger_reason=context.trigger_reason)
         self._recorder = TraceRecorder(header, context.store, context.secrets, context.journal)
         self._recorder.note_activated(self._skills.activated)
         self._conversation = ModelConversation(
@@ -306,6 +319,7 @@ class SkillExecutor:
             usage=self._conversation.usage,
             tool_calls=tuple(self._conversation.calls),
             activated_skills=self._skills.activated,
+            trigger_reason=self._context.trigger_reason,
         )
 
     async def _finish(self, span: Span, outcome: RunOutcome) -> None:

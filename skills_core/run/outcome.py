@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "NO_USAGE",
+    "UNKNOWN_TRIGGER",
     "ActivatedSkill",
     "Attempt",
     "CallDecision",
@@ -123,6 +124,9 @@ class Usage:
         )
 
 
+UNKNOWN_TRIGGER = "unknown"
+"""The trigger of a run that was interrupted before it recorded one."""
+
 NO_USAGE = Usage()
 """No request was made to a model."""
 
@@ -158,7 +162,7 @@ class RunOutcome:
     """The outcome of a run. `output` and `score` are those of the best attempt, the first among equals.
 
     `digest` is the digest of the performed skill. `message` explains `problem`. `activated_skills` are in the order in
-    which the model received them.
+    which the model received them. `trigger_reason` says who or what began the run, as in `command: run`.
     """
 
     run_id: str
@@ -173,3 +177,4 @@ class RunOutcome:
     usage: Usage = NO_USAGE
     tool_calls: tuple[ToolCall, ...] = field(default=())
     activated_skills: tuple[ActivatedSkill, ...] = ()
+    trigger_reason: str = UNKNOWN_TRIGGER

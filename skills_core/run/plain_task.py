@@ -11,7 +11,7 @@ import anyio
 
 from skills_core.run.model_conversation import ModelConversation, RunStoppedError
 from skills_core.run.models import connected
-from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
+from skills_core.run.outcome import UNKNOWN_TRIGGER, RunOutcome, RunProblem, RunStatus
 from skills_core.run.ports import discard_progress
 from skills_core.run.trace.events import RunHeader
 from skills_core.run.trace.recorder import TraceRecorder
@@ -35,7 +35,7 @@ INSTRUCTIONS = (
 )
 
 
-async def perform_task(
+async def perform_task(  # noqa: PLR0913 - one parameter for each dependency of a run
     task: str,
     *,
     model: Model,
@@ -45,9 +45,10 @@ async def perform_task(
     limits: RunLimits,
     store: TraceStore,
     secrets: Secrets,
+    trigger_reason: str = UNKNOWN_TRIGGER,
 ) -> RunOutcome:
     """Return the outcome of a task. Failure is an outcome; only cancellation is raised."""
-    header = RunHeader(journal.run_id, "", "", "", None, model_name, {}, task)
+    header = RunHeader(journal.run_id, "", "", "", None, model_name, {}, task, trigger_reason=trigger_reason)
     recorder = TraceRecorder(header, store, secrets, journal)
     conversation = ModelConversation(
         model,
@@ -78,6 +79,7 @@ async def perform_task(
         message=message,
         usage=conversation.usage,
         tool_calls=tuple(conversation.calls),
+        trigger_reason=trigger_reason,
     )
     await recorder.finish(outcome)
     return outcome

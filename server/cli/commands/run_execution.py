@@ -56,12 +56,17 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCom
 
 
 def execute(
-    context: RunCommandContext, name: str, run_id: str | None, work: Callable[[RunParticipants], Awaitable[_Outcome]]
+    context: RunCommandContext,
+    name: str,
+    run_id: str | None,
+    work: Callable[[RunParticipants], Awaitable[_Outcome]],
+    *,
+    command: str,
 ) -> _Outcome:
     """Call `work` while runs are recorded, with the user at the terminal as participant; return its outcome.
 
-    Questions to the user name the skill or workflow `name`. Of the interrupted runs, only the one with this run ID is
-    continued. A run that a signal interrupts can be continued later.
+    Questions to the user name the skill or workflow `name`, the trace names the `command`. Of the interrupted runs,
+    only the one with this run ID is continued. A run that a signal interrupts can be continued later.
     """
     from server.run.factory import recording
     from server.run.skill_runner import RunParticipants
@@ -71,8 +76,9 @@ def execute(
         async with recording(context.service, context.library, context.settings, only):
             return await work(participants)
 
+    reason = f"command: {command}"
     with traced(os.environ), attach_terminal(name) as (user, report):
-        return until_signalled(lambda: recorded(RunParticipants(user, report)), context.service.close)
+        return until_signalled(lambda: recorded(RunParticipants(user, report, reason=reason)), context.service.close)
 
 
 def print_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:

@@ -79,7 +79,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(participants: RunParticipants) -> RunOutcome:
         return await context.service.run_skill(request, participants, run_id)
 
-    print_outcome(execute(context, skill.key, run_id, work), as_json=as_json)
+    print_outcome(execute(context, skill.key, run_id, work, command="run"), as_json=as_json)
 
 
 @runs.command("list")

@@ -130,4 +130,4 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     async def work(participants: RunParticipants) -> WorkflowOutcome:
         return await context.service.run_workflow(plan, participants, run_id)
 
-    print_outcome(execute(context, plan.workflow.name, run_id, work), as_json=as_json)
+    print_outcome(execute(context, plan.workflow.name, run_id, work, command="workflow run"), as_json=as_json)

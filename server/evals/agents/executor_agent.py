@@ -113,7 +113,13 @@ class ExecutorAgent:
         guard = Guard(rules_of(catalog.offered))
         gate = ToolGate(tools, permits, guard, NoUser(), limits, run_id=journal.run_id)
         context = RunContext(
-            model=self.model, model_name=self.model_name, gate=gate, journal=journal, limits=limits, skills=skills
+            model=self.model,
+            model_name=self.model_name,
+            gate=gate,
+            journal=journal,
+            limits=limits,
+            skills=skills,
+            trigger_reason="eval: triggers",
         )
         started = anyio.current_time()
         outcome, executor = None, SkillExecutor(RunRequest(performed, {}, task.prompt), context)

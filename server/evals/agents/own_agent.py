@@ -59,6 +59,7 @@ __all__ = ["OwnAgent"]
 
 _KIND: Final = "eval"
 _POOL: Final = "skillserve-evals"
+_REASON = "eval: run"
 _DEFAULT_TOOLS: Final = (
     WorkspaceTool.READ_FILE,
     WorkspaceTool.WRITE_FILE,
@@ -206,7 +207,9 @@ class OwnAgent:
         )
         request = RunRequest(version.skill, {}, task.text)
         selection = select_skills(version.skill, version.catalog)
-        return await SkillRunner(config).run(request, selection, journal, RunParticipants(model=self._model))
+        return await SkillRunner(config).run(
+            request, selection, journal, RunParticipants(model=self._model, reason=_REASON)
+        )
 
     async def _perform_plainly(
         self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore
@@ -227,6 +230,7 @@ class OwnAgent:
                 limits=limits,
                 store=store,
                 secrets=secrets,
+                trigger_reason=_REASON,
             )
 
 

@@ -53,7 +53,9 @@ def _result(outcome: RunOutcome | WorkflowOutcome, facts: list[str], **shorter: 
         about = ["\n".join([*about, *facts])]
     content = [text_block(text) for text in (outcome.output, *map(escape_tags, about)) if text]
     failed = outcome.status is not RunStatus.COMPLETED
-    return {**tool_result(content, is_error=failed), "structuredContent": {**to_json(outcome), **shorter}}
+    # The client began the run, so it needs no reason.
+    fields = {name: value for name, value in to_json(outcome).items() if name != "trigger_reason"}
+    return {**tool_result(content, is_error=failed), "structuredContent": {**fields, **shorter}}
 
 
 def _ending(outcome: RunOutcome | WorkflowOutcome) -> str:

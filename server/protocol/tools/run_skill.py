@@ -58,7 +58,7 @@ class RunHandlers:
             from skills_core.run.executor import RunRequest
 
             self._host.usage.add(skill.key)
-            participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call))
+            participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call), tool=RUN)
             outcome = await service.run_skill(RunRequest(skill, values, message), participants)
             return skill_result(outcome, structured=call.structured)
 
@@ -82,7 +82,10 @@ class RunHandlers:
             service = await self._supervisor.service()
             from server.protocol.tools.run_results import workflow_result
 
-            participants = participants_of(exchange, plan.workflow.name, self._host.settings, self._seen_by(call))
+            seen_by = self._seen_by(call)
+            participants = participants_of(
+                exchange, plan.workflow.name, self._host.settings, seen_by, tool=RUN_WORKFLOW
+            )
             return workflow_result(await service.run_workflow(plan, participants), structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))

@@ -7,7 +7,7 @@ from typing import Final
 
 __all__ = ["NESTED_SEPARATOR", "RUN_FORMAT", "WorkerConfig", "is_nested", "root_run_id"]
 
-RUN_FORMAT: Final = 2
+RUN_FORMAT: Final = 3
 """The format of recorded runs. Increase it when a job takes other steps for the same input, or reads their results
 differently: only a version with the same number continues a run."""
 

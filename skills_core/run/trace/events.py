@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.run.outcome import NO_USAGE, ActivatedSkill, Score, ToolCall, Usage
+from skills_core.run.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, Score, ToolCall, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,6 +38,7 @@ class RunHeader:
     request: str | None
     started: str = field(default_factory=now)
     activated_skills: tuple[ActivatedSkill, ...] = ()
+    trigger_reason: str = UNKNOWN_TRIGGER
 
     @classmethod
     def of(cls, run_id: str, skill: Skill, model: str, parameters: Mapping[str, str], request: str | None) -> RunHeader:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from skills_core.run.outcome import RunOutcome, RunStatus  # noqa: TC001 - records read the annotations
+from skills_core.run.outcome import UNKNOWN_TRIGGER, RunOutcome, RunStatus
 from skills_core.run.workflow.model import StepKind  # noqa: TC001 - records read the annotations
 
 __all__ = ["StepRecord", "StepStatus", "WorkflowOutcome", "WorkflowProblem"]
@@ -55,6 +55,7 @@ class WorkflowOutcome:
     """The outcome of a workflow, with each of its steps in the order of the document.
 
     `digest` is the digest of the document. `output` is that of the last skill performed. `message` explains `problem`.
+    `trigger_reason` is as in `RunOutcome`.
     """
 
     run_id: str
@@ -65,3 +66,4 @@ class WorkflowOutcome:
     output: str = ""
     problem: WorkflowProblem | None = None
     message: str = ""
+    trigger_reason: str = UNKNOWN_TRIGGER
