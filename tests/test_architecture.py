@@ -33,7 +33,7 @@ SERVER_FLOORS = (
     {"cli"},
     {"transport"},
     {"protocol"},
-    {"evals"},
+    {"evals", "schedules"},
     {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook", "history"},

@@ -23,6 +23,7 @@ from server.cli.commands.reload import reload
 from server.cli.commands.remote import fetch, verify
 from server.cli.commands.report import report
 from server.cli.commands.runs import run, runs
+from server.cli.commands.schedule import schedule
 from server.cli.commands.script import script
 from server.cli.commands.search import search
 from server.cli.commands.serve import serve
@@ -78,6 +79,7 @@ app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(history, name="history")
 app.add_typer(runs, name="runs")
 app.add_typer(plugin, name="plugin")
+app.add_typer(schedule, name="schedule")
 app.add_typer(workflow, name="workflow")
 
 

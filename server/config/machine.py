@@ -15,7 +15,15 @@ from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 from skills_core.sources import real_path
 
-__all__ = ["Machine", "ServedEnvironment", "current_environment", "current_places", "runtime_folders", "state_home"]
+__all__ = [
+    "Machine",
+    "ServedEnvironment",
+    "current_environment",
+    "current_places",
+    "local_zone",
+    "runtime_folders",
+    "state_home",
+]
 
 _BUNDLED = Path(__file__).parents[1] / "bundled_skills"
 
@@ -122,6 +130,14 @@ def runtime_folders() -> tuple[Path, ...]:
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
     temporary = Path(os.environ.get("TMPDIR") or "/tmp") / f"skillserve-{os.geteuid()}"  # noqa: S108 - its users check the owner
     return (*([Path(runtime) / "skillserve"] if runtime.startswith("/") else []), temporary)
+
+
+def local_zone() -> str:
+    """Return the name of this machine's time zone in the IANA database, `UTC` if it has none."""
+    if named := os.environ.get("TZ", "").removeprefix(":"):
+        return named if "/" in named.strip("/") and not named.startswith("/") else "UTC"
+    _, found, name = os.path.realpath("/etc/localtime").partition("zoneinfo/")
+    return name.removeprefix("posix/") if found and "/" in name else "UTC"
 
 
 def state_home() -> Path:

@@ -25,6 +25,7 @@ from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
 from server.run.supervisor import RunSupervisor
+from server.schedules.background import scheduled_runs
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
@@ -49,7 +50,7 @@ class SkillServer(Server[Any]):
         self._host = host
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
-        self.runs = RunSupervisor(host)
+        self.runs = RunSupervisor(host, scheduled_runs(host.library, host.settings))
         self._roots = roots = ClientRoots(local=local)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)

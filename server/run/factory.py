@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
@@ -16,11 +17,12 @@ from skills_core.run.durable.takeover import ignore_interrupted
 from skills_core.run.durable.worker_config import WorkerConfig
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, Iterable, Mapping
 
     from server.config.settings import Settings
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.worker import Job
 
 __all__ = ["create_service", "recording"]
 
@@ -48,11 +50,12 @@ async def recording(
     only: Iterable[str] | None = None,
     *,
     unattended: bool = False,
+    more_jobs: Mapping[str, Job] = MappingProxyType({}),
 ) -> AsyncGenerator[Engine]:
     """Record the service's runs in the store that the settings name, and complete interrupted runs.
 
     `only` limits the recovery to these run IDs. An `unattended` recovery logs each interrupted run, and skips the runs
-    that were interrupted longer ago than the settings allow.
+    that were interrupted longer ago than the settings allow. `more_jobs` are those of further kinds of runs.
 
     Raises:
         StoreError: the store cannot be used.
@@ -65,6 +68,6 @@ async def recording(
         resume_seconds=settings.runs.resume_seconds if unattended else None,
     )
     async with service.recording(
-        run_store(settings.runs), terms, log_interrupted if unattended else ignore_interrupted
+        run_store(settings.runs), terms, log_interrupted if unattended else ignore_interrupted, more_jobs
     ) as engine:
         yield engine

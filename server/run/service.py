@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from secrets import token_hex
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import anyio
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.takeover import InterruptedRun
+    from skills_core.run.durable.worker import Job
     from skills_core.run.durable.worker_config import WorkerConfig
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.secrets import Secrets
@@ -104,16 +106,21 @@ class RunService:
 
     @asynccontextmanager
     async def recording(
-        self, store: Store, terms: WorkerConfig, on_interrupted: Callable[[InterruptedRun], None] = ignore_interrupted
+        self,
+        store: Store,
+        terms: WorkerConfig,
+        on_interrupted: Callable[[InterruptedRun], None] = ignore_interrupted,
+        more_jobs: Mapping[str, Job] = MappingProxyType({}),
     ) -> AsyncGenerator[Engine]:
         """Record runs in `store` until the block ends, and complete the interrupted runs that `terms` select.
 
-        `on_interrupted` is called with each interrupted run that is continued, or skipped for its age.
+        `on_interrupted` is called with each interrupted run that is continued, or skipped for its age. `more_jobs` are
+        those of further kinds of runs, which have no client.
 
         Raises:
             StoreError: the store cannot be used.
         """
-        jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True))
+        jobs = dict(zip(KINDS, (self._skill_job, self._workflow_job), strict=True)) | dict(more_jobs)
         async with open_engine(store, jobs, terms, on_interrupted) as engine:
             await engine.delete_finished(RETENTION)
             # The closed engine stays set: it refuses new runs, which would otherwise run unrecorded.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import anyio
 import anyio.to_thread
@@ -13,10 +13,14 @@ from skills_core.errors import SkillsError
 from skills_core.run.models import CLIENT
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.hosting.host import Host
     from server.run.service import RunService
+    from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.worker import Job
 
-__all__ = ["RunSupervisor", "RunsUnavailableError"]
+__all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError"]
 
 logger = logging.getLogger(__name__)
 
@@ -28,12 +32,23 @@ class RunsUnavailableError(SkillsError):
         super().__init__(f"This server cannot run skills ({kind}); its log has the cause.")
 
 
+class BackgroundRuns(Protocol):
+    """Runs without a client, which a server begins by itself."""
+
+    def jobs(self) -> Mapping[str, Job]:
+        """Return the jobs of their kinds."""
+
+    async def run(self, engine: Engine) -> None:
+        """Begin runs until cancelled."""
+
+
 class RunSupervisor:
     """The run service of one server, if its settings offer runs."""
 
-    def __init__(self, host: Host) -> None:
-        """Run the skills of `host`; nothing is opened before `run` starts."""
+    def __init__(self, host: Host, background: BackgroundRuns | None = None) -> None:
+        """Run the skills of `host`, and `background` runs beside them; nothing is opened before `run` starts."""
         self._host = host
+        self._background = background
         self._ready = anyio.Event()
         self._service: RunService | None = None
         self._error: SkillsError | None = None
@@ -50,18 +65,23 @@ class RunSupervisor:
 
     async def run(self) -> None:
         """Open the service, complete interrupted runs, and keep the service open until cancelled."""
-        if not offers_runs(self._host.settings):
+        if not offers_runs(self._host.settings) and self._background is None:
             return
         try:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
             service = await anyio.to_thread.run_sync(self._create_service)
-            if self._host.settings.runs.model == CLIENT:
+            if self._host.settings.runs.model == CLIENT and self._background is None:
                 self._open(service)
                 return
             from server.run.factory import recording
 
-            async with recording(service, self._host.library, self._host.settings, unattended=True):
+            jobs = {} if self._background is None else self._background.jobs()
+            async with recording(
+                service, self._host.library, self._host.settings, unattended=True, more_jobs=jobs
+            ) as engine:
                 self._open(service)
+                if self._background is not None:
+                    await self._background.run(engine)
                 await anyio.sleep_forever()
         except SkillsError as error:
             logger.error("skills cannot be run: %s", error)  # noqa: TRY400 - the message is complete

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["DOCUMENTS_FOLDER", "EVALS", "MAIN_FILE", "MAIN_FILE_LOWERCASE", "RESULTS_MARKER", "is_ignored"]
+__all__ = [
+    "DOCUMENTS_FOLDER",
+    "EVALS",
+    "MAIN_FILE",
+    "MAIN_FILE_LOWERCASE",
+    "NOT_A_SOURCE",
+    "RESULTS_MARKER",
+    "is_ignored",
+]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
@@ -14,6 +22,9 @@ MAIN_FILE_LOWERCASE = "skill.md"
 
 DOCUMENTS_FOLDER = ".skills"
 """A hidden folder that is scanned: each Markdown file in it may be a skill."""
+
+NOT_A_SOURCE = ".skillserve-not-a-source"
+"""A file whose folder is not scanned: below it lie skills that are not for clients, such as those of schedules."""
 
 EVALS = "evals"
 """The folder, in any case, in the folder of a skill, that has the files of its tests."""

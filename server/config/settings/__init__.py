@@ -14,6 +14,7 @@ from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.runs import RunSettings
+from server.config.settings.schedules import ScheduleSettings
 from server.config.settings.scripts import ScriptSettings
 from server.config.settings.server import (
     AdminSettings,
@@ -56,6 +57,7 @@ __all__ = [
     "ProjectSettings",
     "ProjectSource",
     "RunSettings",
+    "ScheduleSettings",
     "ScriptSettings",
     "SearchSettings",
     "ServerSettings",

@@ -8,6 +8,7 @@ from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.project import ProjectSettings
 from server.config.settings.runs import RunSettings
+from server.config.settings.schedules import ScheduleSettings
 from server.config.settings.scripts import ScriptSettings
 from server.config.settings.server import (
     AdminSettings,
@@ -45,6 +46,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     scripts: ScriptSettings = ScriptSettings()
     evals: EvalSettings = EvalSettings()
     history: HistorySettings = HistorySettings()
+    schedules: ScheduleSettings = ScheduleSettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None

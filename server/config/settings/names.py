@@ -26,6 +26,7 @@ _PREFIXES: Final = {
     "history": "history_",
     "logging": "log_",
     "runs": "run_",
+    "schedules": "schedule_",
     "scripts": "script_",
     "watch": "watch_",
 }
@@ -41,6 +42,7 @@ _OPTIONS: Final = {
     ("runs", "model_key"): "model_key",
     ("runs", "workflows"): "workflows",
     ("runs", "workspace"): "workspace",
+    ("schedules", "enabled"): "schedules",
     ("scripts", "require_sandbox"): "require_sandbox",
     ("tools", "declared"): "skill_tools",
     ("tools", "enabled"): "tools",

@@ -134,6 +134,7 @@ def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None
             }
         ],
         "activated_skills": [{"skill": "base", "digest": "sha256:0", "origin": "required"}],
+        "trigger_reason": "unknown",
     }
 
 

@@ -1,0 +1,49 @@
+"""The schedules of a server: their job, and the task that keeps time while the server runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.config.settings import Settings
+    from skills_core.library import Library
+    from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.worker import Job
+
+__all__ = ["ScheduledRuns", "scheduled_runs"]
+
+logger = logging.getLogger(__name__)
+
+
+class ScheduledRuns:
+    """The scheduled runs of one process. The modules that need the extra `run` are imported when it begins."""
+
+    def __init__(self, library: Library, settings: Settings, *, reloads: bool = False) -> None:
+        """Open nothing yet; `reloads` reads the skills again at each firing."""
+        self._reloads = reloads
+        self._library = library
+        self._settings = settings
+
+    def jobs(self) -> Mapping[str, Job]:
+        """Return the job that performs a firing, by its kind."""
+        from server.schedules.job import KIND, ScheduleJob
+        from server.schedules.store import ScheduleStore
+
+        return {KIND: ScheduleJob(self._library, self._settings, ScheduleStore(), reloads=self._reloads)}
+
+    async def run(self, engine: Engine) -> None:
+        """Keep time until cancelled."""
+        from server.schedules.keeper import TimeKeeper
+        from server.schedules.store import ScheduleStore
+
+        store = ScheduleStore()
+        logger.info("keeping time for %d schedules in %s", len(store.names()), store.root)
+        await TimeKeeper(store, engine, self._settings).run()
+
+
+def scheduled_runs(library: Library, settings: Settings) -> ScheduledRuns | None:
+    """Return the schedules of a server, None if its settings switch them off."""
+    return ScheduledRuns(library, settings) if settings.schedules.enabled else None

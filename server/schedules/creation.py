@@ -1,0 +1,74 @@
+"""Make schedules, and give existing ones another time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from server.schedules.binding import Binding
+from server.schedules.errors import ScheduleError
+from server.schedules.skill_text import checked_task, skill_text
+from server.schedules.transitions import rebound
+from skills_core.schedules.firings import next_firings
+from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
+from skills_core.schedules.when import when_to_json
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from server.schedules.rights import Rights
+    from server.schedules.store import ScheduleStore
+    from skills_core.schedules.when import When
+
+__all__ = ["NewSchedule", "create", "rebind"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewSchedule:
+    """A schedule as its creator wants it; see `Binding`."""
+
+    short: str
+    when: When
+    zone: str
+    task: str
+    rights: Rights
+    creator: str
+    skill: str | None = None
+    model: str | None = None
+    output: str | None = None
+    missed: MissedPolicy = MissedPolicy.ONCE
+    overlap: OverlapPolicy = OverlapPolicy.SKIP
+
+
+def create(store: ScheduleStore, wanted: NewSchedule, now: datetime) -> str:
+    """Create the scheduler skill, and return its name.
+
+    Raises:
+        ScheduleError: the task is empty, the time never comes, or the disk refuses.
+    """
+    task = checked_task(wanted.task)
+    if not next_firings(wanted.when, now, 1):
+        raise ScheduleError("The time is past; give one that comes.")
+    binding = Binding(
+        when=dict(when_to_json(wanted.when)),
+        zone=wanted.zone,
+        missed=wanted.missed,
+        overlap=wanted.overlap,
+        skill=wanted.skill,
+        model=wanted.model,
+        rights=wanted.rights,
+        creator=wanted.creator,
+        created=now,
+        settled=now,
+    )
+    return store.add(wanted.short, partial(skill_text, task=task, output=wanted.output), binding)
+
+
+def rebind(store: ScheduleStore, name: str, when: When, zone: str, now: datetime) -> Binding:
+    """Give a schedule another time, and return its binding.
+
+    Raises:
+        ScheduleError: the time never comes, or the schedule cannot be changed.
+    """
+    return store.update(name, lambda binding: rebound(binding, when, when_to_json(when), zone, now))

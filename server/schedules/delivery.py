@@ -1,0 +1,100 @@
+"""Deliver the result of a run: to a command's standard input, or to a webhook.
+
+Both addresses come from the user's settings alone. Delivery is repeated if the process that delivers is killed, so
+receivers should use the ID of the run to drop duplicates.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.config.settings import ScheduleSettings
+    from server.schedules.binding import ScheduledRun
+    from skills_core.format.yaml12 import JsonValue
+
+__all__ = ["RETRY_AFTER", "deliver"]
+
+RETRY_AFTER: Final = timedelta(minutes=5)
+"""Another process delivers a result that has waited for this long."""
+
+_ATTEMPTS: Final = 3
+_PAUSES: Final = (1.0, 4.0)
+_PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE")
+# A command that delivers gets no other variables: the rest of the environment may hold the keys of models.
+
+
+async def deliver(settings: ScheduleSettings, name: str, run: ScheduledRun, outcome: Mapping[str, JsonValue]) -> str:
+    """Deliver a result by all ways that are set; return what failed, empty if nothing did."""
+    payload = json.dumps(
+        {
+            "schedule": name,
+            "run_id": run.id,
+            "fired_at": run.fired_at.isoformat(),
+            "ended_at": run.ended_at.isoformat(),
+            "status": run.status,
+            "problem": run.problem,
+            "message": run.message,
+            "output": outcome.get("output", ""),
+        },
+        ensure_ascii=False,
+    ).encode("utf-8", errors="replace")
+    faults = []
+    if settings.command and (fault := await _by_command(settings, payload)):
+        faults.append(f"command {settings.command[0]}: {fault}")
+    if settings.webhook is not None and (fault := await _by_webhook(settings, payload)):
+        faults.append(f"webhook: {fault}")
+    return "; ".join(faults)
+
+
+async def _by_command(settings: ScheduleSettings, payload: bytes) -> str:
+    """Start the command once: it may have done a part of its work when it fails."""
+    environment = {key: value for key in _PASSED if (value := os.environ.get(key)) is not None}
+    try:
+        with anyio.fail_after(settings.delivery_seconds):
+            done = await anyio.run_process([*settings.command], input=payload, check=False, env=environment)
+    except TimeoutError:
+        return f"it took longer than {settings.delivery_seconds} seconds"
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "" if done.returncode == 0 else f"it ended with exit code {done.returncode}"
+
+
+async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
+    assert settings.webhook is not None  # noqa: S101 - the caller has checked it
+    fault = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await anyio.sleep(_PAUSES[attempt - 1])
+        fault, is_final = await _post(settings.webhook.get_secret_value(), settings.delivery_seconds, payload)
+        if is_final:
+            break
+    return fault
+
+
+async def _post(url: str, seconds: int, payload: bytes) -> tuple[str, bool]:
+    """Post once; return what failed, and whether a further attempt is useless. Redirects are not followed."""
+    import httpx2
+
+    try:
+        with anyio.fail_after(seconds):
+            async with (
+                httpx2.AsyncClient(timeout=seconds, follow_redirects=False, trust_env=False) as client,
+                client.stream("POST", url, content=payload, headers={"Content-Type": "application/json"}) as answer,
+            ):
+                status = answer.status_code
+    except TimeoutError:
+        return f"no answer within {seconds} seconds", False
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+        # The text of the error may hold the address, which may hold a secret.
+        return f"the address cannot be reached ({type(error).__name__})", False
+    if 200 <= status < 300:  # noqa: PLR2004 - the range of success
+        return "", True
+    return f"the answer has status {status}", status < 500 and status not in {408, 429}  # noqa: PLR2004 - worth a retry

@@ -1,0 +1,138 @@
+"""The job of a firing: performs a scheduler skill with the rights of its creator, and no user to ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from server.config.guard_factory import guard_of
+from server.config.machine import current_environment
+from server.config.settings import ConfigurationError
+from server.listing.runs import runs_unavailable_reason
+from server.run.failure_outcomes import failed_outcome
+from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json
+from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
+from server.run.trace_files import trace_store
+from server.schedules.errors import ScheduleError
+from server.schedules.rights import limited_settings, visible_to
+from server.schedules.skill_text import body_of
+from server.schedules.store import BINDING_FILE
+from server.scripts.factory import script_runner, variables_of
+from skills_core.errors import InvalidRecordError, InvalidSourceError, UnknownSkillError
+from skills_core.library import Library
+from skills_core.run.executor import RunRequest
+from skills_core.run.json_codec import to_json
+from skills_core.run.models import CLIENT, ModelUnavailableError
+from skills_core.run.outcome import RunProblem
+from skills_core.run.skill_selection import select_skills
+from skills_core.sources import explicit_sources
+
+if TYPE_CHECKING:
+    from server.config.settings import Settings
+    from server.schedules.binding import Binding
+    from server.schedules.store import ScheduleStore
+    from skills_core.catalog import Catalog
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.scripts.runner import ScriptRunner
+    from skills_core.skill import Skill
+
+__all__ = ["KIND", "ScheduleJob", "job_inputs"]
+
+KIND: Final = "schedule"
+"""The kind of recorded runs that fire by a schedule."""
+
+
+def job_inputs(name: str, trigger: str) -> JsonObject:
+    """Return the recorded input of a run: the schedule, and who or what began the run."""
+    return {"schedule": name, "trigger": trigger}
+
+
+class ScheduleJob:
+    """Performs the firings of the schedules in `store`, with the skills of `library` and what `settings` allow."""
+
+    def __init__(self, library: Library, settings: Settings, store: ScheduleStore, *, reloads: bool = False) -> None:
+        """Open nothing yet; `reloads` reads the skills again at each firing, for processes that do not watch them."""
+        self._library = library
+        self._reloads = reloads
+        self._settings = settings
+        self._store = store
+        self._scripts: ScriptRunner | None = None
+
+    async def __call__(self, journal: Journal, inputs: JsonObject) -> JsonObject:
+        """Perform one firing. Its skills and rights are settled when it begins, and recorded."""
+        name, trigger = str(inputs["schedule"]), str(inputs["trigger"])
+
+        async def settle() -> JsonValue:
+            return await anyio.to_thread.run_sync(self._settled, name)
+
+        settled = await journal.step("settle", settle)
+        assert isinstance(settled, dict)  # noqa: S101 - as `_settled` makes it
+        try:
+            outcome = await self._perform(name, trigger, settled, journal)
+        except (UnknownSkillError, PinnedSkillChangedError, InvalidRecordError) as error:
+            outcome = failed_outcome(journal.run_id, name, RunProblem.SKILL_CHANGED, str(error))
+        except (ModelUnavailableError, ConfigurationError, ScheduleError, InvalidSourceError) as error:
+            outcome = failed_outcome(journal.run_id, name, RunProblem.CONFIGURATION, str(error))
+        return to_json(replace(outcome, trigger_reason=trigger))
+
+    def _settled(self, name: str) -> JsonObject:
+        if self._reloads:
+            self._library.reload()
+        try:
+            binding = self._store.read(name)
+            skill, catalog = self._performed(name, binding)
+            message = body_of(self._store.folder(name)) if binding.skill else None
+        except (ScheduleError, UnknownSkillError, InvalidSourceError) as error:
+            return {"error": str(error)}
+        return {
+            "skill": skill.key,
+            "digest": skill.digest,
+            "companions": companions_to_json(select_skills(skill, catalog).companions),
+            "message": message,
+        }
+
+    def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
+        """Return the skill to perform, and the served skills that the creator of the schedule saw."""
+        seen = visible_to(binding.rights, self._library.catalog)
+        if binding.skill is not None:
+            return seen.skill(binding.skill), seen
+        source = explicit_sources([self._store.folder(name)], conventions=False)
+        own = Library(source, current_environment).catalog
+        skill = own.get(name)
+        if skill is None:
+            found = "; ".join(str(each) for one in own.skills for each in one.diagnostics) or "it has no skill"
+            raise ScheduleError(f"The scheduler skill {name} cannot be performed: {found[:500]}")
+        # The binding is not part of the skill, and changes while it runs.
+        files = {path: file for path, file in skill.content.files.items() if path != BINDING_FILE}
+        return replace(skill, content=replace(skill.content, files=files)), seen
+
+    async def _perform(self, name: str, trigger: str, settled: JsonObject, journal: Journal) -> RunOutcome:
+        if "error" in settled:
+            raise ScheduleError(str(settled["error"]))
+        binding = await anyio.to_thread.run_sync(self._store.read, name)
+        settings = limited_settings(self._settings, binding.rights, binding.model)
+        if (reason := runs_unavailable_reason(settings.runs)) is not None or settings.runs.model == CLIENT:
+            raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
+        skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
+        if skill.digest != settled["digest"]:
+            raise PinnedSkillChangedError(skill.key, settled["digest"], skill.digest)
+        companions = companions_from_json(settled["companions"], catalog)
+        selection = replace(select_skills(skill, catalog), companions=companions)
+        if self._scripts is None:
+            self._scripts = await anyio.to_thread.run_sync(script_runner, self._settings)
+        config = RunnerConfig(
+            settings, lambda: guard_of(self._guarded(skill), settings.guard), trace_store(), self._scripts, variables_of
+        )
+        runner = SkillRunner(config)
+        await runner.prepare([skill, *selection.skills])
+        message = settled["message"]
+        request = RunRequest(skill, {}, None if message is None else str(message))
+        return await runner.run(request, selection, journal, RunParticipants(reason=trigger))
+
+    def _guarded(self, skill: Skill) -> tuple[Skill, ...]:
+        active = self._library.catalog.active
+        return active if skill in active else (*active, skill)

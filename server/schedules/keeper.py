@@ -1,0 +1,299 @@
+"""Keeps time: starts the firings that are due, and records how their runs end.
+
+Any number of processes may keep time for the same schedules. Each decision is made under the lock of the store and
+written before the run is started; a run's ID follows from its schedule and time, so that a process that finds a
+started firing without a run starts the same one. The wall clock is read at each tick, so a clock that is set, or a
+machine that slept, is noticed within a second.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+from msgspec import structs
+
+from server.schedules.binding import Delivery, ScheduledRun
+from server.schedules.delivery import RETRY_AFTER, deliver
+from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+from server.schedules.job import KIND, job_inputs
+from server.schedules.transitions import delivered, ended, fired, started_by_hand
+from skills_core.diagnostics import one_line
+from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
+from skills_core.run.durable.recorded_run import UNFINISHED, RunState
+from skills_core.schedules.states import ScheduleState
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from anyio.abc import TaskGroup
+
+    from server.config.settings import Settings
+    from server.schedules.binding import Binding, Firing
+    from server.schedules.store import ScheduleStore
+    from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.recorded_run import RecordedRun
+    from skills_core.run.ports import JsonObject
+
+__all__ = ["TimeKeeper", "utc_now"]
+
+logger = logging.getLogger(__name__)
+
+LONGEST_WAIT: Final = 1.0
+"""Seconds between two looks at the clock and at the schedules of other processes."""
+
+_START_SECONDS: Final = 2.0
+# A firing that another process has decided gets this long until its run is recorded.
+
+_ENDINGS: Final = {RunState.CANCELLED: "cancelled", RunState.GIVEN_UP: "failed", RunState.FAILED: "failed"}
+
+
+def utc_now() -> datetime:
+    """Return this moment."""
+    return datetime.now(UTC)
+
+
+@dataclass(slots=True)
+class _Known:
+    """The last state of a schedule that this process has read."""
+
+    stamp: tuple[int, int, int] | None
+    binding: Binding
+
+
+@dataclass(slots=True)
+class TimeKeeper:
+    """Fires the schedules of `store` by `engine`; `clock` returns the current time."""
+
+    store: ScheduleStore
+    engine: Engine
+    settings: Settings
+    clock: Callable[[], datetime] = utc_now
+    _known: dict[str, _Known] = field(default_factory=dict)
+    _damaged: dict[str, str] = field(default_factory=dict)
+    _watched: set[str] = field(default_factory=set)
+    _recorded: set[str] = field(default_factory=set)
+    # Runs whose end this process recorded: others deliver their results only if this process dies.
+    _delivering: set[str] = field(default_factory=set)
+    _wake: anyio.Event = field(default_factory=anyio.Event)
+
+    async def run(self) -> None:
+        """Keep time until cancelled.
+
+        Raises:
+            StoreError: the record of runs is gone.
+        """
+        async with anyio.create_task_group() as tasks:
+            while True:
+                seconds = await self.tick(tasks)
+                with anyio.move_on_after(seconds):
+                    await self._wake.wait()
+                self._wake = anyio.Event()
+
+    async def tick(self, tasks: TaskGroup | None = None) -> float:
+        """Look at all schedules once; return the seconds until the next look.
+
+        With `tasks`, runs are watched and results delivered in the background.
+        """
+        wait, names = LONGEST_WAIT, await anyio.to_thread.run_sync(self.store.names)
+        for name in names:
+            try:
+                binding = await self._attend(name, tasks)
+            except UnknownScheduleError:
+                continue  # it was removed meanwhile
+            except DamagedScheduleError as error:
+                self._tell_damaged(name, error)
+                continue
+            except ScheduleError as error:
+                logger.error("schedule %s: %s", name, error)  # noqa: TRY400 - the message is complete
+                continue
+            coming = binding.next(self.clock(), 1)
+            if coming:
+                wait = min(wait, max((coming[0] - self.clock()).total_seconds(), 0.0))
+        self._known = {name: known for name, known in self._known.items() if name in names}
+        return wait
+
+    async def run_by_hand(self, name: str, trigger: str) -> JsonObject:
+        """Perform a schedule now, and return the outcome once its end is recorded.
+
+        Raises:
+            ScheduleError: there is none of this name, or a run lasts.
+            RunNotDoneError: the run has no outcome.
+        """
+        now = self.clock()
+        firing = (await self._update(name, lambda found: started_by_hand(found, name, now, trigger))).running
+        assert firing is not None  # noqa: S101 - it was just started
+        await self._start(name, firing)
+        try:
+            return await self.engine.wait(firing.id)
+        finally:
+            with suppress(UnknownScheduleError):  # another process recorded the end
+                await self._finish(name, await self._follow(name, firing), None)
+
+    async def _attend(self, name: str, tasks: TaskGroup | None) -> Binding:
+        binding = await self._current(name)
+        if binding.running is not None:
+            binding = await self._follow(name, binding.running)
+        now = self.clock()
+        if fired(binding, name, now) != binding:
+            before, skipped = binding.running, binding.skipped
+            binding = await self._update(name, lambda found: fired(found, name, now))
+            if binding.skipped != skipped:
+                logger.info("schedule %s: %s", name, one_line(binding.note))
+            if binding.running is not None and binding.running != before:
+                await self._start(name, binding.running)
+        if binding.running is not None and tasks is not None:
+            self._watch(binding.running.id, tasks)
+        await self._finish(name, binding, tasks)
+        return binding
+
+    async def _current(self, name: str) -> Binding:
+        """Return the binding, read again only if its file has changed."""
+        stamp = await anyio.to_thread.run_sync(self.store.stamp, name)
+        known = self._known.get(name)
+        if known is None or stamp is None or known.stamp != stamp:
+            binding = await anyio.to_thread.run_sync(self.store.read, name)
+            self._damaged.pop(name, None)
+            self._known[name] = known = _Known(stamp, binding)
+        return known.binding
+
+    async def _update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
+        binding = await anyio.to_thread.run_sync(self.store.update, name, change)
+        self._known.pop(name, None)
+        return binding
+
+    async def _follow(self, name: str, firing: Firing) -> Binding:
+        """Look after a run that lasts: start it if it has no record, and record its end."""
+        try:
+            run = await self.engine.get(firing.id)
+        except UnknownRunError:
+            late = (self.clock() - firing.started_at).total_seconds()
+            if not 0 <= late < _START_SECONDS:
+                await self._start(name, firing)
+            return await self._current(name)
+        if run.state in UNFINISHED:
+            if self.clock() - firing.started_at < self._longest:
+                return await self._current(name)
+            run = await self.engine.cancel(firing.id)
+        entry = self._entry(firing, run)
+        self._recorded.add(entry.id)
+        after = await self._update(name, lambda found: ended(found, entry))
+        why = f": {entry.message}" if entry.message else ""
+        logger.info("schedule %s: run %s %s%s", name, entry.id, entry.status, one_line(why))
+        return after
+
+    async def _start(self, name: str, firing: Firing) -> None:
+        logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
+        try:
+            await self.engine.start(KIND, firing.id, job_inputs(name, firing.trigger), here=True)
+        except RunConflictError as error:
+            await self._give_up_foreign(name, firing, error)
+
+    @property
+    def _longest(self) -> timedelta:
+        """How long a run may last, with an interruption; one that lasts longer has been left by all processes."""
+        runs = self.settings.runs
+        return timedelta(seconds=2 * runs.seconds + runs.resume_seconds)
+
+    async def _give_up_foreign(self, name: str, firing: Firing, error: RunConflictError) -> None:
+        """Record a run of another pool as failed once no process can be performing it."""
+        if self.clock() - firing.started_at < self._longest:
+            return
+        entry = _run(firing, self.clock(), "failed", "interrupted", f"Its process is gone. {error}")
+        await self._update(name, lambda found: ended(found, entry))
+
+    def _entry(self, firing: Firing, run: RecordedRun) -> ScheduledRun:
+        if run.outcome is None:
+            status = _ENDINGS.get(run.state, "failed")
+            entry = _run(firing, self.clock(), status, run.problem or run.state.value, run.state.meaning)
+        else:
+            said = run.outcome
+            problem = None if said.get("problem") is None else str(said["problem"])
+            entry = _run(firing, self.clock(), str(said.get("status")), problem, str(said.get("message") or ""))
+        return self._with_delivery(entry)
+
+    def _with_delivery(self, entry: ScheduledRun) -> ScheduledRun:
+        if not self.settings.schedules.delivers:
+            return entry
+        return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
+
+    def _watch(self, run_id: str, tasks: TaskGroup) -> None:
+        """Look at the schedules again as soon as a run ends."""
+        if run_id in self._watched:
+            return
+        self._watched.add(run_id)
+
+        async def watch() -> None:
+            try:
+                await self.engine.wait(run_id)
+            except StoreError:
+                return
+            except Exception:  # noqa: BLE001 - the next tick reads how the run ended
+                logger.debug("run %s has no outcome", run_id)
+            finally:
+                self._watched.discard(run_id)
+                self._wake.set()
+
+        tasks.start_soon(watch)
+
+    async def _finish(self, name: str, binding: Binding, tasks: TaskGroup | None) -> None:
+        """Deliver results that wait for it, and remove a schedule that is done."""
+        pending = [run for run in binding.runs if run.delivery is not None and run.delivery.status == "pending"]
+        for run in pending:
+            assert run.delivery is not None  # noqa: S101 - as selected
+            taken_over = self.clock() - run.delivery.at > RETRY_AFTER
+            if run.id in self._delivering or not (taken_over or run.id in self._recorded):
+                continue
+            self._delivering.add(run.id)
+            if tasks is None:
+                await self._deliver(name, run)
+            else:
+                tasks.start_soon(self._deliver, name, run)
+        if binding.state is ScheduleState.DONE and not pending:
+            moved = await anyio.to_thread.run_sync(partial(self.store.remove, name, _is_done))
+            if moved is not None:
+                logger.info("schedule %s is done; its folder is %s", name, moved)
+
+    async def _deliver(self, name: str, run: ScheduledRun) -> None:
+        try:
+            outcome = (await self.engine.get(run.id)).outcome or {}
+            message = await deliver(self.settings.schedules, name, run, outcome)
+            status = "failed" if message else "delivered"
+            if message:
+                logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)
+            result = Delivery(status=status, at=self.clock(), message=message[:500])
+            await self._update(name, lambda found: delivered(found, run.id, result))
+        except (ScheduleError, UnknownRunError) as error:
+            logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, error)
+        finally:
+            self._delivering.discard(run.id)
+            self._wake.set()
+
+    def _tell_damaged(self, name: str, error: DamagedScheduleError) -> None:
+        if self._damaged.get(name) != error.why:
+            self._damaged[name] = error.why
+            logger.error("%s", one_line(str(error)))
+
+
+def _run(firing: Firing, now: datetime, status: str, problem: str | None, message: str) -> ScheduledRun:
+    return ScheduledRun(
+        id=firing.id,
+        fired_at=firing.fired_at,
+        started_at=firing.started_at,
+        ended_at=now,
+        status=status,
+        trigger=firing.trigger,
+        problem=problem,
+        message=message[:2000],
+    )
+
+
+def _is_done(binding: Binding) -> bool:
+    undelivered = any(run.delivery is not None and run.delivery.status == "pending" for run in binding.runs)
+    return binding.state is ScheduleState.DONE and not undelivered

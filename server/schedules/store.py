@@ -1,0 +1,205 @@
+"""The folders of scheduler skills in the state directory.
+
+Each change is made under one lock for all processes of this user, and replaces `schedule.json` at once: a process that
+is killed leaves the old file or the new one.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import shutil
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from server.config.machine import state_home
+from server.schedules.binding import Binding, InvalidBindingError
+from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+from skills_core.disk.files import Location
+from skills_core.disk.locks import exclusive
+from skills_core.disk.names import MAIN_FILE, NOT_A_SOURCE
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError, InvalidSourceError
+from skills_core.sources import real_path
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+__all__ = ["BINDING_FILE", "MAX_SCHEDULES", "ScheduleStore", "is_name", "short_fault"]
+
+BINDING_FILE: Final = "schedule.json"
+MAX_SCHEDULES: Final = 1000
+
+_SHORT: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
+_NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*-[0-9a-f]{8}")
+_MAX_SHORT: Final = 40
+_MAX_BYTES: Final = 2_000_000
+_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def short_fault(short: str) -> str | None:
+    """Return why a text cannot be the first part of a name, None if it can."""
+    if len(short) > _MAX_SHORT or not _SHORT.fullmatch(short):
+        return f"{short[:80]!r}: expected a short name of 1 to {_MAX_SHORT} letters a to z, digits and single hyphens"
+    return None
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text has the form of a scheduler skill's name: `<short>-<hash8>`."""
+    return _NAME.fullmatch(text) is not None
+
+
+class ScheduleStore:
+    """The scheduler skills of this user."""
+
+    def __init__(self, state: Path | None = None) -> None:
+        """Use the state directory `state`, by default that of this user; nothing is created before `add`."""
+        self._skills = (real_path(state or state_home())) / "skills"
+        self.root = self._skills / "scheduler"
+        self.trash = self._skills / "trash"
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of all schedules, sorted; damaged ones too."""
+        try:
+            with os.scandir(self.root) as entries:
+                return tuple(sorted(e.name for e in entries if is_name(e.name) and e.is_dir(follow_symlinks=False)))
+        except FileNotFoundError:
+            return ()
+
+    def folder(self, name: str) -> Path:
+        """Return the folder of a schedule.
+
+        Raises:
+            UnknownScheduleError: there is none of this name.
+        """
+        folder = self.root / name
+        if not is_name(name) or not folder.is_dir() or folder.is_symlink():
+            raise UnknownScheduleError(name, self.names())
+        return folder
+
+    def find(self, name: str) -> str:
+        """Return the whole name of the schedule that is called `name`, or whose name begins with it before the hash.
+
+        Raises:
+            ScheduleError: there is none, or there are several.
+        """
+        names = self.names()
+        if name in names:
+            return name
+        named = [each for each in names if each.rpartition("-")[0] == name]
+        if not named:
+            raise UnknownScheduleError(name, names)
+        if len(named) > 1:
+            raise ScheduleError(f"{name!r} names several schedules; give one of {', '.join(named)}.")
+        return named[0]
+
+    def read(self, name: str) -> Binding:
+        """Return the binding of a schedule.
+
+        Raises:
+            UnknownScheduleError: there is none of this name.
+            DamagedScheduleError: its file cannot be read.
+        """
+        return self._read(self.folder(name), name)
+
+    def _read(self, folder: Path, name: str) -> Binding:
+        try:
+            descriptor = os.open(folder / BINDING_FILE, os.O_RDONLY | _FLAGS)
+            with os.fdopen(descriptor, "rb") as file:
+                # A file that is too long is cut, and so is no JSON.
+                return Binding.from_bytes(file.read(_MAX_BYTES))
+        except (OSError, InvalidBindingError) as error:
+            raise DamagedScheduleError(name, f"{BINDING_FILE}: {error}") from None
+
+    def stamp(self, name: str) -> tuple[int, int, int] | None:
+        """Return what changes whenever the binding is written, None if there is no file."""
+        try:
+            found = (self.root / name / BINDING_FILE).stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_ino, found.st_size
+
+    def add(self, short: str, render: Callable[[str], str], binding: Binding) -> str:
+        """Create a scheduler skill whose SKILL.md is `render(name)`, and return its name.
+
+        Raises:
+            ScheduleError: the name has another form, there are too many schedules, or the disk refuses.
+        """
+        if fault := short_fault(short):
+            raise ScheduleError(f"{fault}.")
+        with self._locked():
+            names = self.names()
+            if len(names) >= MAX_SCHEDULES:
+                raise ScheduleError(f"There are {len(names)} schedules already, the most allowed; remove some.")
+            name = next(name for name in iter(lambda: f"{short}-{secrets.token_hex(4)}", "") if name not in names)
+            # The folder appears when it is complete.
+            beside = self._skills / f".new-{name}"
+            beside.mkdir(mode=0o700)
+            try:
+                (beside / MAIN_FILE).write_text(render(name), encoding="utf-8", newline="\n")
+                (beside / BINDING_FILE).write_bytes(binding.to_bytes())
+                beside.rename(self.root / name)
+            except BaseException:
+                shutil.rmtree(beside, ignore_errors=True)
+                raise
+        return name
+
+    def update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
+        """Replace the binding of a schedule by `change` of it, and return it; one that is the same is not written.
+
+        Raises:
+            UnknownScheduleError: there is none of this name.
+            DamagedScheduleError: its file cannot be read.
+            ScheduleError: the disk refuses, or `change` raises it.
+        """
+        with self._locked():
+            before = self.read(name)
+            after = change(before)
+            if after != before:
+                write_file(Location(self.folder(name), BINDING_FILE), after.to_bytes(), 0o600)
+            return after
+
+    def remove(self, name: str, if_still: Callable[[Binding], bool] | None = None) -> Path | None:
+        """Move the folder of a schedule to the trash, and return its new path.
+
+        With `if_still`, None is returned and nothing is done if it does not hold.
+
+        Raises:
+            UnknownScheduleError: there is none of this name.
+            ScheduleError: the disk refuses.
+        """
+        with self._locked():
+            folder = self.folder(name)
+            if if_still is not None and not if_still(self._read(folder, name)):
+                return None
+            self.trash.mkdir(mode=0o700, exist_ok=True)
+            at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+            return folder.rename(self.trash / f"{name}.{at}")
+
+    def trashed(self) -> tuple[tuple[str, Binding], ...]:
+        """Return the names and bindings of schedules in the trash, oldest first; damaged ones are left out."""
+        found: list[tuple[str, str, Binding]] = []
+        for folder in self.trash.iterdir() if self.trash.is_dir() else ():
+            name, _, at = folder.name.partition(".")
+            try:
+                found.append((at, name, self._read(folder, name)))
+            except DamagedScheduleError:
+                continue
+        return tuple((name, binding) for _, name, binding in sorted(found, key=lambda each: each[:2]))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._skills / NOT_A_SOURCE).touch(mode=0o600)
+            with exclusive(self._skills / "schedules"):
+                yield
+        except TimeoutError:
+            raise ScheduleError(f"{self.root}: another process holds the lock of the schedules; try again.") from None
+        except (FileRefusedError, InvalidSourceError) as error:
+            raise ScheduleError(f"{self.root}: {error}") from None
+        except OSError as error:
+            raise ScheduleError(f"{self.root}: the schedule cannot be written: {error.strerror or error}.") from None

@@ -1,0 +1,134 @@
+"""What each event makes of a binding: pure functions, which a store applies under its lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from server.schedules.binding import MAX_RUNS, Delivery, Firing, ScheduledRun, run_id_of
+from server.schedules.errors import ScheduleError
+from skills_core.schedules.firings import next_firings
+from skills_core.schedules.policies import GRACE, Admission, MissedPolicy, admit, due
+from skills_core.schedules.states import ScheduleEvent, ScheduleState, end_of_run, next_state
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from server.schedules.binding import Binding
+    from skills_core.schedules.when import When
+
+__all__ = ["delivered", "ended", "fired", "paused", "rebound", "resumed", "started_by_hand"]
+
+_FIRES = frozenset({ScheduleState.ACTIVE, ScheduleState.RUNNING})
+
+
+def fired(binding: Binding, name: str, now: datetime) -> Binding:
+    """Decide on all firings up to `now`, and start the first one that waits if no run lasts."""
+    binding = _decided(binding, now)
+    if binding.running is not None or not binding.waiting or binding.state not in _FIRES:
+        return binding
+    at, *waiting = binding.waiting
+    firing = Firing(
+        id=run_id_of(name, at), fired_at=at, started_at=now, trigger=f"schedule: {name} at {at.isoformat()}"
+    )
+    return structs.replace(_after(binding, ScheduleEvent.START), running=firing, waiting=tuple(waiting))
+
+
+def _decided(binding: Binding, now: datetime) -> Binding:
+    if binding.state not in _FIRES:
+        return binding
+    decision = due(binding.time, binding.settled, now, binding.missed)
+    skipped = decision.skipped + decision.skipped_more
+    if not decision.fire and not skipped:
+        return binding
+    waiting, note = list(binding.waiting), decision.explanation() or binding.note
+    for at in decision.fire:
+        # Those that `all` makes up for run one after the other.
+        is_made_up = binding.missed is MissedPolicy.ALL and at < now - GRACE
+        admission = admit(binding.overlap, is_running=binding.running is not None, queued=len(waiting))
+        if is_made_up or admission is not Admission.SKIP:
+            waiting.append(at)
+        else:
+            skipped += 1
+            note = f"The firing at {at.isoformat()} was skipped: the run before it lasts."
+    binding = structs.replace(
+        binding, waiting=tuple(waiting), settled=decision.settled, skipped=binding.skipped + skipped, note=note
+    )
+    if decision.next is None and not waiting and binding.running is None:
+        return _after(binding, ScheduleEvent.MISS_LAST)
+    return binding
+
+
+def started_by_hand(binding: Binding, name: str, now: datetime, trigger: str) -> Binding:
+    """Start a run that the user asked for.
+
+    Raises:
+        ScheduleError: a run lasts.
+    """
+    if binding.running is not None:
+        raise ScheduleError(
+            f"The run {binding.running.id} of {name} lasts; wait for its end, or cancel it with "
+            "`skillserve runs cancel`."
+        )
+    firing = Firing(id=run_id_of(f"{name} by hand", now), fired_at=now, started_at=now, trigger=trigger)
+    return structs.replace(_after(binding, ScheduleEvent.START), running=firing)
+
+
+def ended(binding: Binding, run: ScheduledRun) -> Binding:
+    """Record the end of the run that lasts; the same binding if that run's end is recorded already."""
+    if binding.running is None or binding.running.id != run.id:
+        return binding
+    is_last = not binding.waiting and not next_firings(binding.time, binding.settled, 1)
+    event = end_of_run(succeeded=run.status == "completed", is_last=is_last)
+    return structs.replace(_after(binding, event), running=None, runs=(*binding.runs, run)[-MAX_RUNS:])
+
+
+def delivered(binding: Binding, run_id: str, delivery: Delivery) -> Binding:
+    """Record how the delivery of a run's result goes."""
+    runs = tuple(structs.replace(run, delivery=delivery) if run.id == run_id else run for run in binding.runs)
+    return structs.replace(binding, runs=runs)
+
+
+def paused(binding: Binding) -> Binding:
+    """Let the schedule fire only by hand; firings that wait are dropped.
+
+    Raises:
+        ScheduleError: it does not fire as it is.
+    """
+    if binding.state in {ScheduleState.PAUSED, ScheduleState.PAUSING}:
+        return binding
+    dropped = len(binding.waiting)
+    return structs.replace(_after(binding, ScheduleEvent.PAUSE), waiting=(), skipped=binding.skipped + dropped)
+
+
+def resumed(binding: Binding, now: datetime) -> Binding:
+    """Let the schedule fire again; what it would have fired meanwhile was not missed.
+
+    Raises:
+        ScheduleError: it is not paused.
+    """
+    if binding.state in _FIRES:
+        return binding
+    return structs.replace(_after(binding, ScheduleEvent.RESUME), settled=max(now, binding.settled))
+
+
+def rebound(binding: Binding, when: When, when_json: dict[str, str | float], zone: str, now: datetime) -> Binding:
+    """Give the schedule another time, and nothing else.
+
+    Raises:
+        ScheduleError: the time never comes.
+    """
+    if not next_firings(when, now, 1):
+        raise ScheduleError("The new time is past; give one that comes.")
+    changed = _after(binding, ScheduleEvent.REBIND)
+    return structs.replace(changed, when=dict(when_json), zone=zone, settled=now, waiting=())
+
+
+def _after(binding: Binding, event: ScheduleEvent) -> Binding:
+    state = next_state(binding.state, event)
+    if state is None:
+        raise ScheduleError(
+            f"This schedule cannot {event.value.replace('_', ' ')}: its state is {binding.state.value}."
+        )
+    return structs.replace(binding, state=state)

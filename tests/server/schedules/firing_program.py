@@ -1,0 +1,50 @@
+"""A process that keeps time and notes each run that it performs in a file: `STATE RUNS NOTES [KILL_AFTER]`.
+
+With `KILL_AFTER`, it kills itself in the middle of the firing with this number.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+
+from server.schedules.job import KIND
+from server.schedules.keeper import TimeKeeper
+from server.schedules.store import ScheduleStore
+from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.store import store_of
+from skills_core.run.durable.worker_config import WorkerConfig
+from skills_core.run.ports import Journal
+from tests.server.settings import make_settings
+
+
+async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
+    began = 0
+
+    async def job(journal: Journal, given: dict[str, Any]) -> dict[str, Any]:
+        nonlocal began
+
+        async def work() -> None:
+            with Path(notes).open("a", encoding="utf-8") as file:
+                file.write(f"{given['trigger']}\n")
+
+        began += 1
+        if began == kill_after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await journal.step("note", work)
+        return {"status": "completed", "problem": None, "message": "", "output": ""}
+
+    config = WorkerConfig(pool="schedule-tests", beat_seconds=0.2, grace_seconds=2, at_once=20)
+    async with open_engine(store_of(runs), {KIND: job}, config) as engine:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        await TimeKeeper(ScheduleStore(Path(state)), engine, make_settings()).run()
+
+
+if __name__ == "__main__":
+    anyio.run(main, *sys.argv[1:4], *map(int, sys.argv[4:]))

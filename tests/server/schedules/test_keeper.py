@@ -1,0 +1,237 @@
+"""Firings by a clock that the test sets, on the real engine."""
+
+from __future__ import annotations
+
+import json
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from server.schedules.keeper import TimeKeeper
+from server.schedules.store import BINDING_FILE, ScheduleStore
+from server.schedules.transitions import paused, resumed
+from skills_core.run.ports import Journal
+from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
+from skills_core.schedules.states import ScheduleState
+from skills_core.schedules.when import Cron, Every, Once
+from tests.server.schedules.conftest import START, Clock, Keep, Make
+
+
+class Job:
+    """A job that notes what it performed; it waits while `held` is set."""
+
+    def __init__(self, **outcome: Any) -> None:
+        self.triggers: list[str] = []
+        self.outcome = {"status": "completed", "problem": None, "message": "", "output": "hi", **outcome}
+        self.go = anyio.Event()
+        self.go.set()
+
+    async def __call__(self, journal: Journal, given: dict[str, Any]) -> dict[str, Any]:
+        del journal
+        self.triggers.append(given["trigger"])
+        await self.go.wait()
+        return self.outcome
+
+
+async def settle(keeper: TimeKeeper, job: Job, runs: int) -> None:
+    """Tick until so many runs have begun and none lasts."""
+    with anyio.fail_after(60):
+        while len(job.triggers) < runs or any(
+            keeper.store.read(name).running is not None for name in keeper.store.names()
+        ):
+            await keeper.tick()
+            await anyio.sleep(0.01)
+
+
+async def test_each_firing_runs_once_and_its_trigger_says_why(keep: Keep, make: Make, clock: Clock) -> None:
+    name, job = make(), Job()
+    async with keep(job) as keeper:
+        await keeper.tick()
+        for hour in range(1, 4):
+            clock.forward(hours=1)
+            await settle(keeper, job, hour)
+            await keeper.tick()
+        runs = keeper.store.read(name).runs
+    assert job.triggers == [f"schedule: {name} at {(START + timedelta(hours=h)).isoformat()}" for h in (1, 2, 3)]
+    assert [run.status for run in runs] == ["completed"] * 3
+    assert [run.fired_at.hour for run in runs] == [10, 11, 12]
+
+
+async def test_a_one_shot_that_succeeds_is_moved_to_the_trash(keep: Keep, make: Make, clock: Clock) -> None:
+    name, job = make(Once(START + timedelta(hours=1))), Job()
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        while keeper.store.names():
+            await keeper.tick()
+            await anyio.sleep(0.01)
+        ((kept, binding),) = keeper.store.trashed()
+    assert (kept, binding.state, len(binding.runs)) == (name, ScheduleState.DONE, 1)
+
+
+async def test_a_one_shot_that_fails_is_kept_with_the_reason(keep: Keep, make: Make, clock: Clock) -> None:
+    name = make(Once(START + timedelta(hours=1)))
+    job = Job(status="failed", problem="model_error", message="No answer.")
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        await settle(keeper, job, 1)
+        await keeper.tick()
+        binding = keeper.store.read(name)
+    assert binding.state is ScheduleState.FAILED
+    assert (binding.runs[0].problem, binding.runs[0].message) == ("model_error", "No answer.")
+
+
+@pytest.mark.parametrize(("policy", "number"), [("skip", 0), ("once", 1), ("all", 24)])
+async def test_after_a_day_off_the_policy_decides(
+    keep: Keep, make: Make, clock: Clock, policy: str, number: int
+) -> None:
+    name, job = make(missed=MissedPolicy(policy)), Job()
+    async with keep(job) as keeper:
+        clock.forward(days=1, minutes=30)
+        await settle(keeper, job, number)
+        await keeper.tick()
+        binding = keeper.store.read(name)
+    assert len(set(job.triggers)) == len(job.triggers) == number
+    assert binding.skipped == 24 - number
+    assert binding.next(clock.now, 1) == (START + timedelta(days=1, hours=1),)
+
+
+@pytest.mark.parametrize(("policy", "number"), [("skip", 1), ("queue", 3)])
+async def test_a_firing_during_a_run_is_dropped_or_waits(
+    keep: Keep, make: Make, clock: Clock, policy: str, number: int
+) -> None:
+    name, job = make(Every(timedelta(seconds=10), START), overlap=OverlapPolicy(policy)), Job()
+    job.go = anyio.Event()
+    async with keep(job) as keeper:
+        for _ in range(3):
+            clock.forward(seconds=10)
+            await keeper.tick()
+        job.go.set()
+        await settle(keeper, job, number)
+        binding = keeper.store.read(name)
+    assert (len(job.triggers), binding.skipped) == (number, 3 - number)
+
+
+@pytest.mark.parametrize("day", ["2027-03-28", "2027-10-31"])
+async def test_a_daily_time_fires_once_on_the_days_when_clocks_change(
+    keep: Keep, make: Make, clock: Clock, day: str
+) -> None:
+    clock.now = datetime.fromisoformat(f"{day}T00:00:00+00:00").astimezone(UTC) - timedelta(hours=4)
+    make(Cron("30 2 * * *", "Europe/Berlin"))
+    job = Job()
+    async with keep(job) as keeper:
+        for _ in range(30):
+            clock.forward(hours=0.5)
+            await keeper.tick()
+        await settle(keeper, job, 1)
+    assert len(job.triggers) == 1
+
+
+async def test_a_clock_that_is_set_back_repeats_nothing(keep: Keep, make: Make, clock: Clock) -> None:
+    make()
+    job = Job()
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        await settle(keeper, job, 1)
+        clock.forward(hours=-2)
+        for _ in range(4):
+            clock.forward(minutes=30)
+            await keeper.tick()
+        await settle(keeper, job, 1)
+        assert len(job.triggers) == 1
+        clock.forward(hours=1)
+        await settle(keeper, job, 2)
+    assert len(job.triggers) == 2
+
+
+async def test_a_paused_schedule_fires_by_hand_alone(keep: Keep, make: Make, clock: Clock) -> None:
+    name, job = make(), Job()
+    async with keep(job) as keeper:
+        keeper.store.update(name, paused)
+        clock.forward(hours=5)
+        await keeper.tick()
+        outcome = await keeper.run_by_hand(name, "manual: test")
+        keeper.store.update(name, lambda binding: resumed(binding, clock.now))
+        await keeper.tick()
+        binding = keeper.store.read(name)
+    assert (outcome["output"], job.triggers) == ("hi", ["manual: test"])
+    assert (binding.state, binding.next(clock.now, 1)) == (ScheduleState.ACTIVE, (START + timedelta(hours=6),))
+
+
+async def test_a_damaged_schedule_is_told_kept_and_never_fired(
+    keep: Keep, make: Make, clock: Clock, store: ScheduleStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    name, job = make(), Job()
+    file = store.folder(name) / BINDING_FILE
+    content = json.loads(file.read_text()) | {"surprise": 1}
+    file.write_text(json.dumps(content))
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        await keeper.tick()
+        await keeper.tick()
+    assert job.triggers == []
+    assert json.loads(file.read_text()) == content
+    assert [name in record.message and "surprise" in record.message for record in caplog.records].count(True) == 1
+
+
+@pytest.mark.parametrize("written", [False, True])
+async def test_a_firing_survives_a_process_that_ends_around_the_decision(
+    keep: Keep, make: Make, clock: Clock, monkeypatch: pytest.MonkeyPatch, *, written: bool
+) -> None:
+    """A process ends before it writes the decision, or after it and before the run is recorded."""
+    make()
+    job = Job()
+
+    class Killed(Exception):
+        pass
+
+    async def killed(*_: object) -> None:
+        raise Killed
+
+    clock.forward(hours=1)
+    async with keep(job) as keeper:
+        with monkeypatch.context() as patched:
+            patched.setattr(TimeKeeper, "_start" if written else "_update", killed)
+            with pytest.raises(Killed):
+                await keeper.tick()
+    async with keep(job) as keeper:
+        clock.forward(seconds=3)
+        await settle(keeper, job, 1)
+        await keeper.tick()
+        (run,) = keeper.store.read(keeper.store.names()[0]).runs
+    assert (len(job.triggers), run.fired_at) == (1, START + timedelta(hours=1))
+
+
+async def test_a_result_is_delivered_to_a_command_before_a_one_shot_goes(
+    keep: Keep, make: Make, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOME_API_KEY", "secret")
+    program = "import sys, os, json; d = json.load(sys.stdin); d['env'] = dict(os.environ); json.dump(d, open(sys.argv[1], 'w'))"
+    given, job = tmp_path / "given.json", Job()
+    name = make(Once(START + timedelta(hours=1)))
+    async with keep(job, schedule_command=(sys.executable, "-c", program, str(given))) as keeper:
+        clock.forward(hours=1)
+        with anyio.fail_after(60):
+            while keeper.store.names():
+                await keeper.tick()
+                await anyio.sleep(0.01)
+        ((_, binding),) = keeper.store.trashed()
+    assert binding.runs[0].delivery is not None
+    assert binding.runs[0].delivery.status == "delivered"
+    told = json.loads(given.read_text())
+    assert (told["schedule"], told["output"], told["status"]) == (name, "hi", "completed")
+    assert "SOME_API_KEY" not in told["env"]
+
+
+async def test_a_delivery_that_fails_is_told(keep: Keep, make: Make, clock: Clock) -> None:
+    name, job = make(), Job()
+    async with keep(job, schedule_command=("/nowhere/program",)) as keeper:
+        clock.forward(hours=1)
+        await settle(keeper, job, 1)
+        await keeper.tick()
+        delivery = keeper.store.read(name).runs[0].delivery
+    assert delivery is not None
+    assert (delivery.status, "cannot be started" in delivery.message) == ("failed", True)
