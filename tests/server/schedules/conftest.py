@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+pytest.importorskip("dbos", reason="the extra `run` is not installed")
+
 from server.schedules.creation import NewSchedule, create
 from server.schedules.job import KIND
 from server.schedules.keeper import TimeKeeper

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -17,7 +18,11 @@ from server.schedules.rights import Rights
 from server.schedules.store import ScheduleStore
 from skills_core.schedules.policies import MissedPolicy
 from skills_core.schedules.when import Every
+from tests.core.run.durable.conftest import cluster
+from tests.core.run.durable.postgres import PrivateCluster
 from tests.server.sessions import REPOSITORY
+
+__all__ = ["cluster"]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL")
 
@@ -52,19 +57,12 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 def check_firings(state: Path, runs: str, notes: Path) -> None:
     store = ScheduleStore(state)
     make_schedules(store)
-    killed = start(state, runs, notes, 30)
-    other = start(state, runs, notes)
-    try:
-        assert killed.wait(120) == -signal.SIGKILL
-        end = time.monotonic() + 120
-        while sum(len(store.read(name).runs) for name in store.names()) < SCHEDULES * FIRINGS:
-            assert time.monotonic() < end
-            assert other.poll() is None
-            time.sleep(0.05)
-    finally:
-        other.kill()
-        other.wait()
-        killed.kill()
+    with start(state, runs, notes, 30) as killed, start(state, runs, notes) as other:
+        try:
+            wait_for_firings(store, killed, other)
+        finally:
+            other.kill()
+            killed.kill()
     noted = Counter(notes.read_text().splitlines())
     assert (len(noted), set(noted.values())) == (SCHEDULES * FIRINGS, {1})
     for name in store.names():
@@ -72,5 +70,19 @@ def check_firings(state: Path, runs: str, notes: Path) -> None:
         assert times == sorted(set(times))
 
 
+def wait_for_firings(store: ScheduleStore, killed: subprocess.Popen[str], other: subprocess.Popen[str]) -> None:
+    assert killed.wait(120) == -signal.SIGKILL
+    end = time.monotonic() + 120
+    while sum(len(store.read(name).runs) for name in store.names()) < SCHEDULES * FIRINGS:
+        assert time.monotonic() < end
+        assert other.poll() is None
+        time.sleep(0.05)
+
+
 def test_each_of_200_firings_runs_once_though_a_process_is_killed(tmp_path: Path) -> None:
     check_firings(tmp_path / "state", str(tmp_path / "runs.sqlite"), tmp_path / "notes")
+
+
+@pytest.mark.skipif("CI" not in os.environ, reason="takes a while; SQLite shows the same")
+def test_each_of_200_firings_runs_once_with_postgresql(tmp_path: Path, cluster: PrivateCluster) -> None:
+    check_firings(tmp_path / "state", cluster.new_database(), tmp_path / "notes")
