@@ -12,10 +12,11 @@ from server.config.machine import Machine, current_places, local_zone
 from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
+from server.schedules.clock import utc_now
 from server.schedules.creation import NewSchedule, create, rebind
 from server.schedules.errors import UnknownScheduleError
-from server.schedules.keeper import TimeKeeper, utc_now
-from server.schedules.reports import echo, schedule_object, shown
+from server.schedules.keeper import TimeKeeper
+from server.schedules.reports import echo, latest_result, schedule_object, shown
 from server.schedules.rights import rights_of
 from server.schedules.store import ScheduleStore
 from server.transport.signals import until_signalled
@@ -138,7 +139,7 @@ def show_schedule(store: ScheduleStore, name: str) -> tuple[dict[str, Any], str]
             raise
         kept, binding = trashed[-1]
         found = {**schedule_object(store, kept, binding, utc_now()), "next": [], "trashed": True}
-    result = _result_of(found)
+    result = latest_result(found)
     lines = [
         f"{found['name']}  {found['state']}{'  (in the trash)' if found.get('trashed') else ''}",
         *(f"next {each}" for each in found["next"]),
@@ -154,18 +155,6 @@ def _line(run: Mapping[str, Any]) -> str:
     problem = f"  {run['problem']}: {run['message']}" if run.get("problem") else ""
     sent = f"  {delivery['status']}{': ' + delivery['message'] if delivery['message'] else ''}" if delivery else ""
     return f"run {run['id']}  {run['fired_at']}  {run['status']}{problem}{sent}"
-
-
-def _result_of(found: Mapping[str, Any]) -> str | None:
-    """Return the output of the latest run that has ended, None if its trace is gone."""
-    from server.run.trace_files import trace_store
-    from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
-
-    done = [run for run in found["runs"] if run["status"] != "running"]
-    try:
-        return str(trace_store().read(done[-1]["id"]).get("output") or "") if done else None
-    except (UnknownTraceError, UnreadableTraceError):
-        return None
 
 
 def run_by_hand(

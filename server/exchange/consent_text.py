@@ -31,8 +31,13 @@ def consent_text(skill: str, question: str, *, in_run: bool = True) -> str:
     return f"skillserve asks for your consent to {what}:\n{_quoted(question)}"
 
 
-def answer_text(skill: str, question: str) -> str:
-    """Return the text that asks for an answer; `question` comes from a model and becomes one line."""
+def answer_text(skill: str, question: str, *, in_run: bool = True) -> str:
+    """Return the text that asks for an answer; `question` comes from a model and becomes one line.
+
+    `in_run` is false for a question of the server's own tool, whose name is given for `skill`.
+    """
+    if not in_run:
+        return f"skillserve asks you this for the tool call {_name(skill)}; give no passwords.\n{_quoted(question)}"
     return (
         f"A run of the skill {_name(skill)} asks you this. Your answer goes to the model that performs it; give no "
         f"passwords.\n{_quoted(one_line(question))}"

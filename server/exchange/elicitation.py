@@ -54,7 +54,7 @@ class ClientUser:
         field: dict[str, Any] = {"type": "string", "title": "Answer"}
         field |= {"enum": [*shown]} if shown else {"maxLength": _MAX_ANSWER}
         form = {"type": "object", "properties": {"answer": field}, "required": ["answer"]}
-        answer = await self._elicit(answer_text(self._skill, question), form)
+        answer = await self._elicit(answer_text(self._skill, question, in_run=self._in_run), form)
         if answer is None or answer.action != "accept":
             return None
         given = (answer.content or {}).get("answer")

@@ -73,7 +73,7 @@ def offers_runs(settings: Settings) -> bool:
 def needs_event_streams(settings: Settings) -> bool:
     """Return whether a tool may ask the user a question or report progress before it returns."""
     scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled or bool(settings.tools.declared)
-    return scripts or offers_runs(settings)
+    return scripts or offers_runs(settings) or OptionalTool.SCHEDULE_SKILL in settings.tools.enabled
 
 
 def runs_object(settings: Settings) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.listing import admin, context, declared, guard, history, runs
+from server.listing import admin, context, declared, guard, history, runs, schedules
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.order import enum_names, names_within, size_of
 from server.listing.schemas import NEWS, SCORED, TEXT, TEXTS, hints, list_of, object_of
@@ -92,6 +92,7 @@ def entries(
     tools += [_renamed(tool, layout) for tool in _run_tools(settings)] if skills else []
     tools += [_renamed(tool, layout) for tool in context.tools(catalog, settings)]
     tools += [*guard.tools(settings), *admin.tools(settings), *history.tools(settings)]
+    tools += schedules.tools(settings)
     tools += declared.tools(catalog, settings)
     return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 

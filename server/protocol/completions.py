@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.listing.snapshot import Snapshot
+    from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
 __all__ = ["CompletionHandlers", "choices_of"]
@@ -59,6 +60,10 @@ class CompletionHandlers:
         """Answer from `host`."""
         self._host = host
 
+    def _is_scheduled(self, name: str, catalog: Catalog) -> bool:
+        """Tell whether a prompt may be that of a schedule, which has no arguments."""
+        return self._host.settings.schedules.enabled and name.startswith("sched-") and catalog.get(name) is None
+
     async def complete(
         self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
     ) -> dict[str, Any]:
@@ -68,6 +73,8 @@ class CompletionHandlers:
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
             candidates: Iterable[str] = ()
+        elif isinstance(params.ref, types.PromptReference) and self._is_scheduled(params.ref.name, catalog):
+            candidates = ()
         elif isinstance(params.ref, types.PromptReference):
             skill = catalog.skill(params.ref.name, (each for each in catalog.active if each.user_invocable))
             candidates = choices_of(skill, name) if skill.user_invocable else ()

@@ -9,6 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
+import anyio.to_thread
+
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.protocol.tools.skill_context import ContextHandlers
@@ -36,13 +38,20 @@ class PromptHandlers:
         self._host = host
         self._recipients = recipients
         self._context = ContextHandlers(host, recipients)
+        # Schedules belong to the user of the server, so clients with views of their own do not see them.
+        self._has_schedules = host.settings.schedules.enabled and not host.views_differ
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `prompts/list`."""
         view = self._host.view(ctx)
-        return view.prompts.page(params.cursor if params else None)
+        page = view.prompts.page(params.cursor if params else None)
+        if not self._has_schedules or "nextCursor" in page:
+            return page
+        from server.schedules.manual_prompts import prompt_entries
+
+        return {**page, "prompts": [*page["prompts"], *await anyio.to_thread.run_sync(prompt_entries)]}
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
@@ -50,6 +59,8 @@ class PromptHandlers:
         catalog = view.catalog
         if params.name == WITH_SKILLS and offers_prompt(catalog):
             return await self._context.prompt(params.arguments or {}, ctx, view)
+        if self._has_schedules and catalog.get(params.name) is None and (found := await _scheduled(params.name)):
+            return found
         skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
@@ -60,3 +71,16 @@ class PromptHandlers:
         texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}
+
+
+async def _scheduled(name: str) -> dict[str, Any] | None:
+    """Return the prompt that performs a scheduler skill, None if there is none of this name."""
+    from server.schedules.manual_prompts import PREFIX, prompt_text
+
+    found = await anyio.to_thread.run_sync(prompt_text, name) if name.startswith(PREFIX) else None
+    if found is None:
+        return None
+    description, text = found
+    logger.info("performed by hand: %s", one_line(name))
+    messages = [{"role": "user", "content": {"type": "text", "text": text}}]
+    return {"description": description, "messages": messages, **COMPLETE}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -17,7 +18,7 @@ from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
 from server.schedules.rights import limited_settings, visible_to
-from server.schedules.skill_text import body_of
+from server.schedules.skill_text import body_of, manual_prompt
 from server.schedules.store import BINDING_FILE
 from server.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidRecordError, InvalidSourceError, UnknownSkillError
@@ -67,7 +68,7 @@ class ScheduleJob:
         name, trigger = str(inputs["schedule"]), str(inputs["trigger"])
 
         async def settle() -> JsonValue:
-            return await anyio.to_thread.run_sync(self._settled, name)
+            return await anyio.to_thread.run_sync(partial(self._settled, name, is_manual=trigger.startswith("manual:")))
 
         settled = await journal.step("settle", settle)
         assert isinstance(settled, dict)  # noqa: S101 - as `_settled` makes it
@@ -79,13 +80,15 @@ class ScheduleJob:
             outcome = failed_outcome(journal.run_id, name, RunProblem.CONFIGURATION, str(error))
         return to_json(replace(outcome, trigger_reason=trigger))
 
-    def _settled(self, name: str) -> JsonObject:
+    def _settled(self, name: str, *, is_manual: bool) -> JsonObject:
         if self._reloads:
             self._library.reload()
         try:
             binding = self._store.read(name)
             skill, catalog = self._performed(name, binding)
             message = body_of(self._store.folder(name)) if binding.skill else None
+            if is_manual:
+                message = manual_prompt(name, message or "")
         except (ScheduleError, UnknownSkillError, InvalidSourceError) as error:
             return {"error": str(error)}
         return {

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +20,7 @@ import anyio.to_thread
 from msgspec import structs
 
 from server.schedules.binding import Delivery, ScheduledRun
+from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.schedules.job import KIND, job_inputs
@@ -31,6 +32,7 @@ from skills_core.schedules.states import ScheduleState
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from anyio.abc import TaskGroup
 
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TimeKeeper", "utc_now"]
+__all__ = ["TimeKeeper"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,11 +54,6 @@ _START_SECONDS: Final = 2.0
 # A firing that another process has decided gets this long until its run is recorded.
 
 _ENDINGS: Final = {RunState.CANCELLED: "cancelled", RunState.GIVEN_UP: "failed", RunState.FAILED: "failed"}
-
-
-def utc_now() -> datetime:
-    """Return this moment."""
-    return datetime.now(UTC)
 
 
 @dataclass(slots=True)

@@ -7,18 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
 
+from server.run.trace_files import trace_store
 from server.schedules.errors import DamagedScheduleError, ScheduleError
 from server.schedules.skill_text import body_of, description_of
+from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.description import describe
 from skills_core.schedules.when import Cron, when_to_json
 from skills_core.schedules.zones import in_zone, to_utc, zone_named
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.schedules.binding import Binding, Firing, ScheduledRun
     from server.schedules.store import ScheduleStore
     from skills_core.schedules.when import When
 
-__all__ = ["echo", "listed", "next_times", "schedule_object", "shown"]
+__all__ = ["echo", "latest_result", "listed", "next_times", "schedule_object", "shown"]
 
 
 def listed(store: ScheduleStore, now: datetime) -> list[dict[str, Any]]:
@@ -69,6 +73,15 @@ def shown(store: ScheduleStore, name: str, now: datetime) -> dict[str, Any]:
     binding = store.read(name)
     found = schedule_object(store, name, binding, now)
     return {**found, "rights": to_builtins(binding.rights), "body": body_of(store.folder(name))}
+
+
+def latest_result(found: Mapping[str, Any]) -> str | None:
+    """Return the output of a schedule's latest run that has ended, None if its trace is gone."""
+    done = [run for run in found["runs"] if run["status"] != "running"]
+    try:
+        return str(trace_store().read(done[-1]["id"]).get("output") or "") if done else None
+    except (UnknownTraceError, UnreadableTraceError):
+        return None
 
 
 def next_times(store: ScheduleStore, name: str, now: datetime, count: int) -> list[str]:

@@ -71,4 +71,4 @@ def description_of(folder: Path) -> str:
 
 def manual_prompt(name: str, body: str) -> str:
     """Return the message that performs a scheduler skill by hand, and keeps models from making another schedule."""
-    return f"{_PREAMBLE.format(name=name)}\n\n{body}"
+    return f"{_PREAMBLE.format(name=name)}\n\n{body}".rstrip()

@@ -107,7 +107,7 @@ def add(  # noqa: PLR0913 - one parameter for each flag
 def list_schedules(*, as_json: AsJson = False) -> None:
     """List the schedules with their next firings."""
     _require_extra()
-    from server.schedules.keeper import utc_now
+    from server.schedules.clock import utc_now
     from server.schedules.reports import listed
 
     found = listed(_store(), utc_now())
@@ -146,7 +146,7 @@ def next_firings(
 ) -> None:
     """Show the next firings of a schedule."""
     _require_extra()
-    from server.schedules.keeper import utc_now
+    from server.schedules.clock import utc_now
     from server.schedules.reports import next_times
 
     times = next_times(store := _store(), store.find(name), utc_now(), count)
@@ -171,7 +171,7 @@ def pause(name: Name) -> None:
 def resume(name: Name) -> None:
     """Let a paused schedule fire again."""
     _require_extra()
-    from server.schedules.keeper import utc_now
+    from server.schedules.clock import utc_now
     from server.schedules.transitions import resumed
 
     store = _store()

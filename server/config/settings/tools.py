@@ -24,6 +24,13 @@ class OptionalTool(StrEnum):
     RUN_WORKFLOW = "run_workflow"
     SKILL_HISTORY = "skill_history"
     ROLLBACK_SKILL = "rollback_skill"
+    SCHEDULE_SKILL = "schedule_skill"
+    LIST_SCHEDULES = "list_schedules"
+    SHOW_SCHEDULE = "show_schedule"
+    PAUSE_SCHEDULE = "pause_schedule"
+    RESUME_SCHEDULE = "resume_schedule"
+    RUN_SCHEDULE = "run_schedule"
+    REMOVE_SCHEDULE = "remove_schedule"
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -29,6 +29,7 @@ from server.protocol.tools.history import HistoryHandlers
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
 from server.protocol.tools.read_skill_file import FileReader
 from server.protocol.tools.run_skill import RunHandlers
+from server.protocol.tools.schedules import ScheduleHandlers
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.arguments import read_arguments, string
 from server.wire.errors import InvalidRequestError
@@ -79,6 +80,7 @@ class ToolHandlers:
             FIND: Tool(self._call_find, has_skills),
             **AdminHandlers(host).tools(),
             **HistoryHandlers(host).tools(),
+            **ScheduleHandlers(host, exchanges).tools(),
             **ContextHandlers(host, recipients).tools(),
             **guard.tools(),
             **_script_tools(host, guard, exchanges),

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 
 from server.schedules.job import KIND
 from server.schedules.keeper import TimeKeeper
@@ -23,6 +24,11 @@ from skills_core.run.ports import Journal
 from tests.server.settings import make_settings
 
 
+def note(file: Path, text: str) -> None:
+    with file.open("a", encoding="utf-8") as opened:
+        opened.write(f"{text}\n")
+
+
 async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
     began = 0
 
@@ -30,8 +36,7 @@ async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
         nonlocal began
 
         async def work() -> None:
-            with Path(notes).open("a", encoding="utf-8") as file:
-                file.write(f"{given['trigger']}\n")
+            await anyio.to_thread.run_sync(note, Path(notes), given["trigger"])
 
         began += 1
         if began == kill_after:
@@ -47,4 +52,5 @@ async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, *sys.argv[1:4], *map(int, sys.argv[4:]))
+    state, runs, notes, *more = sys.argv[1:]
+    anyio.run(main, state, runs, notes, int(more[0]) if more else 0)

@@ -24,8 +24,8 @@ Command = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    folders = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config"), "HOME": str(tmp_path)}
-    return {**os.environ, **folders, "PYTHONPATH": str(REPOSITORY), "TZ": "Europe/Berlin"}
+    folders = {"XDG_STATE_HOME": str(tmp_path / "state"), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    return {**os.environ, **folders, "HOME": str(tmp_path), "PYTHONPATH": str(REPOSITORY), "TZ": "Europe/Berlin"}
 
 
 @pytest.fixture

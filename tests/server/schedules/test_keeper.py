@@ -185,17 +185,17 @@ async def test_a_firing_survives_a_process_that_ends_around_the_decision(
     make()
     job = Job()
 
-    class Killed(Exception):
+    class KilledError(Exception):
         pass
 
     async def killed(*_: object) -> None:
-        raise Killed
+        raise KilledError
 
     clock.forward(hours=1)
     async with keep(job) as keeper:
         with monkeypatch.context() as patched:
             patched.setattr(TimeKeeper, "_start" if written else "_update", killed)
-            with pytest.raises(Killed):
+            with pytest.raises(KilledError):
                 await keeper.tick()
     async with keep(job) as keeper:
         clock.forward(seconds=3)
@@ -209,7 +209,10 @@ async def test_a_result_is_delivered_to_a_command_before_a_one_shot_goes(
     keep: Keep, make: Make, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOME_API_KEY", "secret")
-    program = "import sys, os, json; d = json.load(sys.stdin); d['env'] = dict(os.environ); json.dump(d, open(sys.argv[1], 'w'))"
+    program = (
+        "import sys, os, json; given = json.load(sys.stdin); given['env'] = dict(os.environ); "
+        "json.dump(given, open(sys.argv[1], 'w'))"
+    )
     given, job = tmp_path / "given.json", Job()
     name = make(Once(START + timedelta(hours=1)))
     async with keep(job, schedule_command=(sys.executable, "-c", program, str(given))) as keeper:
