@@ -13,7 +13,7 @@ from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
 from server.schedules.clock import utc_now
-from server.schedules.creation import NewSchedule, create, rebind
+from server.schedules.creation import NewSchedule, bind, create, rebind
 from server.schedules.errors import UnknownScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import echo, latest_result, schedule_object, shown
@@ -73,8 +73,11 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
         name = _created(store, request, when, zone, now)
         what = "made"
     else:
-        rebind(store, name, when, zone, now)
-        what = "has another time"
+        if store.is_bound(name):
+            rebind(store, name, when, zone, now)
+        else:
+            bind(store, name, _wanted(request, when, zone, ""), now)
+        what = "has this time"
         if request.task is not None:
             print_notice(
                 f"{name} exists, so only its time is changed; edit {store.root / name / 'SKILL.md'} for the task"
@@ -101,16 +104,20 @@ def _whole_second(now: datetime) -> datetime:
 def _created(store: ScheduleStore, request: ScheduleRequest, when: When, zone: str, now: datetime) -> str:
     if request.task is None:
         fail("What should be done? Give the task with --task TEXT.", EXIT_USAGE)
+    return create(store, _wanted(request, when, zone, request.task), now)
+
+
+def _wanted(request: ScheduleRequest, when: When, zone: str, task: str) -> NewSchedule:
     library, settings = _opened(request)
     if request.skill is not None and (library is None or library.catalog.get(request.skill) is None):
         print_notice(f"--skill {request.skill}: no such skill is active here; runs fail unless it is when they fire")
     if reason := runs_unavailable_reason(settings.runs):
         print_notice(f"runs fail as things are: {reason}")
-    wanted = NewSchedule(
+    return NewSchedule(
         short=request.short,
         when=when,
         zone=zone,
-        task=request.task,
+        task=task,
         output=request.output,
         rights=rights_of(settings),
         creator="command: schedule add",
@@ -119,7 +126,6 @@ def _created(store: ScheduleStore, request: ScheduleRequest, when: When, zone: s
         missed=MissedPolicy(request.missed),
         overlap=OverlapPolicy(request.overlap),
     )
-    return create(store, wanted, now)
 
 
 def _opened(request: ScheduleRequest) -> tuple[Library | None, Settings]:

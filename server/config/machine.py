@@ -140,6 +140,11 @@ def local_zone() -> str:
     return name.removeprefix("posix/") if found and "/" in name else "UTC"
 
 
+def is_scheduled_run() -> bool:
+    """Tell whether this process was started by the run of a schedule."""
+    return bool(os.environ.get(SCHEDULED_RUN))
+
+
 def state_home() -> Path:
     """Return the user's folder for persistent state, such as traces."""
     if sys.platform == "win32":

@@ -27,17 +27,24 @@ __all__ = ["sources_of"]
 
 Value = TypeVar("Value")
 
+_SCHEDULING: Final = real_path(Path(__file__).parents[1] / "bundled_schedules")
 _NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 
 def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
     """Return the sources in order of precedence: `directories`, or without any those of `places` and the settings.
 
-    The settings of a trusted project apply to the sources of the project, and to directories in it.
+    A server with schedules also has the skill that creates them. The settings of a trusted project apply to the sources
+    of the project, and to directories in it.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
+    found = _chosen_sources(directories, settings, places)
+    return (*found, Source(_SCHEDULING, Scope.BUNDLED)) if settings.schedules.enabled else found
+
+
+def _chosen_sources(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
     project = project_of(places.working_directory, places.home)
     overrides = (settings.project or ProjectSettings()).discovery
     own = settings.discovery

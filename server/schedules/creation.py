@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from server.schedules.binding import Binding
 from server.schedules.errors import ScheduleError
-from server.schedules.skill_text import checked_task, skill_text
+from server.schedules.skill_text import body_of, checked_task, skill_text
 from server.schedules.transitions import rebound
 from skills_core.schedules.firings import next_firings
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from server.schedules.store import ScheduleStore
     from skills_core.schedules.when import When
 
-__all__ = ["NewSchedule", "create", "rebind"]
+__all__ = ["NewSchedule", "bind", "create", "rebind"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,9 +48,23 @@ def create(store: ScheduleStore, wanted: NewSchedule, now: datetime) -> str:
         ScheduleError: the task is empty, the time never comes, or the disk refuses.
     """
     task = checked_task(wanted.task)
+    return store.add(wanted.short, partial(skill_text, task=task, output=wanted.output), _binding(wanted, now))
+
+
+def bind(store: ScheduleStore, name: str, wanted: NewSchedule, now: datetime) -> None:
+    """Give a time to a scheduler skill that has none; its SKILL.md has the task.
+
+    Raises:
+        ScheduleError: the time never comes, or it has a time already.
+    """
+    body_of(store.folder(name))
+    store.bind(name, _binding(wanted, now))
+
+
+def _binding(wanted: NewSchedule, now: datetime) -> Binding:
     if not next_firings(wanted.when, now, 1):
         raise ScheduleError("The time is past; give one that comes.")
-    binding = Binding(
+    return Binding(
         when=dict(when_to_json(wanted.when)),
         zone=wanted.zone,
         missed=wanted.missed,
@@ -62,7 +76,6 @@ def create(store: ScheduleStore, wanted: NewSchedule, now: datetime) -> str:
         created=now,
         settled=now,
     )
-    return store.add(wanted.short, partial(skill_text, task=task, output=wanted.output), binding)
 
 
 def rebind(store: ScheduleStore, name: str, when: When, zone: str, now: datetime) -> Binding:

@@ -100,6 +100,8 @@ class TimeKeeper:
         """
         wait, names = LONGEST_WAIT, await anyio.to_thread.run_sync(self.store.names)
         for name in names:
+            if not self.store.is_bound(name):
+                continue
             try:
                 binding = await self._attend(name, tasks)
             except UnknownScheduleError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -25,10 +25,16 @@ if TYPE_CHECKING:
 __all__ = ["echo", "latest_result", "listed", "next_times", "schedule_object", "shown"]
 
 
+_UNBOUND: Final = "It has no time yet; give it one with `skillserve schedule add NAME`."
+
+
 def listed(store: ScheduleStore, now: datetime) -> list[dict[str, Any]]:
     """Return all schedules; a damaged one has its problem."""
     found = []
     for name in store.names():
+        if not store.is_bound(name):
+            found.append({"name": name, "next": [], "state": "unbound", "runs": [], "problem": _UNBOUND})
+            continue
         try:
             found.append(schedule_object(store, name, store.read(name), now))
         except DamagedScheduleError as error:

@@ -114,6 +114,22 @@ class ScheduleStore:
         except (OSError, InvalidBindingError) as error:
             raise DamagedScheduleError(name, f"{BINDING_FILE}: {error}") from None
 
+    def is_bound(self, name: str) -> bool:
+        """Tell whether a scheduler skill has a time; one that was made by hand may have none yet."""
+        return os.path.lexists(self.root / name / BINDING_FILE)
+
+    def bind(self, name: str, binding: Binding) -> None:
+        """Give a time to a scheduler skill that has none.
+
+        Raises:
+            ScheduleError: it has one, there is no such skill, or the disk refuses.
+        """
+        with self._locked():
+            folder = self.folder(name)
+            if self.is_bound(name):
+                raise ScheduleError(f"{name} has a time already; give it another one with `skillserve schedule add`.")
+            write_file(Location(folder, BINDING_FILE), binding.to_bytes(), 0o600)
+
     def stamp(self, name: str) -> tuple[int, int, int] | None:
         """Return what changes whenever the binding is written, None if there is no file."""
         try:

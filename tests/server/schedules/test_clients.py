@@ -110,9 +110,7 @@ async def test_the_user_is_asked_for_what_is_missing(serve: Serve) -> None:
         ({}, "When should it run?"),
     ],
 )
-async def test_without_a_user_the_call_says_what_to_ask(
-    serve: Serve, arguments: dict[str, Any], question: str
-) -> None:
+async def test_without_a_user_the_call_says_what_to_ask(serve: Serve, arguments: dict[str, Any], question: str) -> None:
     async with serve() as client:
         result = await client.call_tool("schedule_skill", arguments)
     assert result.is_error
@@ -160,7 +158,7 @@ async def test_a_server_fires_what_a_client_scheduled(serve: Serve, endpoint: Mo
     async with serve(model=endpoint.model) as client:
         name = (await call(client, "schedule_skill", time="every 1s", task="Say hello."))["name"]
         with anyio.fail_after(60):
-            while not (await call(client, "show_schedule", name=name))["result"]:
+            while not (await call(client, "show_schedule", name=name))["result"]:  # noqa: ASYNC110 - another task runs it
                 await anyio.sleep(0.1)
         shown = await call(client, "show_schedule", name=name)
     assert (shown["result"], shown["runs"][0]["status"]) == ("hello", "completed")

@@ -24,10 +24,13 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.tools.tool import CallContext
 
-__all__ = ["IDEMPOTENCY_KEY", "command_environment", "find_program", "run_command_tool"]
+__all__ = ["IDEMPOTENCY_KEY", "SCHEDULED_RUN", "command_environment", "find_program", "run_command_tool"]
 
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
 """The environment variable with the idempotency key of a call, the same when an interrupted call is repeated."""
+
+SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
+"""The environment variable that tells a command that it belongs to the run of a schedule, which makes no schedules."""
 
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.
@@ -41,7 +44,7 @@ _FIXED = {"GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "NO_COLOR": "1", "PAGE
 
 def command_environment(host: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a command: a fixed list of variables from `host`, the server's environment."""
-    return {name: host[name] for name in (*_PASSED, *_PASSED_TOO) if name in host} | _FIXED
+    return {name: host[name] for name in (*_PASSED, *_PASSED_TOO, SCHEDULED_RUN) if name in host} | _FIXED
 
 
 def run_command_tool(

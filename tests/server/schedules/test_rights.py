@@ -1,0 +1,115 @@
+"""A scheduled run has the rights of its creator, no more than settings allow, and no user to ask."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.config.machine import current_environment
+from server.run.factory import create_service, recording
+from server.schedules.background import ScheduledRuns
+from server.schedules.keeper import TimeKeeper
+from server.schedules.rights import Rights, limited_settings, rights_of
+from server.schedules.store import ScheduleStore
+from skills_core.library import Library
+from skills_core.run.trace.store import TraceStore
+from skills_core.sources import explicit_sources
+from skills_core.testing.script import Call
+from tests.conftest import MakeSkill
+from tests.model_endpoint import ModelEndpoint
+from tests.server.schedules.conftest import Clock, Make
+from tests.server.settings import make_settings
+
+Perform = Callable[..., Any]
+
+
+def test_rights_are_those_of_both(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    given = {"run_tools": ("read_file", "write_file"), "workspace": str(tmp_path / "a"), "skill_tools": ("x/*", "y/b")}
+    wide = make_settings(**given)
+    rights = rights_of(make_settings(**given | {"run_tools": ("read_file",), "skill_tools": ("x/a", "y/*", "z/c")}))
+    limited = limited_settings(wide, rights, "http://127.0.0.1:1/v1#m")
+    assert ([*limited.runs.tools], limited.runs.model) == (["read_file"], "http://127.0.0.1:1/v1#m")
+    assert set(limited.tools.declared) == {"x/a", "y/b"}
+    elsewhere = limited_settings(make_settings(**given | {"workspace": str(tmp_path)}), rights, None)
+    assert (elsewhere.runs.tools, elsewhere.runs.workspace) == ((), None)
+    assert limited_settings(wide, Rights(), None).runs.tools == ()
+
+
+@pytest.fixture
+def perform(
+    skills: Path, tmp_path: Path, clock: Clock, endpoint: ModelEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> Perform:
+    """Fire the only schedule with these settings; return the trace of its run."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+
+    async def performed(store: ScheduleStore, name: str, *, manual: bool = False, **more: Any) -> Any:
+        settings = make_settings(model=endpoint.model, **more)
+        library = Library(explicit_sources([skills]), current_environment)
+        monkeypatch.setattr("server.schedules.store.state_home", lambda: store.root.parents[1])
+        scheduled, service = ScheduledRuns(library, settings), create_service(library, settings)
+        async with recording(service, library, settings, more_jobs=scheduled.jobs()) as engine:
+            keeper = TimeKeeper(store, engine, settings, clock)
+            if manual:
+                return await keeper.run_by_hand(name, f"manual: {name}")
+            clock.forward(hours=1)
+            await keeper.tick()
+            running = store.read(name).running
+            assert running is not None
+            await engine.wait(running.id)
+        return TraceStore(tmp_path / "home/skillserve/runs").read(running.id)
+
+    return performed
+
+
+async def test_what_would_ask_is_denied_and_what_was_not_chosen_is_not_there(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint, tmp_path: Path
+) -> None:
+    (tmp_path / "work").mkdir()
+    workspace = str(tmp_path / "work")
+    endpoint.script = [
+        [Call("write_file", {"path": "a", "content": "b"}), Call("ask_user", {"question": "May I?"})],
+        "done",
+    ]
+    name = make(rights=Rights(run_tools=("read_file",), workspace=workspace))
+    trace = await perform(store, name, run_tools=("read_file", "write_file"), workspace=workspace)
+    decisions = [each["call"]["decision"] for each in trace["events"] if each["kind"] == "tool"]
+    assert decisions == ["unknown_tool", "failed"]
+    assert (trace["status"], trace["output"]) == ("completed", "done")
+    assert trace["trigger_reason"].startswith(f"schedule: {name} at ")
+    assert not list((tmp_path / "work").iterdir())
+
+
+async def test_a_skill_by_name_is_performed_with_the_task_as_its_message(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint, make_skill: MakeSkill
+) -> None:
+    make_skill("greeter", body="Greet.")
+    endpoint.script = ["hi"]
+    trace = await perform(store, make(skill="greeter", task="In French."))
+    assert (trace["skill"], trace["output"]) == ("greeter", "hi")
+    system, user = endpoint.requests[0]["messages"]
+    assert "Greet." in system["content"]
+    assert "In French." in user["content"]
+
+
+async def test_a_skill_that_is_gone_fails_the_run_with_the_reason(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint
+) -> None:
+    outcome = await perform(store, make(skill="gone"), manual=True)
+    assert (outcome["status"], outcome["problem"]) == ("failed", "configuration")
+    assert "gone" in outcome["message"]
+    assert not endpoint.requests
+
+
+async def test_a_run_by_hand_carries_the_preamble_and_no_binding(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint
+) -> None:
+    endpoint.script = ["hi"]
+    outcome = await perform(store, make(), manual=True)
+    assert outcome["trigger_reason"].startswith("manual: hello-")
+    system, user = endpoint.requests[0]["messages"]
+    assert "schedule.json" not in system["content"]
+    assert "This is a manual trigger" in user["content"]

@@ -1,0 +1,95 @@
+"""Scheduler skills on the disk: names, discovery, the bundled creator and its script."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from server.config.machine import current_environment
+from server.config.sources import sources_of
+from server.schedules.errors import ScheduleError, UnknownScheduleError
+from server.schedules.store import ScheduleStore
+from skills_core.library import Library
+from skills_core.locations import Places
+from skills_core.single_skill import read_skill
+from skills_core.sources import explicit_sources
+from tests.server.schedules.conftest import Make
+from tests.server.sessions import REPOSITORY
+from tests.server.settings import make_settings
+
+CREATOR = REPOSITORY / "server/bundled_schedules/scheduler-skill-creator"
+
+
+def test_a_scheduler_skill_is_a_valid_skill_by_the_name_of_its_folder(make: Make, store: ScheduleStore) -> None:
+    name = make(short="mail-check")
+    assert name.startswith("mail-check-")
+    assert len(name.rpartition("-")[2]) == 8
+    skill = read_skill(store.root / name)
+    assert (skill.frontmatter.name, skill.frontmatter.description) == (name, "Say hello.")
+    assert not skill.diagnostics
+
+
+def test_regular_discovery_never_sees_scheduler_skills(
+    make: Make, store: ScheduleStore, tmp_path: Path, skills: Path
+) -> None:
+    name = make()
+    for root in (tmp_path, store.root.parent):
+        assert all(
+            skill.name != name for skill in Library(explicit_sources([root]), current_environment).catalog.skills
+        )
+    shutil.copytree(store.root / name, skills / "scheduler" / name)
+    assert [skill.name for skill in Library(explicit_sources([skills]), current_environment).catalog.active] == [name]
+
+
+@pytest.mark.parametrize("short", ["", "../x", "A", "a--b", "a" * 41, "a b", "-a", "名"])
+def test_a_short_name_has_one_form(make: Make, store: ScheduleStore, short: str) -> None:
+    with pytest.raises(ScheduleError):
+        make(short=short)
+    assert store.names() == ()
+
+
+@pytest.mark.parametrize("name", ["", "..", "../../etc", "a/b-00000000", "hello"])
+def test_other_names_name_no_schedule(make: Make, store: ScheduleStore, name: str) -> None:
+    make()
+    with pytest.raises(UnknownScheduleError):
+        store.folder(name)
+
+
+def test_a_short_name_stands_for_the_only_schedule_with_it(make: Make, store: ScheduleStore) -> None:
+    name = make()
+    assert store.find("hello") == name
+    make()
+    with pytest.raises(ScheduleError, match="several"):
+        store.find("hello")
+
+
+def test_the_creator_is_served_only_with_schedules(skills: Path, tmp_path: Path) -> None:
+    places = Places(tmp_path, tmp_path, tmp_path / "config")
+    for enabled in (False, True):
+        sources = sources_of([skills], make_settings(schedules=enabled), places)
+        names = [skill.name for skill in Library(sources, current_environment).catalog.active]
+        assert names == ["scheduler-skill-creator"] * enabled
+    text = (CREATOR / "SKILL.md").read_text()
+    for part in ("## Step 0", "ask the user", "init_scheduler_skill.py", "## Task", "## Output format"):
+        assert part in text
+
+
+def test_the_script_makes_a_skill_without_a_time_that_gets_one_by_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, folder in (("XDG_STATE_HOME", "state"), ("XDG_CONFIG_HOME", "config")):
+        monkeypatch.setenv(variable, str(tmp_path / folder))
+    script = [sys.executable, "-I", str(CREATOR / "scripts/init_scheduler_skill.py")]
+    made = json.loads(subprocess.run([*script, "mail"], capture_output=True, check=True).stdout)
+    store = ScheduleStore()
+    assert store.names() == (made["name"],)
+    assert not store.is_bound(made["name"])
+    assert subprocess.run([*script, "../mail"], capture_output=True, check=False).returncode == 2
+    command = [sys.executable, "-m", "server", "schedule", "add", made["name"], "--every", "2h", "--json"]
+    bound = json.loads(subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True).stdout)
+    assert (bound["name"], len(bound["next"])) == (made["name"], 3)
