@@ -16,14 +16,19 @@ from skills_core.locations import Places, project_of
 from skills_core.sources import real_path
 
 __all__ = [
+    "SCHEDULED_RUN",
     "Machine",
     "ServedEnvironment",
     "current_environment",
     "current_places",
+    "is_scheduled_run",
     "local_zone",
     "runtime_folders",
     "state_home",
 ]
+
+SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
+"""The environment variable of programs that the run of a schedule starts."""
 
 _BUNDLED = Path(__file__).parents[1] / "bundled_skills"
 

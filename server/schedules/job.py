@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -28,6 +29,7 @@ from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, ModelUnavailableError
 from skills_core.run.outcome import RunProblem
 from skills_core.run.skill_selection import select_skills
+from skills_core.run.tools.workspace.commands import SCHEDULED_RUN
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
@@ -128,7 +130,12 @@ class ScheduleJob:
         if self._scripts is None:
             self._scripts = await anyio.to_thread.run_sync(script_runner, self._settings)
         config = RunnerConfig(
-            settings, lambda: guard_of(self._guarded(skill), settings.guard), trace_store(), self._scripts, variables_of
+            settings,
+            lambda: guard_of(self._guarded(skill), settings.guard),
+            trace_store(),
+            self._scripts,
+            variables_of,
+            {**os.environ, SCHEDULED_RUN: journal.run_id},
         )
         runner = SkillRunner(config)
         await runner.prepare([skill, *selection.skills])

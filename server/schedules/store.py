@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from server.config.machine import state_home
+from server.config.machine import is_scheduled_run, state_home
 from server.schedules.binding import Binding, InvalidBindingError
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from skills_core.disk.files import Location
@@ -124,6 +124,7 @@ class ScheduleStore:
         Raises:
             ScheduleError: it has one, there is no such skill, or the disk refuses.
         """
+        _refuse_in_run()
         with self._locked():
             folder = self.folder(name)
             if self.is_bound(name):
@@ -146,6 +147,7 @@ class ScheduleStore:
         """
         if fault := short_fault(short):
             raise ScheduleError(f"{fault}.")
+        _refuse_in_run()
         with self._locked():
             names = self.names()
             if len(names) >= MAX_SCHEDULES:
@@ -219,3 +221,8 @@ class ScheduleStore:
             raise ScheduleError(f"{self.root}: {error}") from None
         except OSError as error:
             raise ScheduleError(f"{self.root}: the schedule cannot be written: {error.strerror or error}.") from None
+
+
+def _refuse_in_run() -> None:
+    if is_scheduled_run():
+        raise ScheduleError("The run of a schedule makes no schedules. Perform the task now, and give the result.")

@@ -10,12 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from server.config import machine
 from server.config.machine import current_environment
 from server.config.sources import sources_of
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.locations import Places
+from skills_core.run.tools.workspace.commands import SCHEDULED_RUN, command_environment
 from skills_core.single_skill import read_skill
 from skills_core.sources import explicit_sources
 from tests.server.schedules.conftest import Make
@@ -50,6 +52,16 @@ def test_regular_discovery_never_sees_scheduler_skills(
 def test_a_short_name_has_one_form(make: Make, store: ScheduleStore, short: str) -> None:
     with pytest.raises(ScheduleError):
         make(short=short)
+    assert store.names() == ()
+
+
+def test_the_run_of_a_schedule_makes_no_schedules(
+    make: Make, store: ScheduleStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(SCHEDULED_RUN, "run")
+    assert command_environment({SCHEDULED_RUN: "run"})[machine.SCHEDULED_RUN] == "run"
+    with pytest.raises(ScheduleError, match="makes no schedules"):
+        make()
     assert store.names() == ()
 
 
