@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.schedules.when import When
 
-__all__ = ["ScheduleRequest", "add_schedule", "keep_time", "run_by_hand", "show_schedule"]
+__all__ = ["ScheduleRequest", "add_schedule", "keep_time", "request_of", "run_by_hand", "show_schedule"]
 
 
 class ScheduleRequest(NamedTuple):
@@ -56,6 +56,19 @@ class ScheduleRequest(NamedTuple):
     overlap: str
     directories: list[Path] | None
     flags: Mapping[str, object]
+
+
+_FLAGS = ("model", "run_tools", "workspace", "mcp_servers", "skill_tools", "follow_symlinks", "trust_workspace")
+# Arguments of `schedule add` that are settings of its runs.
+
+
+def request_of(given: Mapping[str, Any]) -> ScheduleRequest:
+    """Return the arguments of `schedule add` by their names."""
+    return ScheduleRequest(
+        **{name: given[name] for name in ScheduleRequest._fields if name not in {"zone", "flags"}},
+        zone=given["tz"],
+        flags={name: given[name] for name in _FLAGS},
+    )
 
 
 def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:

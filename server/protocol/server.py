@@ -50,7 +50,7 @@ class SkillServer(Server[Any]):
         self._host = host
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
-        self.runs = RunSupervisor(host, scheduled_runs(host.library, host.settings))
+        self.runs = RunSupervisor(host, scheduled_runs(host))
         self._roots = roots = ClientRoots(local=local)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.config.settings import Settings
+    from server.hosting.host import Host
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -44,6 +45,6 @@ class ScheduledRuns:
         await TimeKeeper(store, engine, self._settings).run()
 
 
-def scheduled_runs(library: Library, settings: Settings) -> ScheduledRuns | None:
+def scheduled_runs(host: Host) -> ScheduledRuns | None:
     """Return the schedules of a server, None if its settings switch them off."""
-    return ScheduledRuns(library, settings) if settings.schedules.enabled else None
+    return ScheduledRuns(host.library, host.settings) if host.settings.schedules.enabled else None

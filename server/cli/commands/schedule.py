@@ -81,22 +81,11 @@ def add(  # noqa: PLR0913 - one parameter for each flag
     The tools that are allowed here are the most that its runs may use. For an existing schedule, only the time is
     taken. A server with schedules, or `skillserve schedule daemon`, keeps the time.
     """
+    given = dict(locals())
     _require_extra()
-    flags = {
-        "model": model,
-        "run_tools": run_tools,
-        "workspace": workspace,
-        "mcp_servers": mcp_servers,
-        "skill_tools": skill_tools,
-        "follow_symlinks": follow_symlinks,
-        "trust_workspace": trust_workspace,
-    }
-    from server.cli.schedule_commands import ScheduleRequest, add_schedule
+    from server.cli.schedule_commands import add_schedule, request_of
 
-    request = ScheduleRequest(
-        short, at, every, cron, tz, task, output, skill, model, missed.value, overlap.value, directories, flags
-    )
-    text, found = add_schedule(request)
+    text, found = add_schedule(request_of(given))
     if as_json:
         print_json(found)
     else:

@@ -47,7 +47,8 @@ def serve(
     async def opened(*answers: str, asked: list[str] | None = None, **more: Any) -> AsyncGenerator[Any]:
         left = [*answers]
 
-        async def elicit(_: Any, params: Any) -> types.ElicitResult:
+        async def elicit(context: Any, params: Any) -> Any:
+            del context
             if asked is not None:
                 asked.append(params.message)
             return types.ElicitResult(action="accept", content={"answer": left.pop(0)})
