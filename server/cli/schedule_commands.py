@@ -125,7 +125,7 @@ def _wanted(request: ScheduleRequest, when: When, zone: str, task: str) -> NewSc
     if request.skill is not None and (library is None or library.catalog.get(request.skill) is None):
         print_notice(f"--skill {request.skill}: no such skill is active here; runs fail unless it is when they fire")
     if reason := runs_unavailable_reason(settings.runs):
-        print_notice(f"runs fail as things are: {reason}")
+        print_notice(f"with the settings here its runs would fail: {reason}")
     return NewSchedule(
         short=request.short,
         when=when,

@@ -11,7 +11,7 @@ from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_nu
 if TYPE_CHECKING:
     from server.config.settings import Settings
 
-__all__ = ["SCHEDULE_TOOLS", "tools"]
+__all__ = ["SCHEDULE_TOOLS", "can_schedule", "tools"]
 
 SCHEDULE_TOOLS: Final = (
     OptionalTool.SCHEDULE_SKILL,
@@ -34,11 +34,15 @@ _SCHEDULE = object_of(
 _CHANGED = object_of(name=TEXT, state=TEXT)
 
 
+def can_schedule() -> bool:
+    """Tell whether the libraries for times are installed; they come with the extra `run`."""
+    return find_spec("cronsim") is not None and find_spec("dbos") is not None
+
+
 def tools(settings: Settings) -> list[dict[str, Any]]:
     """Return the entries of the tools that are switched on, in a fixed order; times need the extra `run`."""
-    if find_spec("cronsim") is None:
-        return []
-    return [_ENTRIES[name] for name in SCHEDULE_TOOLS if name in settings.tools.enabled]
+    wanted = [_ENTRIES[name] for name in SCHEDULE_TOOLS if name in settings.tools.enabled]
+    return wanted if wanted and can_schedule() else []
 
 
 def _entry(

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from server.listing.schedules import can_schedule
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -46,5 +48,8 @@ class ScheduledRuns:
 
 
 def scheduled_runs(host: Host) -> ScheduledRuns | None:
-    """Return the schedules of a server, None if its settings switch them off."""
+    """Return the schedules of a server, None if its settings switch them off, or the extra `run` is missing."""
+    if host.settings.schedules.enabled and not can_schedule():
+        logger.warning("schedules are off: they require the extra `run`: pip install 'skillserve[run]'")
+        return None
     return ScheduledRuns(host.library, host.settings) if host.settings.schedules.enabled else None

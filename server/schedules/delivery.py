@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from server.schedules.binding import ScheduledRun
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["RETRY_AFTER", "deliver"]
+__all__ = ["PAUSES", "RETRY_AFTER", "deliver"]
 
 RETRY_AFTER: Final = timedelta(minutes=5)
 """Another process delivers a result that has waited for this long."""
 
 _ATTEMPTS: Final = 3
-_PAUSES: Final = (1.0, 4.0)
+PAUSES: Final = (1.0, 4.0)
+"""Seconds before the second and the third post to a webhook."""
+
 _PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE")
 # A command that delivers gets no other variables: the rest of the environment may hold the keys of models.
 
@@ -72,7 +74,7 @@ async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
     fault = ""
     for attempt in range(_ATTEMPTS):
         if attempt:
-            await anyio.sleep(_PAUSES[attempt - 1])
+            await anyio.sleep(PAUSES[attempt - 1])
         fault, is_final = await _post(settings.webhook.get_secret_value(), settings.delivery_seconds, payload)
         if is_final:
             break

@@ -62,6 +62,13 @@ class _Known:
 
     stamp: tuple[int, int, int] | None
     binding: Binding
+    coming: datetime | None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is to be done before the next firing."""
+        binding = self.binding
+        return binding.running is None and not binding.waiting and binding.state is not ScheduleState.DONE
 
 
 @dataclass(slots=True)
@@ -88,7 +95,11 @@ class TimeKeeper:
         """
         async with anyio.create_task_group() as tasks:
             while True:
-                seconds = await self.tick(tasks)
+                try:
+                    seconds = await self.tick(tasks)
+                except OSError as error:
+                    logger.error("schedules cannot be read: %s", error)  # noqa: TRY400 - the message is complete
+                    seconds = LONGEST_WAIT
                 with anyio.move_on_after(seconds):
                     await self._wake.wait()
                 self._wake = anyio.Event()
@@ -103,7 +114,7 @@ class TimeKeeper:
             if not self.store.is_bound(name):
                 continue
             try:
-                binding = await self._attend(name, tasks)
+                coming = await self._attend(name, tasks)
             except UnknownScheduleError:
                 continue  # it was removed meanwhile
             except DamagedScheduleError as error:
@@ -112,9 +123,8 @@ class TimeKeeper:
             except ScheduleError as error:
                 logger.error("schedule %s: %s", name, error)  # noqa: TRY400 - the message is complete
                 continue
-            coming = binding.next(self.clock(), 1)
-            if coming:
-                wait = min(wait, max((coming[0] - self.clock()).total_seconds(), 0.0))
+            if coming is not None:
+                wait = min(wait, max((coming - self.clock()).total_seconds(), 0.0))
         self._known = {name: known for name, known in self._known.items() if name in names}
         return wait
 
@@ -135,8 +145,13 @@ class TimeKeeper:
             with suppress(UnknownScheduleError):  # another process recorded the end
                 await self._finish(name, await self._follow(name, firing), None)
 
-    async def _attend(self, name: str, tasks: TaskGroup | None) -> Binding:
-        binding = await self._current(name)
+    async def _attend(self, name: str, tasks: TaskGroup | None) -> datetime | None:
+        """Do what is to be done for a schedule now, and return its next firing."""
+        known = await self._current(name)
+        is_due = known.coming is not None and known.coming <= self.clock()
+        if known.is_idle and not is_due and not any(run.delivery is not None for run in known.binding.runs):
+            return known.coming
+        binding = known.binding
         if binding.running is not None:
             binding = await self._follow(name, binding.running)
         now = self.clock()
@@ -150,17 +165,19 @@ class TimeKeeper:
         if binding.running is not None and tasks is not None:
             self._watch(binding.running.id, tasks)
         await self._finish(name, binding, tasks)
-        return binding
+        return next(iter(binding.next(self.clock(), 1)), None)
 
-    async def _current(self, name: str) -> Binding:
+    async def _current(self, name: str) -> _Known:
         """Return the binding, read again only if its file has changed."""
         stamp = await anyio.to_thread.run_sync(self.store.stamp, name)
         known = self._known.get(name)
         if known is None or stamp is None or known.stamp != stamp:
             binding = await anyio.to_thread.run_sync(self.store.read, name)
             self._damaged.pop(name, None)
-            self._known[name] = known = _Known(stamp, binding)
-        return known.binding
+            # From its own last decision, so that a firing that is due already counts as the next one.
+            coming = next(iter(binding.next(binding.settled, 1)), None)
+            self._known[name] = known = _Known(stamp, binding, coming)
+        return known
 
     async def _update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
         binding = await anyio.to_thread.run_sync(self.store.update, name, change)
@@ -175,10 +192,10 @@ class TimeKeeper:
             late = (self.clock() - firing.started_at).total_seconds()
             if not 0 <= late < _START_SECONDS:
                 await self._start(name, firing)
-            return await self._current(name)
+            return (await self._current(name)).binding
         if run.state in UNFINISHED:
             if self.clock() - firing.started_at < self._longest:
-                return await self._current(name)
+                return (await self._current(name)).binding
             run = await self.engine.cancel(firing.id)
         entry = self._entry(firing, run)
         self._recorded.add(entry.id)

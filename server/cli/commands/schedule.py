@@ -226,7 +226,7 @@ def daemon(
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Keep time for the schedules in the foreground, until SIGTERM or SIGINT.
+    """Keep time in the foreground until SIGTERM or SIGINT.
 
     The options are the most that runs may use; each schedule has rights of its own within them.
     """

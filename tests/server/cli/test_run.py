@@ -60,8 +60,10 @@ def test_json_output_is_the_documented_object(
         "usage",
         "tool_calls",
         "activated_skills",
+        "trigger_reason",
     }
     assert outcome["usage"] == {"requests": 1, "input_tokens": 100, "output_tokens": 10}
+    assert outcome["trigger_reason"] == "command: run"
 
 
 def test_a_failed_run_reports_the_cause_on_stderr_and_exits_with_1(

@@ -44,7 +44,9 @@ async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
         await journal.step("note", work)
         return {"status": "completed", "problem": None, "message": "", "output": ""}
 
-    config = WorkerConfig(pool="schedule-tests", beat_seconds=0.2, grace_seconds=2, at_once=20)
+    # One run at a time: a step of another run that is killed before it is recorded would be repeated.
+    at_once = 1 if kill_after else 20
+    config = WorkerConfig(pool="schedule-tests", beat_seconds=0.2, grace_seconds=2, at_once=at_once)
     async with open_engine(store_of(runs), {KIND: job}, config) as engine:
         sys.stdout.write("ready\n")
         sys.stdout.flush()

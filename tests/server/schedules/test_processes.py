@@ -57,7 +57,7 @@ def start(*arguments: object) -> subprocess.Popen[str]:
 def check_firings(state: Path, runs: str, notes: Path) -> None:
     store = ScheduleStore(state)
     make_schedules(store)
-    with start(state, runs, notes, 30) as killed, start(state, runs, notes) as other:
+    with start(state, runs, notes, 10) as killed, start(state, runs, notes) as other:
         try:
             wait_for_firings(store, killed, other)
         finally:
@@ -79,6 +79,7 @@ def wait_for_firings(store: ScheduleStore, killed: subprocess.Popen[str], other:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_each_of_200_firings_runs_once_though_a_process_is_killed(tmp_path: Path) -> None:
     check_firings(tmp_path / "state", str(tmp_path / "runs.sqlite"), tmp_path / "notes")
 

@@ -1,0 +1,101 @@
+"""Deliveries to a webhook."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from typing import Any
+
+import pytest
+
+from server.config.settings import ConfigurationError
+from server.schedules import delivery
+from server.schedules.binding import ScheduledRun
+from server.schedules.delivery import deliver
+from tests.server.schedules.conftest import START
+from tests.server.settings import make_settings
+
+
+class Receiver:
+    """A webhook on loopback that answers with these statuses; the last one is repeated."""
+
+    def __init__(self) -> None:
+        self.statuses = [204]
+        self.bodies: list[Any] = []
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                receiver.bodies.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+                left = receiver.statuses
+                self.send_response(left.pop(0) if len(left) > 1 else left[0])
+                self.send_header("Location", "/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?token=secret"
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    monkeypatch.setattr(delivery, "PAUSES", (0.0, 0.0))
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    receiver.server.server_close()
+    thread.join()
+
+
+RUN = ScheduledRun(
+    id="0" * 32,
+    fired_at=START,
+    started_at=START,
+    ended_at=START + timedelta(seconds=1),
+    status="completed",
+    trigger="schedule: hello",
+)
+
+
+async def delivered_to(url: str) -> str:
+    settings = make_settings(schedule_webhook=url, schedule_delivery_seconds=5).schedules
+    return await deliver(settings, "hello-00000000", RUN, {"output": "hi"})
+
+
+async def test_a_result_is_posted_as_json(receiver: Receiver) -> None:
+    assert await delivered_to(receiver.url) == ""
+    (body,) = receiver.bodies
+    assert (body["schedule"], body["output"], body["status"]) == ("hello-00000000", "hi", "completed")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "posts", "fault"),
+    [([503, 200], 2, ""), ([503], 3, "503"), ([404], 1, "404"), ([302], 1, "302")],
+)
+async def test_only_a_failure_that_may_pass_is_repeated_and_redirects_are_not_followed(
+    receiver: Receiver, statuses: list[int], posts: int, fault: str
+) -> None:
+    receiver.statuses = statuses
+    assert fault in await delivered_to(receiver.url)
+    assert len(receiver.bodies) == posts
+
+
+async def test_an_address_without_a_server_is_told_without_its_secrets(receiver: Receiver) -> None:
+    url = receiver.url.replace("/hook", "").replace(str(receiver.server.server_port), "1")
+    told = await delivered_to(url)
+    assert "cannot be reached" in told
+    assert "secret" not in told
+
+
+@pytest.mark.parametrize("url", ["http://example.com/x", "file:///etc/passwd", "https://", "nonsense", "http://[::1"])
+def test_a_webhook_is_an_encrypted_or_local_address(url: str) -> None:
+    with pytest.raises((ConfigurationError, ValueError), match="expected an https"):
+        make_settings(schedule_webhook=url)
