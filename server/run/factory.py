@@ -60,8 +60,10 @@ async def recording(
     Raises:
         StoreError: the store cannot be used.
     """
+    pool = pool_id(settings, (source.root for source in library.sources))
     terms = WorkerConfig(
-        pool=pool_id(settings, (source.root for source in library.sources)),
+        # A process that lacks a job must not take its runs.
+        pool="-".join([pool, *sorted(more_jobs)]),
         at_once=settings.runs.at_once,
         grace_seconds=settings.runs.lease_seconds,
         only=None if only is None else frozenset(only),

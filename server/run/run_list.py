@@ -268,6 +268,8 @@ def _trace_from_record(run: RecordedRun) -> JsonObject:
         "events": [],
     }
     inputs: Any = run.given
+    if run.kind == "schedule":
+        return {**common, "trigger_reason": inputs.get("trigger"), "skill": inputs.get("schedule")}
     if run.kind == "skill":
         names = {"skill": "skill", "digest": "digest", "parameters": "parameters", "request": "message"}
         return {**common, **{name: inputs.get(key) for name, key in names.items()}}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
 
-__all__ = ["ScheduledRuns", "scheduled_runs"]
+__all__ = ["ScheduledRuns", "scheduled_jobs", "scheduled_runs"]
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +45,11 @@ class ScheduledRuns:
         store = ScheduleStore()
         logger.info("keeping time for %d schedules in %s", len(store.names()), store.root)
         await TimeKeeper(store, engine, self._settings).run()
+
+
+def scheduled_jobs(library: Library, settings: Settings) -> Mapping[str, Job]:
+    """Return the job of schedules for a command beside a server with these settings, which share their runs."""
+    return ScheduledRuns(library, settings).jobs() if settings.schedules.enabled and can_schedule() else {}
 
 
 def scheduled_runs(host: Host) -> ScheduledRuns | None:

@@ -70,10 +70,12 @@ def execute(
     """
     from server.run.factory import recording
     from server.run.skill_runner import RunParticipants
+    from server.schedules.background import scheduled_jobs
 
     async def recorded(participants: RunParticipants) -> _Outcome:
         only = [] if run_id is None else [run_id]
-        async with recording(context.service, context.library, context.settings, only):
+        jobs = scheduled_jobs(context.library, context.settings)
+        async with recording(context.service, context.library, context.settings, only, more_jobs=jobs):
             return await work(participants)
 
     reason = f"command: {command}"
@@ -99,15 +101,17 @@ def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
     """Continue the interrupted runs and return their outcomes; report skipped runs on stderr."""
     from server.run.factory import recording
     from server.run.service import KINDS
+    from server.schedules.background import scheduled_jobs
 
     async def work() -> list[dict[str, Any]]:
-        async with recording(context.service, context.library, context.settings) as engine:
+        jobs = scheduled_jobs(context.library, context.settings)
+        async with recording(context.service, context.library, context.settings, more_jobs=jobs) as engine:
             await engine.recover()
             recorded_runs = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)
             unfinished = [run for run in recorded_runs if not is_nested(run.run_id)]
             # Waiting for a run of an unknown kind would never end: no worker here runs it.
-            known = [run for run in unfinished if run.kind in KINDS]
-            await _report_skipped(engine, [run.run_id for run in unfinished if run.kind not in KINDS])
+            known = [run for run in unfinished if run.kind in {*KINDS, *jobs}]
+            await _report_skipped(engine, [run.run_id for run in unfinished if run not in known])
             return [await _final_status(engine, run.run_id, run.kind) for run in known]
 
     with traced(os.environ):

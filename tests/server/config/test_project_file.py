@@ -262,6 +262,10 @@ USABLE: dict[str, str] = {
     "logging.level": "'error'",
     "history.sources": "['explicit']",
     "history.work_trees": "true",
+    "schedules.enabled": "true",
+    "schedules.command": "['/bin/sh']",
+    "schedules.webhook": "'https://example.com/hook'",
+    "schedules.delivery_seconds": "1",
 }
 ALLOWED = {
     f"discovery.{name}" for name in ("strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources")
