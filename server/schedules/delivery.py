@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import closing
 from datetime import timedelta
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit, urlunsplit
 
 import anyio
+import anyio.to_thread
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,20 +87,24 @@ async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
 
 async def _post(url: str, seconds: int, payload: bytes) -> tuple[str, bool]:
     """Post once; return what failed, and whether a further attempt is useless. Redirects are not followed."""
-    import httpx2
-
     try:
         with anyio.fail_after(seconds):
-            async with (
-                httpx2.AsyncClient(timeout=seconds, follow_redirects=False, trust_env=False) as client,
-                client.stream("POST", url, content=payload, headers={"Content-Type": "application/json"}) as answer,
-            ):
-                status = answer.status_code
+            status = await anyio.to_thread.run_sync(_status_of_post, url, seconds, payload, abandon_on_cancel=True)
     except TimeoutError:
         return f"no answer within {seconds} seconds", False
-    except (httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+    except (HTTPException, OSError, ValueError) as error:
         # The text of the error may hold the address, which may hold a secret.
         return f"the address cannot be reached ({type(error).__name__})", False
     if 200 <= status < 300:  # noqa: PLR2004 - the range of success
         return "", True
     return f"the answer has status {status}", status < 500 and status not in {408, 429}  # noqa: PLR2004 - worth a retry
+
+
+def _status_of_post(url: str, seconds: int, payload: bytes) -> int:
+    # The libraries for HTTP elsewhere log each address, which may hold a secret.
+    parts = urlsplit(url)
+    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
+    with closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
+        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
+        connection.request("POST", target, payload, {"Content-Type": "application/json", "Connection": "close"})
+        return connection.getresponse().status

@@ -70,10 +70,12 @@ async def delivered_to(url: str) -> str:
     return await deliver(settings, "hello-00000000", RUN, {"output": "hi"})
 
 
-async def test_a_result_is_posted_as_json(receiver: Receiver) -> None:
+async def test_a_result_is_posted_as_json(receiver: Receiver, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG")
     assert await delivered_to(receiver.url) == ""
     (body,) = receiver.bodies
     assert (body["schedule"], body["output"], body["status"]) == ("hello-00000000", "hi", "completed")
+    assert "secret" not in caplog.text
 
 
 @pytest.mark.parametrize(
