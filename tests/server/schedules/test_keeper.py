@@ -238,3 +238,51 @@ async def test_a_delivery_that_fails_is_told(keep: Keep, make: Make, clock: Cloc
         delivery = keeper.store.read(name).runs[0].delivery
     assert delivery is not None
     assert (delivery.status, "cannot be started" in delivery.message) == ("failed", True)
+
+
+async def test_a_result_whose_deliverer_died_is_delivered_by_another_process_later(
+    keep: Keep, make: Make, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, job = tmp_path / "told", Job()
+    program = (sys.executable, "-c", f"open({str(told)!r}, 'a').write('x')")
+    make(Once(START + timedelta(hours=1)))
+
+    async def dies(*_: object) -> None:
+        return None
+
+    async with keep(job, schedule_command=program) as keeper:
+        clock.forward(hours=1)
+        with monkeypatch.context() as patched:
+            patched.setattr(TimeKeeper, "_deliver", dies)
+            await settle(keeper, job, 1)
+            await keeper.tick()
+    async with keep(job, schedule_command=program) as keeper:
+        await keeper.tick()
+        assert not told.exists()
+        clock.forward(minutes=6)
+        while keeper.store.names():
+            await keeper.tick()
+        ((_, binding),) = keeper.store.trashed()
+    assert (told.read_text(), len(job.triggers)) == ("x", 1)
+    assert binding.state is ScheduleState.DONE
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"{}", b"[" * 100_000, b"\xff", b"null", b'{"version": 2}', b"x" * 3_000_000],
+    ids=["empty", "no fields", "nested", "no text", "null", "version", "long"],
+)
+async def test_no_content_of_a_binding_stops_other_schedules(
+    keep: Keep, make: Make, clock: Clock, store: ScheduleStore, content: bytes
+) -> None:
+    damaged, job = make(short="a"), Job()
+    make(short="b")
+    (store.folder(damaged) / BINDING_FILE).write_bytes(content)
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        with anyio.fail_after(60):
+            while not job.triggers:
+                await keeper.tick()
+                await anyio.sleep(0.01)
+    assert (store.folder(damaged) / BINDING_FILE).read_bytes() == content
+    assert len(job.triggers) == 1
