@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace.commands import SCHEDULED_RUN
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.toolboxes import Capability
 
@@ -88,7 +89,7 @@ async def open_toolset(
     async with AsyncExitStack() as stack:
         secrets = {}
         if settings.runs.mcp_servers is not None:
-            secrets = await _connect_servers(settings.runs.mcp_servers, permits, stack, tools, problems)
+            secrets = await _connect_servers(settings.runs.mcp_servers, permits, stack, tools, problems, host)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
             logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
@@ -109,7 +110,9 @@ async def open_general_toolset(
     tools.append(ask_user_tool())
     async with AsyncExitStack() as stack:
         if settings.runs.mcp_servers is not None:
-            secrets = await _connect_servers(settings.runs.mcp_servers, AllowedTools(None), stack, tools, problems)
+            secrets = await _connect_servers(
+                settings.runs.mcp_servers, AllowedTools(None), stack, tools, problems, host
+            )
         yield Toolset(tuple(tools), tuple(problems), secrets)
 
 
@@ -157,7 +160,12 @@ def _workspace_tools(
 
 
 async def _connect_servers(
-    file: str, permits: AllowedTools, stack: AsyncExitStack, tools: list[Tool], problems: list[str]
+    file: str,
+    permits: AllowedTools,
+    stack: AsyncExitStack,
+    tools: list[Tool],
+    problems: list[str],
+    host: Mapping[str, str],
 ) -> dict[str, str]:
     """Add the tools of the MCP servers that the skill may use; return the secrets in the servers' file."""
     from server.run.mcp_servers.config_file import file_secrets, read_servers
@@ -170,7 +178,10 @@ async def _connect_servers(
         for spec in specs
         if any(permits.may_name(prefix) for prefix in (*prefixes_of(spec.name), f"{sanitized(spec.name)}__"))
     ]
-    connected = await stack.enter_async_context(connect_servers(wanted))
+    # A skillserve among them makes no schedules for the run of a schedule.
+    marks = {name: host[name] for name in (SCHEDULED_RUN,) if name in host}
+    marked = [replace(spec, environment={**spec.environment, **marks}) for spec in wanted]
+    connected = await stack.enter_async_context(connect_servers(marked))
     tools += connected.tools
     problems += connected.problems
     return file_secrets(specs)

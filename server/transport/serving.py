@@ -50,7 +50,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
         AddressInUseError: the server cannot listen on the HTTP address.
     """
     # Only runs make spans, so a server without runs does not import the tracing libraries.
-    spans = traced(os.environ if offers_runs(settings) else {})
+    spans = traced(os.environ if offers_runs(settings) or settings.schedules.enabled else {})
     if settings.server.transport is Transport.STDIO:
         with spans:
             _serve_stdio(Host(library, settings, files, usage))
