@@ -36,6 +36,7 @@ __all__ = [
     "NestedTooDeepError",
     "ScriptRefusedError",
     "SkillChangedError",
+    "SkillEditedError",
     "SkillIoError",
     "SkillYamlError",
     "SkillsError",
@@ -165,6 +166,10 @@ class InstallRefusedError(SkillsError):
 
 class HistoryError(SkillsError):
     """The history of a source cannot be read, kept or restored; the message says what to do."""
+
+
+class SkillEditedError(HistoryError):
+    """A skill was edited since the version on which a change is based, so the change is not made."""
 
 
 class InvalidPatternError(SkillsError):

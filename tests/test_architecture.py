@@ -34,6 +34,7 @@ SERVER_FLOORS = (
     {"cli"},
     {"transport"},
     {"protocol"},
+    {"improve"},
     {"evals", "schedules"},
     {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
@@ -44,6 +45,7 @@ SERVER_FLOORS = (
 
 CORE_FLOORS = (
     {"testing"},
+    {"improve"},
     {"evals"},
     {"run", "authoring", "remote", "integrations", "audit", "history"},
     {"library", "single_skill", "locations", "watcher"},

@@ -16,6 +16,7 @@ from server.cli.commands.catalog import catalog
 from server.cli.commands.eval import evaluate
 from server.cli.commands.guard import guard
 from server.cli.commands.history import history, rollback
+from server.cli.commands.improvements import accept, propose, reject
 from server.cli.commands.init import init
 from server.cli.commands.lint import lint
 from server.cli.commands.plugin import plugin
@@ -74,6 +75,8 @@ _COMMANDS = (
 app.command("eval")(evaluate)
 for command in _COMMANDS:
     app.command()(command)
+for command in (propose, accept, reject):
+    history.command()(command)
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(history, name="history")

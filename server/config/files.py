@@ -54,8 +54,9 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: project: unknown")
     if isinstance(discovery := found.get("discovery"), dict):
         _locate_sources(discovery, file.parent)
-    if isinstance(history := found.get("history"), dict):
-        _locate_recorded_sources(history, file.parent)
+    for section in ("history", "improve"):
+        if isinstance(named := found.get(section), dict):
+            _locate_named_sources(named, file.parent)
     if isinstance(runs := found.get("runs"), dict):
         _locate_files_of_runs(runs, file.parent)
     return found
@@ -66,10 +67,10 @@ def _locate_sources(discovery: dict[str, Any], folder: Path) -> None:
         discovery["sources"] = [_source(source, folder) for source in discovery["sources"]]
 
 
-def _locate_recorded_sources(history: dict[str, Any], folder: Path) -> None:
-    if isinstance(history.get("sources"), list):
-        named = history["sources"]
-        history["sources"] = [each if each in list(Scope) else _located(each, folder) for each in named]
+def _locate_named_sources(section: dict[str, Any], folder: Path) -> None:
+    if isinstance(section.get("sources"), list):
+        named = section["sources"]
+        section["sources"] = [each if each in list(Scope) else _located(each, folder) for each in named]
 
 
 def _locate_files_of_runs(runs: dict[str, Any], folder: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from server.config.guard_factory import guard_of
 from server.run.pool_id import pool_id
 from server.run.recovery_log import log_interrupted
-from server.run.service import RunService
+from server.run.service import RunService, nothing_after_run
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
     from server.config.settings import Settings
+    from server.run.service import AfterRun
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -27,9 +28,10 @@ if TYPE_CHECKING:
 __all__ = ["create_service", "recording"]
 
 
-def create_service(library: Library, settings: Settings) -> RunService:
+def create_service(library: Library, settings: Settings, after_run: AfterRun = nothing_after_run) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 
+    `after_run` is awaited after each run of a skill, before the caller has the outcome.
     The first call in a process starts a subprocess to test whether a sandbox works.
     """
     config = RunnerConfig(
@@ -39,7 +41,7 @@ def create_service(library: Library, settings: Settings) -> RunService:
         script_runner(settings),
         variables_of,
     )
-    return RunService(config, lambda: library.catalog)
+    return RunService(config, lambda: library.catalog, after_run)
 
 
 @asynccontextmanager

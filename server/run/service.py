@@ -60,7 +60,9 @@ if TYPE_CHECKING:
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-__all__ = ["KINDS", "InvalidRunIdError", "RunService", "new_run_id"]
+    AfterRun = Callable[[RunOutcome, RunRequest, Catalog], Awaitable[None]]
+
+__all__ = ["KINDS", "AfterRun", "InvalidRunIdError", "RunService", "new_run_id", "nothing_after_run"]
 
 KINDS = ("skill", "workflow")
 """The kinds of recorded runs."""
@@ -84,6 +86,11 @@ class InvalidRunIdError(SkillsError):
         )
 
 
+async def nothing_after_run(outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> None:
+    """Do nothing after a run."""
+    del outcome, request, catalog
+
+
 def new_run_id() -> str:
     """Return a unique run ID: 32 hexadecimal digits, usable as an OpenTelemetry trace ID."""
     return token_hex(16)
@@ -92,8 +99,11 @@ def new_run_id() -> str:
 class RunService:
     """Runs skills and workflows with one set of settings; `catalog` returns the current catalog."""
 
-    def __init__(self, config: RunnerConfig, catalog: Callable[[], Catalog]) -> None:
-        """Open nothing yet."""
+    def __init__(
+        self, config: RunnerConfig, catalog: Callable[[], Catalog], after_run: AfterRun = nothing_after_run
+    ) -> None:
+        """Open nothing yet; `after_run` is awaited after each run of a skill, with the catalog that it began with."""
+        self._after_run = after_run
         self._runner = SkillRunner(config)
         self._traces = config.store
         self._attached = AttachedRuns(catalog)
@@ -132,6 +142,8 @@ class RunService:
     ) -> RunOutcome:
         """Run a skill to its end, or join the run with this ID. Known secrets in the request are redacted.
 
+        What is to be done after a run is done before its outcome is returned.
+
         Raises:
             InvalidRunIdError: the run ID has a wrong form.
             RunConflictError: the ID belongs to another run.
@@ -143,6 +155,13 @@ class RunService:
         run_id, secrets = await self._prepare(run_id, [request.skill, *selection.skills])
         message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
+        outcome = await self._run_selected(request, selection, participants, run_id)
+        await self._after_run(outcome, request, catalog)
+        return outcome
+
+    async def _run_selected(
+        self, request: RunRequest, selection: SkillSelection, participants: RunParticipants, run_id: str
+    ) -> RunOutcome:
         if not self._records(participants):
             return await self._runner.run(request, selection, MemoryJournal(run_id), participants)
         key, digest = request.skill.key, request.skill.digest

@@ -13,14 +13,14 @@ from skills_core.errors import SkillsError
 from skills_core.run.models import CLIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from server.hosting.host import Host
     from server.run.service import RunService
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
 
-__all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError"]
+__all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError", "create_host_service"]
 
 logger = logging.getLogger(__name__)
 
@@ -42,12 +42,28 @@ class BackgroundRuns(Protocol):
         """Begin runs until cancelled."""
 
 
+def create_host_service(host: Host) -> RunService:
+    """Return the run service for the skills of a host."""
+    from server.run.factory import create_service
+
+    return create_service(host.library, host.settings)
+
+
 class RunSupervisor:
     """The run service of one server, if its settings offer runs."""
 
-    def __init__(self, host: Host, background: BackgroundRuns | None = None) -> None:
-        """Run the skills of `host`, and `background` runs beside them; nothing is opened before `run` starts."""
+    def __init__(
+        self,
+        host: Host,
+        create: Callable[[Host], RunService] = create_host_service,
+        background: BackgroundRuns | None = None,
+    ) -> None:
+        """Run the skills of `host` with the service that `create` returns, and `background` runs beside them.
+
+        Nothing is opened before `run` starts.
+        """
         self._host = host
+        self._create = create
         self._background = background
         self._ready = anyio.Event()
         self._service: RunService | None = None
@@ -69,7 +85,7 @@ class RunSupervisor:
             return
         try:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
-            service = await anyio.to_thread.run_sync(self._create_service)
+            service = await anyio.to_thread.run_sync(self._create, self._host)
             if self._host.settings.runs.model == CLIENT and self._background is None:
                 self._open(service)
                 return
@@ -106,11 +122,6 @@ class RunSupervisor:
             raise self._error
         assert self._service is not None  # noqa: S101 - set before the event
         return self._service
-
-    def _create_service(self) -> RunService:
-        from server.run.factory import create_service
-
-        return create_service(self._host.library, self._host.settings)
 
     def _open(self, service: RunService) -> None:
         self._service = service

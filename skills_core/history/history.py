@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skills_core.diagnostics import printable
 from skills_core.disk.locks import exclusive
-from skills_core.errors import HistoryError, did_you_mean, similar_to
+from skills_core.errors import HistoryError, SkillEditedError, did_you_mean, similar_to
 from skills_core.history.changes import Changer
 from skills_core.history.commits import Cause, HistoryCommit, message_with_trailers
 from skills_core.history.diffs import unified_diff
@@ -178,19 +178,29 @@ class History:
             yield
             self._record(names, cause, message, trace_id)
 
-    def change(
-        self, name: str, files: Mapping[str, bytes | None], cause: str, message: str, trace_id: str | None = None
+    def change(  # noqa: PLR0913 - the change, its base, and the parts of its commit
+        self,
+        name: str,
+        files: Mapping[str, bytes | None],
+        cause: str,
+        message: str,
+        trace_id: str | None = None,
+        *,
+        base: Mapping[str, bytes] | None = None,
     ) -> HistoryCommit | None:
         """Write files of a skill as one change that is made completely or not at all; None removes a file.
 
-        Paths are relative to the skill's folder. Existing files keep their modes. Return None if nothing differs.
+        Paths are relative to the skill's folder. Existing files keep their modes. Return None if nothing differs. With
+        `base`, the change is made only if these files have these contents.
 
         Raises:
+            SkillEditedError: a file is not as in `base`.
             HistoryError: a path cannot be written, or leaves the skill.
         """
         with self._locked():
             self._record_manual((name,))
             state = self._repository.state(self._repository.head, name)
+            _require_base(state, name, base or {})
             for relative, content in files.items():
                 _set(state, name, relative, None if content is None else self._repository.keep(content))
             return self._change_to(name, state, cause, message, trace_id)
@@ -303,6 +313,19 @@ class History:
         except TimeoutError as error:
             where = printable(str(self.root))
             raise HistoryError(f"{where}: another process is changing its history; try again") from error
+
+
+def _require_base(state: Mapping[str, Entry], name: str, base: Mapping[str, bytes]) -> None:
+    """Check that files are as a change expects them.
+
+    Raises:
+        SkillEditedError: one is not.
+    """
+    for relative, content in base.items():
+        entry = state.get(f"{name}/{relative}" if name else relative)
+        if entry is None or entry.blob != id_of(content):
+            where = printable(f"{name}/{relative}" if name else relative)
+            raise SkillEditedError(f"{where}: was edited meanwhile, so the change is not made")
 
 
 def _set(state: dict[str, Entry], name: str, relative: str, blob: str | None) -> None:

@@ -50,9 +50,9 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCom
     if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     # The import fails without the extra `run`.
-    from server.run.factory import create_service
+    from server.improve.factory import create_improving_service
 
-    return RunCommandContext(library, settings, create_service(library, settings))
+    return RunCommandContext(library, settings, create_improving_service(library, settings))
 
 
 def execute(

@@ -10,6 +10,7 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 from server.config.files import ConfigurationError
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
+from server.config.settings.improve import ImproveSettings
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
@@ -50,6 +51,7 @@ __all__ = [
     "GuardSettings",
     "HistorySettings",
     "HttpSettings",
+    "ImproveSettings",
     "LogLevel",
     "LoggingSettings",
     "OptionalTool",

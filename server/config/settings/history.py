@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from typing import Final
-
 from msgspec import Struct
 
-from server.config.values import InvalidValueError
-from skills_core.sources import Scope
+from server.config.settings.named_sources import check_sources, directories_of, scopes_of
 
 __all__ = ["HistorySettings"]
-
-_SCOPES: Final = (Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY)
 
 
 class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -26,20 +20,14 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     case: the history is kept in the state directory."""
 
     def __post_init__(self) -> None:
-        for source in self.sources:
-            if not source or "\0" in source:
-                raise InvalidValueError(f"{source[:80]!r}: expected a directory or a scope", ("sources",))
-            if source in set(Scope) - set(_SCOPES):
-                scopes = ", ".join(_SCOPES)
-                message = f"{source}: skillserve changes no such sources; expected a directory or one of {scopes}"
-                raise InvalidValueError(message, ("sources",))
+        check_sources(self.sources)
 
     @property
     def scopes(self) -> frozenset[str]:
         """The scopes among the sources."""
-        return frozenset(self.sources) & frozenset(_SCOPES)
+        return scopes_of(self.sources)
 
     @property
     def directories(self) -> tuple[str, ...]:
         """The directories among the sources; `~` stands for the home directory."""
-        return tuple(os.path.expanduser(each) for each in self.sources if each not in _SCOPES)  # noqa: PTH111 - keeps ~ if there is no home
+        return directories_of(self.sources)

@@ -24,6 +24,7 @@ SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "
 _PREFIXES: Final = {
     "admin": "admin_",
     "history": "history_",
+    "improve": "improve_",
     "logging": "log_",
     "runs": "run_",
     "schedules": "schedule_",
@@ -36,6 +37,7 @@ _OPTIONS: Final = {
     ("catalog", "budget"): "catalog_budget",
     ("clients", "budgets"): "client_budgets",
     ("history", "sources"): "history",
+    ("improve", "sources"): "improve",
     ("runs", "at_once"): "runs_at_once",
     ("runs", "mcp_servers"): "mcp_servers",
     ("runs", "model"): "model",

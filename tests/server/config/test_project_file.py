@@ -266,6 +266,10 @@ USABLE: dict[str, str] = {
     "schedules.command": "['/bin/sh']",
     "schedules.webhook": "'https://example.com/hook'",
     "schedules.delivery_seconds": "1",
+    "improve.sources": "['explicit']",
+    "improve.review": "true",
+    "improve.per_day": "1",
+    "improve.seconds": "1",
 }
 ALLOWED = {
     f"discovery.{name}" for name in ("strictness", "conventions", "gitignore", "scan_depth", "scan_folders", "sources")

@@ -1,0 +1,39 @@
+"""Which skills are improved after failed runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from server.config.settings.named_sources import check_sources, directories_of, scopes_of
+
+__all__ = ["ImproveSettings"]
+
+
+class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Improvement of skills after runs with a failed tool call; off by default."""
+
+    sources: tuple[str, ...] = ()
+    """Sources whose skills are improved: directories, or the scopes `explicit`, `workspace`, `managed` and `legacy`.
+    Each needs a history too, see `[history] sources`."""
+    review: bool = False
+    """Whether a change is left as a proposal for `skillserve history propose`, `accept` and `reject`, instead of being
+    made."""
+    per_day: Annotated[int, Meta(ge=1, le=1000)] = 3
+    """Most improvements of one skill that are begun within 24 hours."""
+    seconds: Annotated[int, Meta(ge=1, le=3600)] = 120
+    """Time limit for the model that improves a skill."""
+
+    def __post_init__(self) -> None:
+        check_sources(self.sources)
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """The scopes among the sources."""
+        return scopes_of(self.sources)
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories among the sources; `~` stands for the home directory."""
+        return directories_of(self.sources)

@@ -1,0 +1,46 @@
+"""Create the run service that improves skills after its runs, if the settings name a source for that."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from server.config.machine import state_home
+from server.run.factory import create_service
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from server.config.settings import Settings
+    from server.improve.records import ImprovementRecords
+    from server.run.service import RunService
+    from skills_core.catalog import Catalog
+    from skills_core.library import Library
+    from skills_core.run.executor import RunRequest
+    from skills_core.run.outcome import RunOutcome
+
+__all__ = ["create_improving_service", "improvement_records"]
+
+
+def improvement_records() -> ImprovementRecords:
+    """Return the records of improvements of this user."""
+    from server.improve.records import ImprovementRecords
+
+    return ImprovementRecords(state_home() / "improvements")
+
+
+def create_improving_service(
+    library: Library, settings: Settings, on_change: Callable[[], Awaitable[object]] | None = None
+) -> RunService:
+    """Return the service that runs the skills of `library`; `on_change` is called after a skill was improved."""
+    if not settings.improve.sources:
+        return create_service(library, settings)
+    # Without the setting, nothing of this is imported.
+    from server.improve.improver import Improver
+
+    improver = Improver(settings, improvement_records())
+
+    async def after_run(outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> None:
+        if await improver.after_run(outcome, request, catalog) and on_change is not None:
+            await on_change()
+
+    return create_service(library, settings, after_run)

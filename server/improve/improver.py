@@ -1,0 +1,243 @@
+"""Improve the skills of a run that had failed tool calls: perform, check, measure, install, and record the result."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from server.history.histories import Histories
+from server.improve.checks import refusal_of_version
+from server.improve.evals import has_evals, refusal_of_evals
+from server.improve.folders import files_below, opened_folders
+from server.improve.installation import diff_of_change, install, stored_change
+from server.improve.model_run import ImprovementRun
+from server.improve.offered_tools import offered_tools
+from server.improve.replayed_step import replay_failed_step
+from server.run.service import new_run_id
+from skills_core.diagnostics import one_line, shortened
+from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.improve.bounds import refusal_of
+from skills_core.improve.failures import skills_to_improve
+from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.improve.task import improvement_task
+from skills_core.library import Library
+from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.sources import SkillKind, explicit_sources, real_path
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pydantic_ai.models import Model
+
+    from server.config.settings import Settings
+    from server.improve.folders import ImprovementFolders
+    from server.improve.records import ImprovementRecords
+    from server.improve.replayed_step import OfferedTools
+    from skills_core.catalog import Catalog
+    from skills_core.run.executor import RunRequest
+    from skills_core.run.outcome import RunOutcome
+    from skills_core.skill import Skill
+
+__all__ = ["Improver"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_SUMMARY = 300
+
+
+@dataclass(frozen=True, slots=True)
+class _FailedRun:
+    """A run with failed tool calls; `skills` are those whose text the model had, the performed one last."""
+
+    outcome: RunOutcome
+    request: RunRequest
+    skills: tuple[Skill, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """What came of an improvement; `details` are further values of its record."""
+
+    refusal: Refusal | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What the model changed: the changed files as they were, with the SKILL.md, and as they are now."""
+
+    refusal: Refusal | None
+    details: Mapping[str, Any]
+    base: Mapping[str, bytes] = field(default_factory=dict)
+    files: Mapping[str, bytes] = field(default_factory=dict)
+
+
+class Improver:
+    """Improves the skills of the sources that settings name, after runs of this process."""
+
+    def __init__(self, settings: Settings, records: ImprovementRecords) -> None:
+        """Open nothing yet."""
+        self._settings = settings
+        self._records = records
+        self._histories = Histories(settings.history)
+
+    async def after_run(self, outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> bool:
+        """Improve the skills of a finished run where that is due, one after the other; return whether one has changed.
+
+        Only cancellation is raised.
+        """
+        changed = False
+        keys = skills_to_improve(outcome)
+        skills = tuple(skill for key in reversed(keys) if (skill := _find(catalog, key)) is not None)
+        for skill in reversed(skills):
+            if self._is_on(skill):
+                try:
+                    changed |= await self._improve(skill, _FailedRun(outcome, request, skills))
+                except Exception:
+                    logger.exception("improvement of %s after the run %s", one_line(skill.key), outcome.run_id)
+        return changed
+
+    def _is_on(self, skill: Skill) -> bool:
+        """Tell whether the settings switch improvements on for the source of a skill."""
+        named = self._settings.improve
+        directories = [real_path(Path(os.path.abspath(each))) for each in named.directories]  # noqa: PTH100 - `resolve` may raise
+        return skill.source.scope in named.scopes or skill.source.root in directories
+
+    async def _improve(self, skill: Skill, run: _FailedRun) -> bool:
+        root, place = skill.source.root, skill.content.place
+        run_id = run.outcome.run_id
+        if (refusal := await anyio.to_thread.run_sync(self._obstacle, skill)) is not None:
+            _log(skill, run_id, ImprovementStatus.SKIPPED, refusal)
+            return False
+        with self._records.only_one(root, place) as alone:
+            if not alone:
+                busy = Refusal(ImprovementReason.BUSY, "another improvement of the skill is under way")
+                _log(skill, run_id, ImprovementStatus.SKIPPED, busy)
+                return False
+            number = self._records.begin(run_id, skill.key, root, place, self._settings.improve.per_day)
+            if number is None:
+                return False
+            if isinstance(number, ImprovementReason):
+                limit = f"{self._settings.improve.per_day} improvements were begun within 24 hours"
+                _log(skill, run_id, ImprovementStatus.SKIPPED, Refusal(number, limit))
+                return False
+            result = _Result(Refusal(ImprovementReason.CANCELLED, "the caller of the run left, or the process ended"))
+            try:
+                result = await self._result_or_fault(skill, run)
+            finally:
+                status = self._finish(number, skill, run_id, result)
+            return status is ImprovementStatus.IMPROVED
+
+    async def _result_or_fault(self, skill: Skill, run: _FailedRun) -> _Result:
+        try:
+            return await self._result(skill, run)
+        except (SkillsError, OSError) as error:
+            return _Result(Refusal(ImprovementReason.RUN_FAILED, str(error)))
+        except Exception as error:
+            logger.exception("improvement of %s after the run %s", one_line(skill.key), run.outcome.run_id)
+            return _Result(Refusal(ImprovementReason.INTERNAL_ERROR, f"{type(error).__name__}; see the log"))
+
+    def _obstacle(self, skill: Skill) -> Refusal | None:
+        if skill.content.kind is not SkillKind.FOLDER or skill.content.main is None:
+            return Refusal(ImprovementReason.NOT_A_FOLDER, "only a folder with a SKILL.md can be improved")
+        if not self._histories.covers(skill.source):
+            why = "its source has no history, so a change could not be taken back; name it in history.sources"
+            return Refusal(ImprovementReason.NO_HISTORY, why)
+        if self._settings.runs.model in {None, CLIENT}:
+            return Refusal(ImprovementReason.NO_MODEL, "improvements need a model in runs.model")
+        return None
+
+    def _finish(self, number: str, skill: Skill, run_id: str, result: _Result) -> ImprovementStatus:
+        status = ImprovementStatus.DROPPED
+        if result.refusal is None:
+            status = ImprovementStatus.PROPOSED if self._settings.improve.review else ImprovementStatus.IMPROVED
+        refusal = result.refusal
+        values = {} if refusal is None else {"reason": refusal.reason.value, "message": one_line(refusal.message)}
+        self._records.update(number, status=status.value, **values, **result.details)
+        _log(skill, run_id, status, refusal)
+        return status
+
+    async def _result(self, skill: Skill, run: _FailedRun) -> _Result:
+        settings = self._settings
+        key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
+        model = open_model(parse_model(settings.runs.model or ""), key)
+        async with offered_tools(settings, run.skills) as offered:
+            with ExitStack() as stack:
+                folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill))
+                change = await self._change(skill, run, folders, offered, model)
+                if change.refusal is None:
+                    await anyio.to_thread.run_sync(folders.write_change, skill, change.files)
+                    refusal = await anyio.to_thread.run_sync(refusal_of_version, folders.before, folders.after)
+                    change = replace(change, refusal=refusal)
+                if change.refusal is None:
+                    refusal, measured = await self._measure(skill, run, folders, offered, model)
+                    change = replace(change, refusal=refusal, details={**change.details, "measured": measured})
+        if change.refusal is not None:
+            return _Result(change.refusal, change.details)
+        if settings.improve.review:
+            return _Result(None, {**change.details, "change": stored_change(change.base, change.files)})
+        # A change that has begun is completed and recorded, even if the caller leaves.
+        with anyio.CancelScope(shield=True):
+            return await anyio.to_thread.run_sync(self._install, skill, run, change)
+
+    async def _change(
+        self, skill: Skill, run: _FailedRun, folders: ImprovementFolders, offered: OfferedTools, model: Model
+    ) -> _Change:
+        """Let the model change the copy, and check what it has done."""
+        main = skill.content.main
+        assert main is not None  # noqa: S101 - `_obstacle` has checked it
+        before, _ = await anyio.to_thread.run_sync(files_below, folders.workspace)
+        task = improvement_task(run.outcome, skill.key, main.path, offered.names, run.request.message)
+        improvement = ImprovementRun(self._settings, model, new_run_id())
+        said, refusal = await improvement.perform(task, folders.workspace)
+        details: dict[str, Any] = {"trace_id": improvement.run_id, "summary": _summary(said)}
+        after, links = await anyio.to_thread.run_sync(files_below, folders.workspace)
+        refusal = refusal or refusal_of(before, after, main.path, links)
+        if refusal is not None:
+            return _Change(refusal, details)
+        files = {path: raw for path, raw in after.items() if raw != before[path]}
+        base = {path: before[path] for path in {*files, main.path}}
+        return _Change(None, {**details, "diff": diff_of_change(before, after)}, base, files)
+
+    def _install(self, skill: Skill, run: _FailedRun, change: _Change) -> _Result:
+        root, place, run_id = skill.source.root, skill.content.place, run.outcome.run_id
+        summary, history = change.details["summary"], self._settings.history
+        refusal, rev = install(root, place, change.files, change.base, summary, run_id, history)
+        return _Result(refusal, {**change.details, "commit": rev})
+
+    async def _measure(
+        self, skill: Skill, run: _FailedRun, folders: ImprovementFolders, offered: OfferedTools, model: Model
+    ) -> tuple[Refusal | None, dict[str, Any]]:
+        if has_evals(folders):
+            refusal, rates = await refusal_of_evals(folders, self._settings)
+            return refusal, {"by": "evals", **rates}
+        improved = await anyio.to_thread.run_sync(_loaded, folders)
+        texts: Sequence[Skill] = [improved if each is skill else each for each in run.skills]
+        return await replay_failed_step(run.outcome, run.request, texts, offered, model), {"by": "replay"}
+
+
+def _loaded(folders: ImprovementFolders) -> Skill:
+    return next(iter(Library(explicit_sources([folders.after])).catalog.skills))
+
+
+def _find(catalog: Catalog, key: str) -> Skill | None:
+    try:
+        return catalog.skill(key)
+    except UnknownSkillError:
+        return None
+
+
+def _summary(said: str) -> str:
+    return shortened(one_line(said), _MAX_SUMMARY) or "Improved after a failed run"
+
+
+def _log(skill: Skill, run_id: str, status: ImprovementStatus, refusal: Refusal | None) -> None:
+    why = f": {refusal.reason}: {one_line(refusal.message)}" if refusal is not None else ""
+    logger.info("improvement of %s after the run %s: %s%s", one_line(skill.key), run_id, status, why)

@@ -1,0 +1,139 @@
+"""Install a checked change in one step with its commit, or keep it as a proposal that a person accepts or rejects."""
+
+from __future__ import annotations
+
+import base64
+from typing import TYPE_CHECKING, Any
+
+from server.history.histories import Histories
+from server.improve.checks import refusal_of_version
+from server.improve.folders import opened_folders
+from skills_core.diagnostics import one_line
+from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
+from skills_core.evals.proposals.unified_diff import unified_diff
+from skills_core.history.commits import Cause
+from skills_core.improve.bounds import changed_texts, refusal_of
+from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from server.config.settings import HistorySettings
+    from server.improve.records import ImprovementRecords
+    from skills_core.catalog import Catalog
+    from skills_core.skill import Skill
+
+__all__ = ["ClosedProposalError", "accept", "diff_of_change", "install", "reject", "stored_change"]
+
+
+class ClosedProposalError(HistoryError):
+    """A proposal cannot be accepted or rejected; the message says why."""
+
+
+def diff_of_change(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> str:
+    """Return the unified diff of the changed texts."""
+    return "".join(unified_diff(text.path, text.before, text.after) for text in changed_texts(before, after))
+
+
+def stored_change(base: Mapping[str, bytes], change: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
+    """Return the changed files, and those that the change is based on, as a record keeps them."""
+    return {
+        path: {"before": _encoded(raw), "after": _encoded(change.get(path, raw))} for path, raw in sorted(base.items())
+    }
+
+
+def install(  # noqa: PLR0913 - the place, the change, its base and its commit
+    root: Path,
+    place: str,
+    change: Mapping[str, bytes],
+    base: Mapping[str, bytes],
+    message: str,
+    run_id: str,
+    settings: HistorySettings,
+) -> tuple[Refusal | None, str | None]:
+    """Write the changed files as one commit; return why they were not written, and the commit.
+
+    A process that is killed leaves the old skill or the new one.
+    """
+    try:
+        with Histories(settings).open(root) as history:
+            commit = history.change(place, change, Cause.IMPROVEMENT, message, run_id, base=base)
+    except SkillEditedError as error:
+        return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
+    except HistoryError as error:
+        return Refusal(ImprovementReason.NOT_WRITTEN, str(error)), None
+    return None, None if commit is None else commit.rev
+
+
+def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings: HistorySettings) -> dict[str, Any]:
+    """Check a proposal against the skill as it is now, install it, and return its record.
+
+    Raises:
+        UnknownImprovementError: there is no such proposal.
+        ClosedProposalError: it is not open, it does not fit the skill any more, or it cannot be written.
+    """
+    record = _open_proposal(records, number)
+    skill = _skill_of(record, catalog)
+    if skill is None:
+        raise ClosedProposalError(f"{number}: the skill {one_line(record['skill'])} is not in these sources any more")
+    with records.only_one(skill.source.root, skill.content.place) as alone:
+        if not alone:
+            raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
+        base = {path: _decoded(each["before"]) for path, each in record["change"].items()}
+        change = {path: _decoded(each["after"]) for path, each in record["change"].items()}
+        refusal, rev = _checked(skill, base, change)
+        if refusal is None:
+            source, place = skill.source.root, skill.content.place
+            refusal, rev = install(source, place, change, base, record["summary"], record["run_id"], settings)
+    if refusal is not None:
+        raise ClosedProposalError(f"{number}: not accepted: {refusal.message} ({refusal.reason})")
+    return records.update(number, status=ImprovementStatus.ACCEPTED.value, commit=rev)
+
+
+def reject(records: ImprovementRecords, number: str) -> dict[str, Any]:
+    """Close a proposal without a change, and return its record.
+
+    Raises:
+        UnknownImprovementError: there is no such proposal.
+        ClosedProposalError: it is not open.
+    """
+    _open_proposal(records, number)
+    return records.update(number, status=ImprovementStatus.REJECTED.value)
+
+
+def _open_proposal(records: ImprovementRecords, number: str) -> dict[str, Any]:
+    record = records.get(number)
+    if record["status"] != ImprovementStatus.PROPOSED:
+        raise ClosedProposalError(f"{number}: is no open proposal, but {record['status']}")
+    return record
+
+
+def _skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:
+    wanted = (record["source"], record["place"])
+    return next((each for each in catalog.skills if (str(each.source.root), each.content.place) == wanted), None)
+
+
+def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes]) -> tuple[Refusal | None, None]:
+    """Return why a change must not be made to the skill as it is now."""
+    main = skill.content.main
+    try:
+        with opened_folders(skill) as folders:
+            folders.write_change(skill, change)
+            for path, content in base.items():
+                file = folders.before / path
+                if not file.is_file() or file.read_bytes() != content:
+                    message = f"{one_line(path)}: was edited since the proposal was made; run the skill again"
+                    return Refusal(ImprovementReason.SKILL_CHANGED, message), None
+            refusal = refusal_of(base, change, main.path if main is not None else "")
+            return refusal or refusal_of_version(folders.before, folders.after), None
+    except (SkillChangedError, OSError) as error:
+        return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.b64encode(raw).decode("ascii")
+
+
+def _decoded(text: str) -> bytes:
+    return base64.b64decode(text)

@@ -1,0 +1,116 @@
+"""Let the model of the settings perform the bundled skill `improve-skill` on a copy of a skill.
+
+The run has no history and no client: its tools read and write the copy, and run commands in a sandbox that shows
+nothing else of the user and has no network. Without a sandbox there are no commands.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from server.config.guard_factory import guard_of
+from server.run.skill_runner import secrets_without_skills
+from server.run.trace_files import trace_store
+from server.scripts.factory import script_setup
+from skills_core.improve.reasons import ImprovementReason, Refusal
+from skills_core.library import Library
+from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.limits import RunLimits
+from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.run.ports import MemoryJournal, NoUser
+from skills_core.run.tools.allowed_tools import AllowedTools
+from skills_core.run.tools.gate import ToolGate
+from skills_core.run.tools.sandboxed_commands import sandboxed_runner
+from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace_names import WorkspaceTool
+from skills_core.sources import explicit_sources
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from server.config.settings import Settings
+    from skills_core.run.tools.tool import Tool
+    from skills_core.skill import Skill
+
+__all__ = ["IMPROVE_SKILL", "ImprovementRun", "improve_skill"]
+
+IMPROVE_SKILL: Final = "improve-skill"
+_BUNDLED: Final = Path(__file__).parent / "bundled" / IMPROVE_SKILL
+
+_TOOLS: Final = (
+    WorkspaceTool.READ_FILE,
+    WorkspaceTool.WRITE_FILE,
+    WorkspaceTool.LIST_DIRECTORY,
+    WorkspaceTool.GREP,
+)
+_TURNS: Final = 20
+_CALLS: Final = 60
+_TOOL_SECONDS: Final = 30.0
+
+
+@cache
+def improve_skill() -> Skill:
+    """Return the bundled skill; it lies outside of every source, so that no catalog offers it."""
+    return next(iter(Library(explicit_sources([_BUNDLED])).catalog.skills))
+
+
+@dataclass(frozen=True, slots=True)
+class ImprovementRun:
+    """One run of `improve-skill`."""
+
+    settings: Settings
+    model: Model
+    run_id: str
+
+    async def perform(self, task: str, workspace: Path) -> tuple[str, Refusal | None]:
+        """Perform the task on the copy in `workspace`; return the model's last message, and why the run failed."""
+        skill = await anyio.to_thread.run_sync(improve_skill)
+        tools = await anyio.to_thread.run_sync(self._tools, workspace)
+        runs = self.settings.runs
+        limits = RunLimits(
+            turns=_TURNS,
+            tokens=runs.tokens,
+            calls=_CALLS,
+            seconds=float(self.settings.improve.seconds),
+            tool_seconds=_TOOL_SECONDS,
+        )
+        secrets = secrets_without_skills(self.settings, {})
+        gate = ToolGate(
+            tools,
+            AllowedTools(None),
+            guard_of((), self.settings.guard),
+            NoUser(),
+            limits,
+            run_id=self.run_id,
+            digest=skill.digest or "",
+            secrets=secrets,
+        )
+        context = RunContext(
+            model=self.model,
+            model_name=runs.model or "",
+            gate=gate,
+            journal=MemoryJournal(self.run_id),
+            limits=limits,
+            store=trace_store(),
+            secrets=secrets,
+        )
+        outcome = await SkillExecutor(RunRequest(skill, {}, task), context).run()
+        if outcome.status is RunStatus.COMPLETED and outcome.problem is not RunProblem.TIME_LIMIT:
+            return outcome.output, None
+        timed_out = outcome.problem is RunProblem.TIME_LIMIT
+        reason = ImprovementReason.TIME_LIMIT if timed_out else ImprovementReason.RUN_FAILED
+        return outcome.output, Refusal(reason, outcome.message or outcome.status.value)
+
+    def _tools(self, workspace: Path) -> tuple[Tool, ...]:
+        setup = script_setup(self.settings)
+        if setup.isolation.sandbox is None:
+            return workspace_tools(workspace, _TOOLS, os.environ)
+        setup = replace(setup, network=False, workspace=None)
+        commands = sandboxed_runner(setup, workspace)
+        return workspace_tools(workspace, (*_TOOLS, WorkspaceTool.RUN_COMMAND), os.environ, commands)

@@ -1,0 +1,147 @@
+"""The record of improvements: what was begun after which run, what came of it, and the proposals for a person."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from skills_core.diagnostics import printable
+from skills_core.disk.bounded import read_bounded
+from skills_core.disk.locks import exclusive
+from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+__all__ = ["ImprovementRecords", "UnknownImprovementError"]
+
+MAX_RECORDS: Final = 500
+"""Records to keep; the oldest that are no open proposals are removed."""
+
+_ID: Final = re.compile(r"[0-9a-f]{8,32}")
+_DAY: Final = timedelta(days=1)
+
+
+class UnknownImprovementError(SkillsError):
+    """There is no improvement with this id."""
+
+
+class ImprovementRecords:
+    """The records in one folder of this user, a JSON file each."""
+
+    def __init__(self, folder: Path) -> None:
+        """Use `folder`, which is created with the first record."""
+        self._folder = folder
+
+    @contextmanager
+    def only_one(self, root: Path, place: str) -> Iterator[bool]:
+        """Yield True if no other process or task improves this skill until the block ends."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        key = hashlib.sha256(f"{root}\0{place}".encode()).hexdigest()[:16]
+        lock = exclusive(self._folder / f"skill-{key}", 0)
+        try:
+            lock.__enter__()
+        except TimeoutError:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.__exit__(None, None, None)
+
+    def begin(self, run_id: str, skill: str, root: Path, place: str, per_day: int) -> str | ImprovementReason | None:
+        """Record that an improvement begins; return its id, why it must not begin, or None if this run had one.
+
+        Raises:
+            OSError: the record cannot be written.
+        """
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with exclusive(self._folder / "records"):
+            own = [each for each in self.all() if (each["source"], each["place"]) == (str(root), place)]
+            if any(each["run_id"] == run_id for each in own):
+                return None
+            since = datetime.now(UTC) - _DAY
+            if sum(datetime.fromisoformat(each["at"]) > since for each in own) >= per_day:
+                return ImprovementReason.TOO_MANY
+            number = secrets.token_hex(4)
+            record = {
+                "id": number,
+                "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+                "run_id": run_id,
+                "skill": skill,
+                "source": str(root),
+                "place": place,
+                "status": ImprovementStatus.BEGUN.value,
+            }
+            self._write(record)
+            self._prune()
+            return number
+
+    def update(self, number: str, **values: Any) -> dict[str, Any]:
+        """Set values of a record, and return it.
+
+        Raises:
+            UnknownImprovementError: there is no such record.
+            OSError: the record cannot be written.
+        """
+        with exclusive(self._folder / "records"):
+            record = {**self.get(number), **values}
+            self._write(record)
+            return record
+
+    def get(self, number: str) -> dict[str, Any]:
+        """Return a record by its id.
+
+        Raises:
+            UnknownImprovementError: there is no such record.
+        """
+        record = self._read(self._folder / f"{number}.json") if _ID.fullmatch(number) else None
+        if record is None:
+            raise UnknownImprovementError(
+                f"there is no improvement {number[:40]!r}; `skillserve history propose --all` lists them"
+            )
+        return record
+
+    def all(self) -> list[dict[str, Any]]:
+        """Return all records, the newest first; files that cannot be read are left out."""
+        if not self._folder.is_dir():
+            return []
+        found = (self._read(path) for path in self._folder.glob("*.json"))
+        return sorted((each for each in found if each), key=lambda each: each["at"], reverse=True)
+
+    def _read(self, path: Path) -> dict[str, Any] | None:
+        try:
+            raw = read_bounded(path)
+            record = json.loads(raw) if raw else None
+            datetime.fromisoformat(record["at"])
+        except (FileRefusedError, ValueError, TypeError, KeyError):
+            return None
+        needed = {"id", "run_id", "skill", "source", "place", "status"}
+        return record if needed <= record.keys() else None
+
+    def _write(self, record: Mapping[str, Any]) -> None:
+        path = self._folder / f"{record['id']}.json"
+        half = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        with half.open("x", encoding="utf-8", opener=_private) as file:
+            json.dump(record, file, indent=1)
+        half.replace(path)
+
+    def _prune(self) -> None:
+        closed = [each for each in self.all() if each["status"] != ImprovementStatus.PROPOSED]
+        for each in closed[MAX_RECORDS:]:
+            (self._folder / f"{each['id']}.json").unlink(missing_ok=True)
+
+    def __str__(self) -> str:
+        return printable(str(self._folder))
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)

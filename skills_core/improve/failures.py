@@ -1,0 +1,35 @@
+"""Tell from the outcome of a run whether skills are due for improvement, and which steps failed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from skills_core.run.outcome import CallDecision
+
+if TYPE_CHECKING:
+    from skills_core.run.outcome import RunOutcome, ToolCall
+
+__all__ = ["failed_calls", "skills_to_improve"]
+
+_ERRORS: Final = frozenset(
+    {
+        CallDecision.FAILED,
+        CallDecision.TIMED_OUT,
+        CallDecision.UNKNOWN_TOOL,
+        CallDecision.NOT_PERMITTED,
+        CallDecision.INVALID_ARGUMENTS,
+    }
+)
+# What a guard or a user denies is a decision, and no error that another text should avoid.
+
+
+def failed_calls(outcome: RunOutcome) -> tuple[ToolCall, ...]:
+    """Return the tool calls that ended with an error."""
+    return tuple(call for call in outcome.tool_calls if call.decision in _ERRORS)
+
+
+def skills_to_improve(outcome: RunOutcome) -> tuple[str, ...]:
+    """Return the keys of the activated skills, the performed one first; none if no tool call failed."""
+    if not failed_calls(outcome):
+        return ()
+    return tuple(dict.fromkeys([outcome.skill, *(each.skill for each in outcome.activated_skills)]))

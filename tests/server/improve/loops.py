@@ -1,0 +1,105 @@
+"""A service that improves skills, and the model's part in it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+
+from server.config.machine import current_environment
+from server.config.settings import Settings
+from server.improve.factory import create_improving_service, improvement_records
+from server.run.service import RunService
+from server.run.skill_runner import RunParticipants
+from skills_core.library import Library
+from skills_core.run.executor import RunRequest
+from skills_core.run.outcome import RunOutcome
+from skills_core.sources import explicit_sources
+from skills_core.testing.script import Call
+from tests.model_endpoint import Answer, ModelEndpoint
+from tests.server.settings import make_settings
+
+WRONG = "LookAround"
+RIGHT = "list_directory"
+SKILL = f"""---
+name: tidy
+description: Tidies a folder. Use when a folder is untidy.
+---
+Call the tool {WRONG} to see the files.
+Then say which of them should go.
+"""
+FIXES: list[Answer] = [
+    Call("read_file", {"path": "SKILL.md"}),
+    Call("write_file", {"path": "SKILL.md", "replace": WRONG, "content": RIGHT}),
+    "I named the tool that lists files.",
+]
+
+
+@dataclass
+class Model:
+    """Performs `tidy` as its text says, and improves skills by the script `fixes`."""
+
+    fixes: list[Answer] = field(default_factory=lambda: list(FIXES))
+    tasks: list[str] = field(default_factory=list)
+    on_improve: Callable[[], None] = lambda: None
+    replayed: Answer | None = None
+
+    def __call__(self, asked: dict[str, Any]) -> Answer:
+        messages = asked["messages"]
+        system = "\n".join(str(each["content"]) for each in messages if each["role"] == "system")
+        answered = sum(each["role"] == "assistant" for each in messages)
+        if 'name="improve-skill"' in system or "# Improving a skill" in system:
+            if not answered:
+                self.tasks.append(str(messages[-1]["content"]))
+                self.on_improve()
+            return self.fixes[min(answered, len(self.fixes) - 1)]
+        if answered:
+            return "All of them stay."
+        if RIGHT in system.replace(f"- {RIGHT}", ""):
+            return self.replayed or Call(RIGHT, {})
+        return Call(WRONG, {})
+
+
+@dataclass
+class Loop:
+    """A running service, and the skill's file."""
+
+    service: RunService
+    library: Library
+    main: Path
+    settings: Settings
+
+    async def run(self, run_id: str | None = None, skill: str = "tidy") -> RunOutcome:
+        await anyio.to_thread.run_sync(self.library.reload)
+        request = RunRequest(self.library.catalog.skill(skill), {}, "the folder here")
+        return await self.service.run_skill(request, RunParticipants(), run_id)
+
+    @property
+    def records(self) -> list[dict[str, Any]]:
+        return improvement_records().all()
+
+
+@contextlib.asynccontextmanager
+async def open_loop(endpoint: ModelEndpoint, skills: Path, tmp_path: Path, **options: Any) -> AsyncGenerator[Loop]:
+    """Open a service with the skill `tidy`, whose runs can list the folder `work`."""
+    main = skills / "tidy" / "SKILL.md"
+    if not main.exists():
+        main.parent.mkdir(parents=True, exist_ok=True)
+        main.write_text(SKILL, encoding="utf-8")
+    (tmp_path / "work").mkdir(exist_ok=True)
+    given: dict[str, Any] = {
+        "model": endpoint.model,
+        "improve": ["explicit"],
+        "history": ["explicit"],
+        "run_tools": ["list_directory"],
+        "workspace": str(tmp_path / "work"),
+        **options,
+    }
+    settings = make_settings(**given)
+    library = Library(explicit_sources([skills]), current_environment)
+    service = await anyio.to_thread.run_sync(create_improving_service, library, settings)
+    yield Loop(service, library, main, settings)
