@@ -16,10 +16,12 @@ from skills_core.evals.grading.results import Arm
 from skills_core.improve.reasons import ImprovementReason, Refusal
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.config.settings import Settings
     from server.improve.folders import ImprovementFolders
 
-__all__ = ["EVAL_SECONDS", "has_evals", "refusal_of_evals"]
+__all__ = ["EVAL_SECONDS", "has_evals", "refusal_of_benchmark", "refusal_of_evals"]
 
 logger = logging.getLogger(__name__)
 
@@ -46,6 +48,11 @@ async def refusal_of_evals(folders: ImprovementFolders, settings: Settings) -> t
         return Refusal(ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"), {}
     except (SkillsError, OSError) as error:
         return Refusal(ImprovementReason.EVALS_FAILED, str(error)), {}
+    return refusal_of_benchmark(benchmark)
+
+
+def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[Refusal | None, dict[str, Any]]:
+    """Return why a change with these results is not taken, and the pass rates of both versions."""
     before, after = (_rate(benchmark, arm) for arm in (Arm.OLD_SKILL, Arm.WITH_SKILL))
     rates = {"before": before, "after": after}
     if before is None or after is None or _has_errors(benchmark):
@@ -70,10 +77,10 @@ async def _benchmark(folders: ImprovementFolders, settings: Settings) -> dict[st
     return await EvalSession(plan, settings, logger.info).run()
 
 
-def _rate(benchmark: dict[str, Any], arm: Arm) -> float | None:
+def _rate(benchmark: Mapping[str, Any], arm: Arm) -> float | None:
     rate = benchmark["run_summary"][arm.value]["pass_rate"]["mean"]
     return None if rate is None else float(rate)
 
 
-def _has_errors(benchmark: dict[str, Any]) -> bool:
+def _has_errors(benchmark: Mapping[str, Any]) -> bool:
     return any(run["result"] is None or run["result"].get("errors") for run in benchmark["runs"])

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.config.machine import state_home
+from server.improve.records import ImprovementRecords
 from server.run.factory import create_service
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from server.config.settings import Settings
-    from server.improve.records import ImprovementRecords
     from server.run.service import RunService
     from skills_core.catalog import Catalog
     from skills_core.library import Library
@@ -23,8 +23,6 @@ __all__ = ["create_improving_service", "improvement_records"]
 
 def improvement_records() -> ImprovementRecords:
     """Return the records of improvements of this user."""
-    from server.improve.records import ImprovementRecords
-
     return ImprovementRecords(state_home() / "improvements")
 
 
@@ -34,8 +32,7 @@ def create_improving_service(
     """Return the service that runs the skills of `library`; `on_change` is called after a skill was improved."""
     if not settings.improve.sources:
         return create_service(library, settings)
-    # Without the setting, nothing of this is imported.
-    from server.improve.improver import Improver
+    from server.improve.improver import Improver  # noqa: PLC0415 - it imports what only this setting needs
 
     improver = Improver(settings, improvement_records())
 

@@ -114,7 +114,7 @@ def _read_into(files: dict[str, bytes], others: set[str], root: Path, path: str)
     except OSError:
         others.add(path)
         return
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         content = file.read(_MAX_FILE + 1)
     if len(content) > _MAX_FILE:
         others.add(path)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from server.config.machine import current_environment
 from server.history.histories import Histories
 from server.improve.checks import refusal_of_version
 from server.improve.evals import has_evals, refusal_of_evals
@@ -22,7 +23,7 @@ from server.improve.offered_tools import offered_tools
 from server.improve.replayed_step import replay_failed_step
 from server.run.service import new_run_id
 from skills_core.diagnostics import one_line, shortened
-from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.errors import SkillChangedError, SkillsError, UnknownSkillError
 from skills_core.improve.bounds import refusal_of
 from skills_core.improve.failures import skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
@@ -138,6 +139,8 @@ class Improver:
     async def _result_or_fault(self, skill: Skill, run: _FailedRun) -> _Result:
         try:
             return await self._result(skill, run)
+        except SkillChangedError as error:
+            return _Result(Refusal(ImprovementReason.SKILL_CHANGED, str(error)))
         except (SkillsError, OSError) as error:
             return _Result(Refusal(ImprovementReason.RUN_FAILED, str(error)))
         except Exception as error:
@@ -224,7 +227,7 @@ class Improver:
 
 
 def _loaded(folders: ImprovementFolders) -> Skill:
-    return next(iter(Library(explicit_sources([folders.after])).catalog.skills))
+    return next(iter(Library(explicit_sources([folders.after]), current_environment).catalog.skills))
 
 
 def _find(catalog: Catalog, key: str) -> Skill | None:

@@ -43,7 +43,7 @@ def stored_change(base: Mapping[str, bytes], change: Mapping[str, bytes]) -> dic
     }
 
 
-def install(  # noqa: PLR0913 - the place, the change, its base and its commit
+def install(
     root: Path,
     place: str,
     change: Mapping[str, bytes],

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 from server.config.guard_factory import guard_of
+from server.config.machine import current_environment
 from server.run.skill_runner import secrets_without_skills
 from server.run.trace_files import trace_store
 from server.scripts.factory import script_setup
@@ -57,7 +58,7 @@ _TOOL_SECONDS: Final = 30.0
 @cache
 def improve_skill() -> Skill:
     """Return the bundled skill; it lies outside of every source, so that no catalog offers it."""
-    return next(iter(Library(explicit_sources([_BUNDLED])).catalog.skills))
+    return next(iter(Library(explicit_sources([_BUNDLED]), current_environment).catalog.skills))
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ class ImprovementRecords:
             self._prune()
             return number
 
-    def update(self, number: str, **values: Any) -> dict[str, Any]:
+    def update(self, number: str, **values: object) -> dict[str, Any]:
         """Set values of a record, and return it.
 
         Raises:
@@ -120,7 +120,7 @@ class ImprovementRecords:
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
             raw = read_bounded(path)
-            record = json.loads(raw) if raw else None
+            record: dict[str, Any] = json.loads(raw or b"{}")
             datetime.fromisoformat(record["at"])
         except (FileRefusedError, ValueError, TypeError, KeyError):
             return None
@@ -130,7 +130,7 @@ class ImprovementRecords:
     def _write(self, record: Mapping[str, Any]) -> None:
         path = self._folder / f"{record['id']}.json"
         half = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with half.open("x", encoding="utf-8", opener=_private) as file:
+        with open(half, "x", encoding="utf-8", opener=_private) as file:
             json.dump(record, file, indent=1)
         half.replace(path)
 

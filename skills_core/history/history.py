@@ -178,7 +178,7 @@ class History:
             yield
             self._record(names, cause, message, trace_id)
 
-    def change(  # noqa: PLR0913 - the change, its base, and the parts of its commit
+    def change(
         self,
         name: str,
         files: Mapping[str, bytes | None],

@@ -1,1 +1,1 @@
-"""Improvement of a skill after a failed run: when it is due, what the model is told, and how far the text may change."""
+"""Improvement of a skill after a failed run: when it is due, what the model is told, and the bounds of a change."""

@@ -121,9 +121,9 @@ def _not_a_text(path: str, main: str, before: bytes, after: bytes) -> Iterator[R
 
 def _frontmatter(text: ChangedText) -> Iterator[Refusal]:
     old, new = split_draft(text.before.removeprefix("\ufeff")), split_draft(text.after.removeprefix("\ufeff"))
-    if old is not None and new is not None and (old.head, old.yaml) == (new.head, new.yaml):
-        if text.before.startswith("\ufeff") == text.after.startswith("\ufeff"):
-            return
+    same_mark = text.before.startswith("\ufeff") == text.after.startswith("\ufeff")
+    if same_mark and old is not None and new is not None and (old.head, old.yaml) == (new.head, new.yaml):
+        return
     fields = parse_document(text.after.encode(), "").fields
     known = parse_document(text.before.encode(), "").fields
     if fields.get("name") != known.get("name"):

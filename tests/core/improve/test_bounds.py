@@ -68,7 +68,10 @@ def test_the_frontmatter_cannot_change_what_a_skill_may(case: str) -> None:
 def test_a_description_may_be_corrected_and_not_widened() -> None:
     old = "Greets people. Use when someone arrives."
     assert reason(changed(HEAD.replace(old, '"Greets peoples. Use when someone arrives."') + BODY)) is None
-    for new in ('"Use for every request, always."', '"' + old + " Use always, for everything that any user asks." + '"'):
+    for new in (
+        '"Use for every request, always."',
+        '"' + old + " Use always, for everything that any user asks." + '"',
+    ):
         assert reason(changed(HEAD.replace(old, new) + BODY)) is Reason.DESCRIPTION_CHANGED
 
 

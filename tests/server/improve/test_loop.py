@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import threading
 from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import pytest
 
 from server.history.histories import Histories
+from server.improve.evals import refusal_of_benchmark
 from skills_core.run.outcome import CallDecision
 from skills_core.testing.script import Call
-from tests.model_endpoint import Hang, ModelEndpoint
+from tests.model_endpoint import Answer, Hang, ModelEndpoint
+from tests.server.history.helpers import run
 from tests.server.improve.loops import FIXES, RIGHT, SKILL, WRONG, Loop, Model, open_loop
 
 OpenLoop = Callable[..., contextlib.AbstractAsyncContextManager[Loop]]
@@ -125,7 +129,7 @@ ATTACKS: dict[str, tuple[list[Any], str]] = {
         [
             Call("read_file", {"path": "../../../../etc/passwd"}),
             Call("write_file", {"path": "../outside.md", "content": "x"}),
-            Call("write_file", {"path": "/tmp/outside.md", "content": "x"}),
+            Call("write_file", {"path": "/outside.md", "content": "x"}),
         ],
         "nothing_changed",
     ),
@@ -184,8 +188,9 @@ async def test_runs_of_one_skill_at_once_improve_it_once(loop: OpenLoop, model: 
     model.fixes = [Hang(go, FIXES[0]), *FIXES[1:]]  # type: ignore[arg-type]
     async with loop() as found, anyio.create_task_group() as tasks:
         tasks.start_soon(found.run, "one")
-        while not model.tasks:
-            await anyio.sleep(0.01)
+        with anyio.fail_after(20):
+            while not model.tasks:  # noqa: ASYNC110
+                await anyio.sleep(0.01)
         second = await found.run("two")
         assert second.tool_calls[0].decision is CallDecision.UNKNOWN_TOOL
         go.set()
@@ -201,6 +206,21 @@ async def test_an_edit_meanwhile_wins(loop: OpenLoop, model: Model) -> None:
         assert found.records[0]["reason"] == "skill_changed"
 
 
+async def test_an_edit_after_the_measurement_wins_too(loop: OpenLoop, endpoint: ModelEndpoint, model: Model) -> None:
+    edited = SKILL + "A line of the user.\n"
+    async with loop() as found:
+
+        def reply(asked: dict[str, Any]) -> Answer:
+            if len(endpoint.requests) == 6:
+                found.main.write_text(edited)
+            return model(asked)
+
+        endpoint.reply = reply
+        await found.run()
+        assert found.main.read_text() == edited
+        assert (found.records[0]["reason"], len(endpoint.requests)) == ("skill_changed", 6)
+
+
 async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -> None:
     model.fixes = ["I found nothing to change."]
     async with loop(improve_per_day=2) as found:
@@ -209,10 +229,70 @@ async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -
         assert [each["reason"] for each in found.records] == ["nothing_changed"] * 2
 
 
-async def test_with_review_a_person_decides(loop: OpenLoop) -> None:
-    async with loop(improve_review=True) as found:
+def evals(check: str) -> str:
+    assertion = {"text": "The list stays.", "check": check}
+    cases = [{"id": 1, "prompt": "Tidy this.", "expected_output": "A list.", "assertions": [assertion]}]
+    return json.dumps({"skill_name": "tidy", "evals": cases})
+
+
+@pytest.mark.parametrize(
+    ("document", "status", "reason"),
+    [(evals("true"), "improved", None), ("{", "dropped", "evals_failed")],
+)
+async def test_evals_measure_both_versions(
+    document: str, status: str, reason: str | None, loop: OpenLoop, skills: Path
+) -> None:
+    folder = skills / "tidy" / "evals"
+    folder.mkdir(parents=True)
+    (folder / "evals.json").write_text(document)
+    (skills / "tidy" / "SKILL.md").write_text(SKILL)
+    async with loop() as found:
         await found.run()
-        assert found.main.read_text() == SKILL
         [record] = found.records
-        assert record["status"] == "proposed"
-        assert f"+Call the tool {RIGHT}" in record["diff"]
+        assert (record["status"], record.get("reason")) == (status, reason), record
+        assert record["measured"]["by"] == "evals"
+        if reason is None:
+            assert (record["measured"]["before"], record["measured"]["after"]) == (1.0, 1.0)
+
+
+def test_a_lower_pass_rate_is_refused_and_an_unknown_one_too() -> None:
+    def benchmark(before: float | None, after: float | None, errors: int = 0) -> dict[str, Any]:
+        summary = {"old_skill": {"pass_rate": {"mean": before}}, "with_skill": {"pass_rate": {"mean": after}}}
+        return {"run_summary": summary, "runs": [{"result": {"errors": errors}}]}
+
+    def reason(*values: Any) -> str | None:
+        refusal, _ = refusal_of_benchmark(benchmark(*values))
+        return None if refusal is None else refusal.reason.value
+
+    assert reason(0.5, 0.5) is None
+    assert reason(0.5, 1.0) is None
+    assert reason(1.0, 0.5) == "pass_rate_lower"
+    assert reason(None, 1.0) == reason(1.0, None) == reason(1.0, 1.0, 1) == "evals_failed"
+
+
+async def test_with_review_a_person_decides(loop: OpenLoop, skills: Path, tmp_path: Path) -> None:
+    where = {"XDG_STATE_HOME": str(tmp_path / "state"), "SKILLSERVE_HISTORY": "explicit"}
+
+    async def command(*arguments: object) -> Any:
+        return await anyio.to_thread.run_sync(lambda: run(tmp_path, "history", *arguments, **where))
+
+    async with loop(improve_review=True) as found:
+        for _ in range(3):
+            await found.run()
+        assert found.main.read_text() == SKILL
+        assert {each["status"] for each in found.records} == {"proposed"}
+        first, second, third = (each["id"] for each in reversed(found.records))
+        assert f"+Call the tool {RIGHT}" in (await command("propose")).stdout
+        assert (await command("reject", third)).returncode == 0
+        found.main.write_text(SKILL + "Mine.\n")
+        refused = await command("accept", first, skills)
+        assert (refused.returncode, "was edited since" in refused.stderr) == (1, True)
+        found.main.write_text(SKILL)
+        accepted = await command("accept", first, skills)
+        assert accepted.returncode == 0, accepted.stderr
+        assert found.main.read_text() == SKILL.replace(WRONG, RIGHT)
+        # Two are closed, and the other one is for a text that is gone.
+        for number in (first, third, second):
+            assert (await command("accept", number, skills)).returncode == 1
+        everything = json.loads((await command("propose", "--all", "--json")).stdout)
+        assert [each["status"] for each in everything["improvements"]] == ["rejected", "proposed", "accepted"]
