@@ -75,8 +75,8 @@ _COMMANDS = (
 app.command("eval")(evaluate)
 for command in _COMMANDS:
     app.command()(command)
-for command in (propose, accept, reject):
-    history.command()(command)
+for decide in (propose, accept, reject):
+    history.command()(decide)
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
 app.add_typer(history, name="history")

@@ -188,7 +188,8 @@ class Improver:
             return _Result(None, {**change.details, "change": stored_change(change.base, change.files)})
         # A change that has begun is completed and recorded, even if the caller leaves.
         with anyio.CancelScope(shield=True):
-            return await anyio.to_thread.run_sync(self._install, skill, run, change)
+            result = await anyio.to_thread.run_sync(self._install, skill, run, change)
+        return result
 
     async def _change(
         self, skill: Skill, run: _FailedRun, folders: ImprovementFolders, offered: OfferedTools, model: Model

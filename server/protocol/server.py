@@ -14,6 +14,7 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
+from server.improve.host_service import create_improving_host_service
 from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.activation.recipients import Recipients
 from server.protocol.boundary import Boundary
@@ -32,19 +33,10 @@ if TYPE_CHECKING:
     from mcp.server.models import InitializationOptions
 
     from server.hosting.host import Host
-    from server.run.service import RunService
 
 __all__ = ["SkillServer"]
 
 _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
-
-
-def _run_service(host: Host) -> RunService:
-    """Return the run service of a host; the host reloads a skill that was improved after a run."""
-    from server.improve.factory import create_improving_service  # noqa: PLC0415 - it imports what only runs need
-
-    # The watcher would notice an improvement too, but may be off.
-    return create_improving_service(host.library, host.settings, host.try_reload)
 
 
 class SkillServer(Server[Any]):
@@ -59,7 +51,7 @@ class SkillServer(Server[Any]):
         self._host = host
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
-        self.runs = RunSupervisor(host, _run_service, scheduled_runs(host))
+        self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
         self._roots = roots = ClientRoots(local=local)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)

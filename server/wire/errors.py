@@ -33,6 +33,7 @@ from skills_core.errors import (
     NestedTooDeepError,
     ScriptRefusedError,
     SkillChangedError,
+    SkillEditedError,
     SkillIoError,
     SkillsError,
     SkillYamlError,
@@ -60,6 +61,7 @@ CODES: dict[type[SkillsError], int] = {
     InvalidWorkflowError: INVALID_PARAMS,
     InvalidTimeError: INVALID_PARAMS,
     HistoryError: INVALID_PARAMS,
+    SkillEditedError: INVALID_PARAMS,
     # The request is valid, but the system cannot read the file now.
     FileUnavailableError: INTERNAL_ERROR,
     InvalidSourceError: INTERNAL_ERROR,

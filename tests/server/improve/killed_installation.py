@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from server.config.settings import HistorySettings
 from server.history.histories import Histories
@@ -69,4 +69,7 @@ def main(base: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    # A folder in memory: hundreds of small folders are removed.
+    memory = "/dev/shm"  # noqa: S108 - a folder of its own is made in it
+    with TemporaryDirectory(dir=memory if os.access(memory, os.W_OK) else None) as folder:
+        main(Path(folder).resolve() / "base")

@@ -45,7 +45,7 @@ class Model:
 
     fixes: list[Answer] = field(default_factory=lambda: list(FIXES))
     tasks: list[str] = field(default_factory=list)
-    on_improve: Callable[[], None] = lambda: None
+    on_improve: Callable[[], object] = lambda: None
     replayed: Answer | None = None
 
     def __call__(self, asked: dict[str, Any]) -> Answer:
@@ -56,7 +56,8 @@ class Model:
             if not answered:
                 self.tasks.append(str(messages[-1]["content"]))
                 self.on_improve()
-            return self.fixes[min(answered, len(self.fixes) - 1)]
+            fix: Answer = self.fixes[min(answered, len(self.fixes) - 1)]
+            return fix
         if answered:
             return "All of them stay."
         if RIGHT in system.replace(f"- {RIGHT}", ""):

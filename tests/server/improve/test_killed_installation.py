@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -14,9 +13,9 @@ from tests.server.sessions import REPOSITORY, server_environment
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGKILL and fork")
 
 
-def test_a_killed_installation_leaves_the_old_skill_or_the_new_one(tmp_path: Path) -> None:
+def test_a_killed_installation_leaves_the_old_skill_or_the_new_one() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "tests.server.improve.killed_installation", str(tmp_path / "base")],
+        [sys.executable, "-m", "tests.server.improve.killed_installation"],
         cwd=REPOSITORY,
         env=server_environment(),
         capture_output=True,
