@@ -189,7 +189,7 @@ class Improver:
         # A change that has begun is completed and recorded, even if the caller leaves.
         with anyio.CancelScope(shield=True):
             result = await anyio.to_thread.run_sync(self._install, skill, run, change)
-        return result
+        return result  # noqa: RET504 - mypy takes the scope for one that may swallow the return
 
     async def _change(
         self, skill: Skill, run: _FailedRun, folders: ImprovementFolders, offered: OfferedTools, model: Model
