@@ -18,7 +18,7 @@ from skills_core.errors import HistoryError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import HistorySettings
+    from server.config.settings import Settings
     from skills_core.sources import Source
 
 __all__ = ["complete_interrupted_changes", "record_edits"]
@@ -42,18 +42,19 @@ def complete_interrupted_changes(sources: Iterable[Source]) -> None:
                 logger.warning("history: %s", error)
 
 
-async def record_edits(sources: Iterable[Source], settings: HistorySettings) -> None:
+async def record_edits(sources: Iterable[Source], settings: Settings) -> None:
     """Commit what has changed in sources with a history since the last commit; log failures."""
-    if settings.sources:
+    is_named = settings.history.sources or settings.improve.sources
+    if is_named or (state_home() / "history").is_dir():
         # A commit that is cut off by the end of the process leaves the history as it was.
         await anyio.to_thread.run_sync(partial(_record, sources, settings), abandon_on_cancel=True)
 
 
-def _record(sources: Iterable[Source], settings: HistorySettings) -> None:
+def _record(sources: Iterable[Source], settings: Settings) -> None:
     from server.history.histories import Histories  # noqa: PLC0415 - see above
 
-    histories = Histories(settings)
-    for root in histories.covered(sources):
+    histories = Histories.of(settings)
+    for root in histories.at_start(sources):
         try:
             with histories.open(root) as history:
                 commit = history.record_manual_edits()

@@ -7,12 +7,12 @@ import logging
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from server.config.machine import state_home
 from skills_core.diagnostics import printable
 from skills_core.errors import HistoryError, did_you_mean, similar_to
-from skills_core.history.store import existing_histories, has_history, open_history
+from skills_core.history.store import NO_EXTRA, existing_histories, has_history, is_available, open_history
 from skills_core.history.work_trees import work_tree_of
 from skills_core.skill import State
 from skills_core.sources import Scope, Source, real_path
@@ -20,7 +20,7 @@ from skills_core.sources import Scope, Source, real_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import HistorySettings
+    from server.config.settings import HistorySettings, ImproveSettings, Settings
     from skills_core.catalog import Catalog
     from skills_core.history.history import History
     from skills_core.skill import Skill
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 __all__ = ["Histories", "Recorded"]
 
 logger = logging.getLogger(__name__)
+
+_MAX_CHOICES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +42,37 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """The histories of this user, and the settings that say of which sources they are kept."""
+    """The histories of this user, and the settings that say of which sources they are kept.
+
+    The settings name sources. Sources of the usual scopes are covered too, but their histories begin only when
+    skillserve changes a skill, or the user asks for a history.
+    """
 
     settings: HistorySettings
+    improve: ImproveSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> Histories:
+        """Return the histories by all settings."""
+        return cls(settings.history, settings.improve)
 
     def covers(self, source: Source) -> bool:
-        """Tell whether the settings name a source, and it is not in a repository of the user that they leave out."""
-        named = source.scope in self.settings.scopes or source.root in self._directories
-        return named and self._may_record(source.root)
+        """Tell whether changes of a source are recorded: it is covered, and in no repository of the user."""
+        if self._names(source.scope, source.root):
+            return self._may_record(source.root, warns=True)
+        is_usual = source.scope in self.settings.usual_scopes and is_available()
+        return is_usual and self._may_record(source.root, warns=False)
+
+    def records_at_start(self, source: Source) -> bool:
+        """Tell whether edits of a source are recorded when a server starts: it is named, or has a history."""
+        is_named = self._names(source.scope, source.root)
+        return (is_named or has_history(source.root, state_home())) and self.covers(source)
+
+    def obstacle(self, source: Source) -> str | None:
+        """Return why changes of a source are not recorded, None if they are."""
+        if not self.covers(source):
+            return self._why_not_kept(source)
+        return None if is_available() else NO_EXTRA
 
     def open(self, root: Path) -> History:
         """Open the history of the source at `root`, and create it if there is none.
@@ -57,15 +82,17 @@ class Histories:
         """
         return open_history(root, state_home(), work_trees=self.settings.work_trees)
 
-    def covered(self, sources: Iterable[Source]) -> tuple[Path, ...]:
-        """Return the roots of the sources that have a history by the settings and exist."""
-        return tuple(source.root for source in sources if self.covers(source) and source.root.is_dir())
+    def at_start(self, sources: Iterable[Source]) -> tuple[Path, ...]:
+        """Return the roots of the sources, edits of which are recorded when a server starts."""
+        roots = (source.root for source in sources if self.records_at_start(source) and source.root.is_dir())
+        return tuple(dict.fromkeys(roots))
 
     def kept(self, catalog: Catalog) -> tuple[Path, ...]:
-        """Return the roots of the sources that have a history already, or have one by the settings."""
-        roots = dict.fromkeys(each.source.root for each in catalog.sources)
-        covered = self.covered(each.source for each in catalog.sources)
-        return tuple(root for root in roots if root in covered or has_history(root, state_home()))
+        """Return the roots of the sources that have a history already, or are named."""
+        sources = [each.source for each in catalog.sources]
+        named = self.at_start(sources)
+        roots = dict.fromkeys(source.root for source in sources)
+        return tuple(root for root in roots if root in named or has_history(root, state_home()))
 
     def root_of(self, path: Path, sources: Iterable[Source] = ()) -> Path | None:
         """Return the root of the innermost recorded source that contains a path; None if there is none.
@@ -73,14 +100,17 @@ class Histories:
         `sources` are the default and configured ones. A directory that was named on a command line counts once it has a
         history.
         """
-        roots = [source.root for source in sources if source.scope in self.settings.scopes]
-        roots += self._directories
-        if Scope.EXPLICIT in self.settings.scopes:
-            roots += [each.root for each in existing_histories(state_home())]
         place = real_path(path)
+        known = [source for source in sources if place.is_relative_to(source.root) and self.covers(source)]
+        roots = [source.root for source in known] + [
+            root for root in self._directories if self._may_record(root, warns=True)
+        ]
+        if self.settings.automatic or Scope.EXPLICIT in self.settings.scopes:
+            roots += [
+                each.root for each in existing_histories(state_home()) if self._may_record(each.root, warns=False)
+            ]
         found = [root for root in roots if place.is_relative_to(root)]
-        root = max(found, key=lambda each: len(each.parts), default=None)
-        return root if root is not None and self._may_record(root) else None
+        return max(found, key=lambda each: len(each.parts), default=None)
 
     def find(self, name: str, catalog: Catalog, *, removed: bool = True) -> Recorded:
         """Return the skill that a user or model names; with `removed`, one that only a history knows counts too.
@@ -90,24 +120,28 @@ class Histories:
         """
         skills = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
         active = [skill for skill in skills if skill.state is State.ACTIVE]
-        located = [self._located(skill, catalog) for skill in active or skills]
+        located = [self._located(skill) for skill in active or skills]
         kept = list(dict.fromkeys(each for each in located if each is not None))
         if not skills and removed:
             kept = list(self._removed(name, catalog))
         if len(kept) == 1:
             return kept[0]
         if kept:
-            choices = ", ".join(printable(str(each.root / each.name)) for each in kept)
-            raise HistoryError(f"{name[:200]!r}: several skills have this name: {choices}; name its path in its source")
+            choices = ", ".join(printable(str(each.root / each.name)) for each in kept[:_MAX_CHOICES])
+            choices += f" and {len(kept) - _MAX_CHOICES} more" if len(kept) > _MAX_CHOICES else ""
+            raise HistoryError(
+                f"{name[:200]!r}: several skills have this name: {choices}; name its path in its source, or only "
+                "that source"
+            )
         if not skills:
             similar = did_you_mean(similar_to(name, (skill.key for skill in catalog.skills)))
             raise HistoryError(f"there is no skill {name[:200]!r}, and no history has one.{similar}")
-        raise HistoryError(self._why_not_kept(skills[0]))
+        raise HistoryError(self._why_not_kept(skills[0].source))
 
-    def _located(self, skill: Skill, catalog: Catalog) -> Recorded | None:
+    def _located(self, skill: Skill) -> Recorded | None:
         """Return a skill in the history of its source, or of a folder around it that has one."""
         root, place = skill.source.root, skill.content.place
-        if root in self.kept(catalog):
+        if self.covers(skill.source) or has_history(root, state_home()):
             return Recorded(root, place)
         whole = root / place
         around = [each.root for each in existing_histories(state_home()) if whole.is_relative_to(each.root)]
@@ -123,9 +157,18 @@ class Histories:
                     except HistoryError as error:
                         logger.debug("%s", error)
 
-    def _why_not_kept(self, skill: Skill) -> str:
-        root = skill.source.root
+    def _names(self, scope: Scope, root: Path) -> bool:
+        """Tell whether the settings name a source."""
+        improved = self.improve.scopes if self.settings.automatic else frozenset()
+        return scope in self.settings.scopes | improved or root in self._directories
+
+    def _why_not_kept(self, source: Source) -> str:
+        root = source.root
         where = printable(str(root))
+        if source.scope in {Scope.PLUGIN, Scope.BUNDLED}:
+            return f"{where}: no history is kept of {source.scope} skills, because skillserve changes none of them"
+        if source.scope in self.settings.usual_scopes and not is_available():
+            return NO_EXTRA
         if (place := work_tree_of(root)) is not None and not self.settings.work_trees:
             repository = printable(str(place))
             return (
@@ -133,19 +176,22 @@ class Histories:
                 "git there, or set history.work_trees to keep a history beside it"
             )
         return (
-            f"{where}: no history is kept of this source. Name it, or its scope {skill.source.scope}, in the setting "
+            f"{where}: no history is kept of this source. Name it, or its scope {source.scope}, in the setting "
             "history.sources"
         )
 
-    def _may_record(self, root: Path) -> bool:
+    def _may_record(self, root: Path, *, warns: bool) -> bool:
         if self.settings.work_trees or (place := work_tree_of(root)) is None:
             return True
-        _warn_of(root, place)
+        if warns:
+            _warn_of(root, place)
         return False
 
     @property
     def _directories(self) -> list[Path]:
-        return [real_path(Path(os.path.abspath(each))) for each in self.settings.directories]  # noqa: PTH100 - `resolve` may raise
+        improved = self.improve.directories if self.settings.automatic else ()
+        named = (*self.settings.directories, *improved)
+        return [real_path(Path(os.path.abspath(each))) for each in named]  # noqa: PTH100 - `resolve` may raise
 
 
 @functools.cache

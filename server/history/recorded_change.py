@@ -41,8 +41,8 @@ def recorded_change(
     machine = Machine(current_places())
     settings = settings if settings is not None else user_settings(machine, {})
     changed: dict[Path, list[str]] = {}
-    if settings.history.sources:
-        histories = Histories(settings.history)
+    histories = Histories.of(settings)
+    if settings.history.sources or settings.history.automatic:
         sources = sources_of(None, settings, machine.places)
         for folder in folders:
             root = histories.root_of(folder, sources)
@@ -51,6 +51,6 @@ def recorded_change(
                 changed.setdefault(root, []).append("" if place == "." else place)
     with ExitStack() as stack:
         for root, names in sorted(changed.items()):
-            history = stack.enter_context(Histories(settings.history).open(root))
+            history = stack.enter_context(histories.open(root))
             stack.enter_context(history.changing(names if len(names) <= _MANY else [""], cause, message, trace_id))
         yield

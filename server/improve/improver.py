@@ -87,7 +87,7 @@ class Improver:
         """Open nothing yet."""
         self._settings = settings
         self._records = records
-        self._histories = Histories(settings.history)
+        self._histories = Histories.of(settings)
 
     async def after_run(self, outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> bool:
         """Improve the skills of a finished run where that is due, one after the other; return whether one has changed.
@@ -150,9 +150,8 @@ class Improver:
     def _obstacle(self, skill: Skill) -> Refusal | None:
         if skill.content.kind is not SkillKind.FOLDER or skill.content.main is None:
             return Refusal(ImprovementReason.NOT_A_FOLDER, "only a folder with a SKILL.md can be improved")
-        if not self._histories.covers(skill.source):
-            why = "its source has no history, so a change could not be taken back; name it in history.sources"
-            return Refusal(ImprovementReason.NO_HISTORY, why)
+        if (why := self._histories.obstacle(skill.source)) is not None:
+            return Refusal(ImprovementReason.NO_HISTORY, f"a change could not be taken back: {why}")
         if self._settings.runs.model in {None, CLIENT}:
             return Refusal(ImprovementReason.NO_MODEL, "improvements need a model in runs.model")
         return None
@@ -212,8 +211,8 @@ class Improver:
 
     def _install(self, skill: Skill, run: _FailedRun, change: _Change) -> _Result:
         root, place, run_id = skill.source.root, skill.content.place, run.outcome.run_id
-        summary, history = change.details["summary"], self._settings.history
-        refusal, rev = install(root, place, change.files, change.base, summary, run_id, history)
+        summary = change.details["summary"]
+        refusal, rev = install(root, place, change.files, change.base, summary, run_id, self._settings)
         return _Result(refusal, {**change.details, "commit": rev})
 
     async def _measure(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from server.config.settings import HistorySettings
+    from server.config.settings import Settings
     from server.improve.records import ImprovementRecords
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
@@ -50,14 +50,14 @@ def install(
     base: Mapping[str, bytes],
     message: str,
     run_id: str,
-    settings: HistorySettings,
+    settings: Settings,
 ) -> tuple[Refusal | None, str | None]:
     """Write the changed files as one commit; return why they were not written, and the commit.
 
     A process that is killed leaves the old skill or the new one.
     """
     try:
-        with Histories(settings).open(root) as history:
+        with Histories.of(settings).open(root) as history:
             commit = history.change(place, change, Cause.IMPROVEMENT, message, run_id, base=base)
     except SkillEditedError as error:
         return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
@@ -66,7 +66,7 @@ def install(
     return None, None if commit is None else commit.rev
 
 
-def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings: HistorySettings) -> dict[str, Any]:
+def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings: Settings) -> dict[str, Any]:
     """Check a proposal against the skill as it is now, install it, and return its record.
 
     Raises:

@@ -111,7 +111,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
-        tasks.start_soon(record_edits, host.library.sources, host.settings.history)
+        tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)

@@ -41,6 +41,7 @@ __all__ = ["History"]
 logger = logging.getLogger(__name__)
 
 _REPOSITORY: Final = "repository.git"
+_MAX_LISTED: Final = 5
 
 
 class History:
@@ -60,6 +61,7 @@ class History:
         self.root = root
         self._folder = folder
         self._work_trees = work_trees
+        self._warned: set[tuple[str, str]] = set()
         try:
             with exclusive(folder / "history"):
                 create_repository(folder / _REPOSITORY)
@@ -108,7 +110,7 @@ class History:
         if len(found) == 1:
             return found[0]
         if found:
-            raise HistoryError(f"{name[:200]!r}: several skills have this name; expected one of {', '.join(found)}")
+            raise HistoryError(f"{name[:200]!r}: several skills have this name; expected one of {', '.join(map(printable, found[:_MAX_LISTED]))}")
         hint = did_you_mean(similar_to(name, known))
         raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}.{hint}")
 
@@ -293,9 +295,16 @@ class History:
         for folder in (*parents_of(name), *(above for path in kept for above in parents_of(path))):
             now = before.get(folder) or entry_at(self.root, folder) or Entry(Kind.FOLDER, FOLDER_MODE)
             state.setdefault(folder, now)
-        if disk.unreadable:
-            listed = "; ".join(f"{printable(path)} {why}" for path, why in sorted(disk.unreadable.items())[:5])
-            logger.warning("history: %d paths are not recorded: %s", len(disk.unreadable), listed)
+        self._warn_of(disk.unreadable)
+
+    def _warn_of(self, unreadable: Mapping[str, str]) -> None:
+        """Log which files are not recorded, each of them once."""
+        new = sorted(unreadable.items() - self._warned)
+        self._warned |= set(new)
+        if new:
+            listed = "; ".join(f"{printable(path)}: {why}" for path, why in new[:_MAX_LISTED])
+            more = f"; and {len(new) - _MAX_LISTED} more" if len(new) > _MAX_LISTED else ""
+            logger.warning("history: %s: not recorded: %s%s", printable(str(self.root)), listed, more)
 
     @property
     def _changer(self) -> Changer:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -21,9 +22,18 @@ from skills_core.sources import real_path
 if TYPE_CHECKING:
     from skills_core.history.history import History
 
-__all__ = ["HistoryFolder", "existing_histories", "has_history", "is_interrupted", "move_history", "open_history"]
+__all__ = [
+    "NO_EXTRA",
+    "HistoryFolder",
+    "existing_histories",
+    "has_history",
+    "is_available",
+    "is_interrupted",
+    "move_history",
+    "open_history",
+]
 
-_NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
+NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
 _SOURCE: Final = "source.json"
 _PRIVATE: Final = 0o700
 
@@ -62,7 +72,7 @@ def open_history(root: Path, state: Path, *, work_trees: bool = False, create: b
     try:
         from skills_core.history.history import History  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
-        raise HistoryError(_NO_EXTRA) from error
+        raise HistoryError(NO_EXTRA) from error
     folder = _folder_of(root, state)
     try:
         for each in (state, folder.parent, folder):
@@ -72,6 +82,14 @@ def open_history(root: Path, state: Path, *, work_trees: bool = False, create: b
         why = (error.strerror or str(error)).lower()
         raise HistoryError(f"{printable(str(folder))}: the history cannot be written: {why}") from error
     return History(root, folder, work_trees=work_trees)
+
+
+def is_available() -> bool:
+    """Tell whether the extra `history` is installed, without importing it."""
+    try:
+        return importlib.util.find_spec("dulwich") is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def has_history(root: Path, state: Path) -> bool:

@@ -157,7 +157,7 @@ def _open(directories: list[Path] | None) -> tuple[Histories, Catalog]:
     from server.history.histories import Histories
 
     library, settings = open_with_settings(directories)
-    return Histories(settings.history), library.catalog
+    return Histories.of(settings), library.catalog
 
 
 def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tuple[Path, str | None]]:
@@ -171,16 +171,16 @@ def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tu
         return [(found.root, found.name)]
     kept = histories.kept(catalog)
     if not kept:
-        raise HistoryError("no history is kept of any of these sources; name sources in the setting history.sources")
+        raise HistoryError("no history is kept of any of these sources yet; see the setting history.sources")
     return [(root, None) for root in kept]
 
 
 def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
-    """Open a history; record edits by hand first if the settings name its source."""
+    """Open a history; record edits by hand first if the settings cover its source."""
     from server.config.machine import state_home
     from skills_core.history.store import open_history
 
-    if root in histories.covered(each.source for each in catalog.sources):
+    if any(each.source.root == root and histories.covers(each.source) for each in catalog.sources):
         opened = histories.open(root)
         opened.record_manual_edits()
         return opened
@@ -196,7 +196,7 @@ def _rev_and_directories(rev: str | None, directories: list[Path] | None) -> tup
     """Return the arguments as they were meant: REV may be left out before folders."""
     if rev is None or re.fullmatch("[0-9A-Fa-f]{4,40}", rev):
         return rev, directories
-    if not Path(rev).is_dir():
+    if not rev or not Path(rev).is_dir():
         fail(f"{rev[:200]!r}: expected a commit, by at least 4 of its digits, or a folder of skills", EXIT_USAGE)
     return None, [Path(rev), *(directories or ())]
 

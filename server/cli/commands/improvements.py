@@ -62,7 +62,7 @@ def accept(number: Id, directories: Directories = None, *, as_json: AsJson = Fal
 
     library, settings = open_with_settings(directories)
     with _denials():
-        record = install(improvement_records(), number, library.catalog, settings.history)
+        record = install(improvement_records(), number, library.catalog, settings)
     _print(record, as_json=as_json)
 
 

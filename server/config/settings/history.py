@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
+from skills_core.sources import Scope
 
 __all__ = ["HistorySettings"]
+
+_USUAL: Final = frozenset({Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
 
 
 class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Histories of sources, for `skillserve history` and `rollback`."""
 
     sources: tuple[str, ...] = ()
-    """Sources whose changes are recorded: directories, or the scopes `explicit`, `workspace`, `managed` and `legacy`.
-    Name the sources that you or skillserve edit. Needs the extra `history`."""
+    """Sources whose changes are recorded whenever a server starts or a skill is changed: directories, or the scopes
+    `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
+    automatic: bool = True
+    """Whether other sources have a history too: those of `improve.sources`, and those with the scope `workspace`,
+    `managed` or `legacy` from the first change of skillserve on, or from when you first ask for a skill's history."""
     work_trees: bool = False
     """Whether sources that lie in a git repository of yours are recorded too. Your repository stays as it is in either
     case: the history is kept in the state directory."""
@@ -31,3 +39,8 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def directories(self) -> tuple[str, ...]:
         """The directories among the sources; `~` stands for the home directory."""
         return directories_of(self.sources)
+
+    @property
+    def usual_scopes(self) -> frozenset[str]:
+        """The scopes whose sources have a history from the first change on."""
+        return frozenset(_USUAL) if self.automatic else frozenset()

@@ -16,7 +16,7 @@ class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     sources: tuple[str, ...] = ()
     """Sources whose skills are improved: directories, or the scopes `explicit`, `workspace`, `managed` and `legacy`.
-    Each needs a history too, see `[history] sources`."""
+    Each needs a history, which `history.automatic` begins, except in a git repository of yours."""
     review: bool = False
     """Whether a change is left as a proposal for `skillserve history propose`, `accept` and `reject`, instead of being
     made."""

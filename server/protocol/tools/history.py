@@ -75,7 +75,7 @@ class HistoryHandlers:
 
     async def _in_thread(self, call: ToolCall, work: Callable[[History, Recorded], dict[str, Any]]) -> dict[str, Any]:
         """Do the work on the history of the skill that a call names; only skills that its sender sees count."""
-        histories = Histories(call.view.settings.history)
+        histories = Histories.of(call.view.settings)
         name, catalog = string(call.arguments, "name"), call.view.catalog
 
         def locked() -> dict[str, Any]:

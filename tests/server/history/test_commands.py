@@ -55,6 +55,7 @@ def test_errors_say_what_was_expected(source: Path, tmp_path: Path) -> None:
     commits(tmp_path, "deploy", source, **ON)
     for arguments, code, text in (
         (["rollback", "deploy", "nonsense"], 2, "at least 4 of its digits"),
+        (["rollback", "deploy", ""], 2, "at least 4 of its digits"),
         (["rollback", "deploy", "beef", source], 1, "there is no such commit"),
         (["rollback", "deploy", source], 1, "no earlier version"),
         (["history", "depoy", source], 1, "Did you mean 'deploy'"),

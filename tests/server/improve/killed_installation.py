@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from server.config.settings import HistorySettings
+from server.config.settings import Settings
 from server.history.histories import Histories
 from server.improve.installation import install
 from skills_core.history.entries import TEMPORARY
@@ -16,7 +16,7 @@ from tests.core.history.killed_changes import die_at
 from tests.server.improve.loops import RIGHT, SKILL, WRONG
 
 OLD, NEW = SKILL.encode(), SKILL.replace(WRONG, RIGHT).encode()
-SETTINGS = HistorySettings(sources=("explicit",))
+SETTINGS = Settings()
 
 
 def install_improvement(source: Path) -> None:
@@ -41,7 +41,7 @@ def main(base: Path) -> None:
     source = base / "source"
     (source / "tidy").mkdir(parents=True)
     (source / "tidy" / "SKILL.md").write_bytes(OLD)
-    with Histories(SETTINGS).open(source) as history:
+    with Histories.of(SETTINGS).open(source) as history:
         history.record_manual_edits()
     pristine = base.with_name("pristine")
     shutil.copytree(base, pristine)
@@ -51,7 +51,7 @@ def main(base: Path) -> None:
         shutil.copytree(pristine, base)
         died = killed_at(base, step)
         at_once = (source / "tidy" / "SKILL.md").read_bytes()
-        with Histories(SETTINGS).open(source) as history:
+        with Histories.of(SETTINGS).open(source) as history:
             history.complete()
             causes = [commit.cause for commit in history.commits("tidy")]
         now = (source / "tidy" / "SKILL.md").read_bytes()

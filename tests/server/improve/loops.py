@@ -95,7 +95,6 @@ async def open_loop(endpoint: ModelEndpoint, skills: Path, tmp_path: Path, **opt
     given: dict[str, Any] = {
         "model": endpoint.model,
         "improve": ["explicit"],
-        "history": ["explicit"],
         "run_tools": ["list_directory"],
         "workspace": str(tmp_path / "work"),
         **options,

@@ -60,7 +60,7 @@ async def test_a_failed_run_improves_its_skill_and_a_rollback_restores_each_byte
         second = await found.run("second")
         assert [call.decision for call in second.tool_calls] == [CallDecision.DONE]
         assert len(model.tasks) == len(found.records) == 1
-        with Histories(found.settings.history).open(skills) as history:
+        with Histories.of(found.settings).open(skills) as history:
             newest = history.commits("tidy")[0]
             assert (newest.cause, newest.trace_id, newest.rev) == ("improvement", "first", record["commit"])
             history.rollback("tidy")
@@ -98,7 +98,7 @@ async def test_without_a_history_or_after_a_run_without_errors_nothing_is_improv
     loop: OpenLoop, model: Model, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
-    async with loop(history=[]) as found:
+    async with loop(history_automatic=False) as found:
         await found.run()
         assert "skipped: no_history" in caplog.text
         assert not found.records
