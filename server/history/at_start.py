@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.config.machine import state_home
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def complete_interrupted_changes(sources: Iterable[Source]) -> None:
                     history.complete()
             except HistoryError as error:
                 logger.warning("history: %s", error)
+            except Exception:
+                logger.exception("history: the interrupted change in %s", printable(str(root)))
 
 
 async def record_edits(sources: Iterable[Source], settings: Settings) -> None:
@@ -60,6 +62,10 @@ def _record(sources: Iterable[Source], settings: Settings) -> None:
                 commit = history.record_manual_edits()
         except HistoryError as error:
             logger.warning("history: %s", error)
+            continue
+        except Exception:
+            # Serving goes on.
+            logger.exception("history: the edits in %s", printable(str(root)))
             continue
         if commit is not None:
             skills = one_line(", ".join(commit.skills[:5]))

@@ -59,12 +59,13 @@ class Changer:
             folder = unit.rpartition("/")[0]
             name = f"{TEMPORARY}{secrets.token_hex(8)}"
             pending = replace(pending, staging=f"{folder}/{name}" if folder else name)
-        self.journal.write(pending)
         try:
+            self.journal.write(pending)
             done = self._apply(pending)
         except OSError as error:
             self._take_back(pending)
-            where = printable(str(error.filename or self.root / unit))
+            # The names in errors are relative to open folders.
+            where = printable(str(self.root / unit))
             raise HistoryError(f"{where}: cannot be written: {(error.strerror or str(error)).lower()}") from error
         return done
 
@@ -170,7 +171,7 @@ class Changer:
                 write_state(self.root, after, before, self.repository.read)
             except OSError:
                 return
-        elif _inode(self.root / pending.unit) == pending.inode:
+        elif pending.inode is not None and _inode(self.root / pending.unit) == pending.inode:
             return
         self._clean(pending)
 

@@ -8,7 +8,7 @@ changed on disk is committed as an edit by hand before anything else happens, so
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Final, Self
 
 from skills_core.diagnostics import printable
@@ -110,7 +110,8 @@ class History:
         if len(found) == 1:
             return found[0]
         if found:
-            raise HistoryError(f"{name[:200]!r}: several skills have this name; expected one of {', '.join(map(printable, found[:_MAX_LISTED]))}")
+            choices = ", ".join(map(printable, found[:_MAX_LISTED]))
+            raise HistoryError(f"{name[:200]!r}: several skills have this name; expected a path, such as {choices}")
         hint = did_you_mean(similar_to(name, known))
         raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}.{hint}")
 
@@ -313,15 +314,22 @@ class History:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the history, and complete a change that a crash interrupted."""
-        try:
-            with exclusive(self._folder / "history"):
-                if rev := self._changer.recover():
-                    logger.warning("history: completed the interrupted change %s", rev[:10])
-                yield
-        except TimeoutError as error:
-            where = printable(str(self.root))
-            raise HistoryError(f"{where}: another process is changing its history; try again") from error
+        """Hold the lock of the history, and complete a change that a crash interrupted.
+
+        Raises:
+            HistoryError: another process holds the lock, or the change cannot be completed.
+        """
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(exclusive(self._folder / "history"))
+            except TimeoutError as error:
+                where = printable(str(self.root))
+                raise HistoryError(f"{where}: another process is changing its history; try again") from error
+            except OSError as error:
+                raise _unwritable(self._folder, error) from error
+            if rev := self._changer.recover():
+                logger.warning("history: completed the interrupted change %s", rev[:10])
+            yield
 
 
 def _require_base(state: Mapping[str, Entry], name: str, base: Mapping[str, bytes]) -> None:

@@ -6,18 +6,19 @@ applies, and neither the user's configuration of git nor that of the repository 
 
 from __future__ import annotations
 
+import re
 import secrets
 import time
 import weakref
 import zlib
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from dulwich.errors import ChecksumMismatch, FileFormatException
+from dulwich.errors import ChecksumMismatch, FileFormatException, RefFormatError
 from dulwich.object_store import DiskObjectStore
 from dulwich.objects import Blob, Commit, ObjectID, Tree
-from dulwich.refs import DiskRefsContainer, Ref
+from dulwich.refs import DiskRefsContainer, Ref, SymrefLoop
 from dulwich.repo import Repo
 
 from skills_core.diagnostics import printable
@@ -40,9 +41,12 @@ _Object = TypeVar("_Object", Blob, Commit, Tree)
 
 _BRANCH: Final = Ref(b"refs/heads/main")
 _NAME: Final = b"skillserve <skillserve@localhost>"
+_REV: Final = re.compile("[0-9a-f]{40}")
 _MIN_DIGITS: Final = 4
 _DAMAGES: Final = (KeyError, OSError, ValueError, AssertionError, ChecksumMismatch, FileFormatException, zlib.error)
 # What reading an object raises that is missing or not what git wrote.
+_BAD_REFS: Final = (ValueError, OSError, FileFormatException, RefFormatError, SymrefLoop)
+# What reading the branch raises if its file is not what git wrote.
 _MAX_LOOSE: Final = 30
 _MAX_WAITING_BYTES: Final = 32 * 1024 * 1024
 
@@ -79,22 +83,35 @@ class Repository:
 
     @property
     def head(self) -> str | None:
-        """The newest commit, None if there is none yet."""
+        """The newest commit, None if there is none yet.
+
+        Raises:
+            HistoryError: the file of the branch is damaged.
+        """
+        file = self._path / "refs" / "heads" / "main"
         try:
-            return self._refs[_BRANCH].decode()
-        except KeyError:
+            rev = self._refs[_BRANCH].decode()
+        except KeyError as error:
+            if file.exists():
+                raise self._damaged(f"the file {file.name} of the branch") from error
             return None
+        except _BAD_REFS as error:
+            raise self._damaged(f"the file {file.name} of the branch") from error
+        if not _REV.fullmatch(rev):
+            raise self._damaged(f"the file {file.name} of the branch")
+        return rev
 
     def move_head(self, rev: str, before: str | None) -> None:
         """Make `rev` the newest commit.
 
         Raises:
-            HistoryError: another program has moved the branch.
+            HistoryError: another program has moved the branch, or the disk refuses.
         """
-        _remove_stale(self._path / "refs" / "heads" / "main.lock")
         old = None if before is None else ObjectID(before.encode())
         new = ObjectID(rev.encode())
-        done = self._refs.add_if_new(_BRANCH, new) if old is None else self._refs.set_if_equals(_BRANCH, old, new)
+        with self._writing():
+            _remove_stale(self._path / "refs" / "heads" / "main.lock")
+            done = self._refs.add_if_new(_BRANCH, new) if old is None else self._refs.set_if_equals(_BRANCH, old, new)
         if not done:
             raise HistoryError(f"{printable(str(self._path))}: another program has changed this history; try again")
 
@@ -194,17 +211,31 @@ class Repository:
         try:
             found = self._waiting.get(number) or self._objects[number]
         except _DAMAGES as error:
-            raise self._damaged(number) from error
+            raise self._damaged(f"the object {number.decode()[:12]}") from error
         if not isinstance(found, kind):
-            raise self._damaged(number)
+            raise self._damaged(f"the object {number.decode()[:12]}")
         return found
 
-    def _damaged(self, number: ObjectID) -> HistoryError:
-        where, what = printable(str(self._path)), number.decode()[:12]
+    def _damaged(self, what: str) -> HistoryError:
         return HistoryError(
-            f"{where}: this history is damaged (the object {what} cannot be read); restore it from a backup, or move "
-            "the folder away to begin a new history"
+            f"{printable(str(self._path))}: this history is damaged ({what} cannot be read); restore it from a backup, "
+            "or move the folder away to begin a new history"
         )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Report what the disk refuses.
+
+        Raises:
+            HistoryError: it does.
+        """
+        try:
+            yield
+        except FileFormatException as error:
+            raise self._damaged("the file packed-refs") from error
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise HistoryError(f"{printable(str(self._path))}: the history cannot be written: {why}") from error
 
     def _store(self, item: ShaFile) -> None:
         self._waiting[item.id] = item
@@ -215,15 +246,17 @@ class Repository:
     def _flush(self) -> None:
         """Write the objects that wait, each to a file, or many to one pack: the disk is waited for after each file."""
         new = [(item, None) for number, item in self._waiting.items() if number not in self._objects]
-        if len(new) > _MAX_LOOSE:
-            self._objects.add_objects(new)
-        else:
+        # What the disk refuses must not be written again with the next commit.
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        with self._writing():
+            if len(new) > _MAX_LOOSE:
+                self._objects.add_objects(new)
+                return
             for item, _ in new:
                 number = item.id.decode()
                 _remove_stale(self._path / "objects" / number[:2] / f"{number[2:]}.lock")
                 self._objects.add_object(item)
-        self._waiting.clear()
-        self._waiting_bytes = 0
 
 
 def _remove_stale(lock: Path) -> None:

@@ -1,0 +1,91 @@
+"""A full or read-only disk and a damaged repository are explained, and nothing is changed by halves."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dulwich.object_store import DiskObjectStore
+
+from skills_core.errors import HistoryError
+from skills_core.history import history as module
+from skills_core.history.history import History
+from skills_core.history.journal import Journal
+from tests.core.history.folders import SKILL, history_of, read, write
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage\xff\n", b"ref: refs/heads/main\n", b"1234\n", b"packed"])
+def test_a_damaged_branch_says_so_and_nothing_begins_anew(damage: bytes, source: Path, history: History) -> None:
+    history.record_manual_edits()
+    refs = history.repository / "refs" / "heads" / "main"
+    if damage == b"packed":
+        refs = history.repository / "packed-refs"
+    refs.write_bytes(damage)
+    write(source / "a", {"SKILL.md": SKILL % (b"a", 2)})
+    before = read(source)
+    works: list[Callable[[History], Any]] = [History.record_manual_edits, lambda each: each.rollback("a")]
+    for work in works:
+        with history_of(source) as opened, pytest.raises(HistoryError, match=r"damaged.*restore it from a backup"):
+            work(opened)
+    assert refs.read_bytes() == damage
+    assert read(source) == before
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_leaves_the_history_as_it_was_and_is_not_remembered(
+    source: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.record_manual_edits()
+    large = source / "a" / "large"
+    large.write_bytes(b"x" * 1000)
+    with monkeypatch.context() as patch:
+        patch.setattr(DiskObjectStore, "add_object", refuse)
+        with pytest.raises(HistoryError, match="history cannot be written: no space"):
+            history.record_manual_edits()
+    large.unlink()
+    assert history.record_manual_edits() is None
+    write(source / "a", {"SKILL.md": SKILL % (b"a", 2)})
+    stored: list[int] = []
+    add = DiskObjectStore.add_object
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            DiskObjectStore, "add_object", lambda store, item: (stored.append(item.raw_length()), add(store, item))
+        )
+        assert history.record_manual_edits() is not None
+    assert 1000 not in stored
+
+
+def test_a_journal_that_cannot_be_written_changes_nothing(
+    source: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    history.record_manual_edits()
+    before = read(source)
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "write", refuse)
+        with pytest.raises(HistoryError, match=r"a: cannot be written: no space"):
+            history.change("a", {"SKILL.md": b"new"}, "improvement", "m")
+    assert read(source) == before
+    assert len(history.commits()) == 1
+
+
+def test_a_lock_that_cannot_be_opened_is_explained(history: History, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "exclusive", refuse)
+    with pytest.raises(HistoryError, match="history cannot be written"):
+        history.record_manual_edits()
+
+
+def test_files_that_are_not_recorded_are_named_once(
+    source: Path, history: History, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (source / "a" / "large").open("wb") as file:
+        file.truncate(17 * 1024 * 1024)
+    history.record_manual_edits()
+    write(source / "a", {"SKILL.md": SKILL % (b"a", 2)})
+    history.rollback("a")
+    assert [each.getMessage().count("a/large: ") for each in caplog.records] == [1]
