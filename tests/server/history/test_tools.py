@@ -16,6 +16,9 @@ from tests.server.sessions import Connect, Session
 
 pytestmark = pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
 
+MAIN = "skill://deploy/SKILL.md"
+NEWS = ["tools", f"updated {MAIN}"]
+
 
 def settings_of(tmp_path: Path, **more: str) -> dict[str, str]:
     tools = {"SKILLSERVE_TOOLS": "skill_history,rollback_skill", "SKILLSERVE_HISTORY": "explicit"}
@@ -47,39 +50,39 @@ async def test_a_rollback_is_a_commit_and_is_announced_like_an_edit(
     make_skill("deploy", description="The old one.")
     main = skills / "deploy" / "SKILL.md"
     before = main.read_bytes()
-    async with connect(**settings_of(tmp_path)) as session:
+    async with connect((MAIN,), **settings_of(tmp_path)) as session:
         tools = {each.name: each for each in (await session.client.list_tools()).tools}
         hints = tools["rollback_skill"].annotations
         assert (hints.read_only_hint, hints.destructive_hint, hints.idempotent_hint) == (False, True, False)
         assert tools["skill_history"].annotations.read_only_hint is True
         await recorded(session, "deploy", 1)
         main.write_bytes(before.replace(b"old", b"new"))
-        await session.until_told("tools")
-        heard = session.told.count("tools")
+        await session.until_all_told(NEWS)
+        heard = max(map(session.told.count, NEWS))
         done = await answer(session, "rollback_skill", name="deploy")
         assert (done["changed"], done["commit"]["cause"]) == (True, "rollback")
         assert main.read_bytes() == before
-        await session.until_all_told(["tools"], heard + 1)
+        await session.until_all_told(NEWS, heard + 1)
         assert "The old one." in str(await session.client.list_tools())
         found = await answer(session, "skill_history", name="deploy", diff=True)
         assert [each["cause"] for each in found["commits"]] == ["rollback", "manual", "initial"]
         assert "-description: The new one." in found["diff"]
         # A rollback of another process is announced by the watcher.
-        heard = session.told.count("tools")
+        heard = max(map(session.told.count, NEWS))
         assert run(tmp_path, "rollback", "deploy", found["commits"][1]["rev"], skills).returncode == 0
-        await session.until_all_told(["tools"], heard + 1)
+        await session.until_all_told(NEWS, heard + 1)
         assert "The new one." in str(await session.client.list_tools())
         # The folder is another one, and is watched all the same.
-        heard = session.told.count("tools")
+        heard = max(map(session.told.count, NEWS))
         main.write_bytes(before.replace(b"old", b"last"))
-        await session.until_all_told(["tools"], heard + 1)
+        await session.until_all_told(NEWS, heard + 1)
 
 
 async def test_a_rollback_is_announced_without_a_watcher(
     connect: Connect, make_skill: MakeSkill, tmp_path: Path
 ) -> None:
     make_skill("deploy", description="The old one.")
-    async with connect(**settings_of(tmp_path, SKILLSERVE_WATCH="off")) as session:
+    async with connect((MAIN,), **settings_of(tmp_path, SKILLSERVE_WATCH="off")) as session:
         (first,) = await recorded(session, "deploy", 1)
         make_skill("deploy", description="The new one.")
         assert (await answer(session, "rollback_skill", name="deploy", rev=first["rev"]))["changed"] is True
