@@ -13,12 +13,13 @@ from typer.core import TyperGroup
 
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.history.histories import Histories
+    from server.history.histories import Histories, Recorded
     from skills_core.catalog import Catalog
     from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
@@ -88,8 +89,9 @@ def log(
     if as_json:
         print_json({"commits": [{**commit.to_json(), "source": str(root)} for root, commit in commits]})
         return
-    for _, commit in commits:
-        print_text(_line(commit))
+    is_one_source = len({root for root, _ in commits}) == 1
+    for root, commit in commits:
+        print_text(_line(commit) + ("" if is_one_source else f"  {printable(str(root))}"))
 
 
 @history.command()
@@ -141,6 +143,18 @@ def rollback(name: Name, rev: Revision = None, directories: Directories = None, 
         print_notice("nothing to do: the skill is as it was then")
     else:
         print_text(_line(commit))
+        if (fault := _fault_of(found, directories)) is not None:
+            print_notice(f"the restored version is not valid: {fault}")
+
+
+def _fault_of(restored: Recorded, directories: list[Path] | None) -> str | None:
+    """Return why the skill cannot be used as it is on disk now; None if it can."""
+    from skills_core.skill import State
+
+    _, catalog = _open(directories)
+    invalid = [skill for skill in catalog.skills if skill.state is State.INVALID]
+    same = [skill for skill in invalid if skill.source.root / skill.content.place == restored.root / restored.name]
+    return next((str(each) for skill in same for each in skill.diagnostics if each.severity is Severity.ERROR), None)
 
 
 @contextmanager
@@ -202,8 +216,6 @@ def _rev_and_directories(rev: str | None, directories: list[Path] | None) -> tup
 
 
 def _line(commit: HistoryCommit) -> str:
-    from skills_core.diagnostics import one_line
-
     skills = ", ".join(map(one_line, commit.skills[:_SHOWN])) + (" …" if len(commit.skills) > _SHOWN else "")
     trace = f"  trace {one_line(commit.trace_id)}" if commit.trace_id else ""
     why = f"{one_line(commit.cause):<12}  {one_line(commit.message)}"

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from dulwich.object_store import DiskObjectStore
+from dulwich.objects import ShaFile
 
 from skills_core.errors import HistoryError
 from skills_core.history import history as module
@@ -53,10 +54,13 @@ def test_a_full_disk_leaves_the_history_as_it_was_and_is_not_remembered(
     write(source / "a", {"SKILL.md": SKILL % (b"a", 2)})
     stored: list[int] = []
     add = DiskObjectStore.add_object
+
+    def note(store: DiskObjectStore, item: ShaFile) -> None:
+        stored.append(item.raw_length())
+        add(store, item)
+
     with monkeypatch.context() as patch:
-        patch.setattr(
-            DiskObjectStore, "add_object", lambda store, item: (stored.append(item.raw_length()), add(store, item))
-        )
+        patch.setattr(DiskObjectStore, "add_object", note)
         assert history.record_manual_edits() is not None
     assert 1000 not in stored
 

@@ -76,6 +76,24 @@ def test_a_removed_skill_and_a_moved_source(source: Path, tmp_path: Path) -> Non
     assert [each["source"] for each in commits(tmp_path, "./moved")] == [str(moved)] * 3
 
 
+def test_a_restored_version_that_is_not_valid_is_reported(source: Path, tmp_path: Path) -> None:
+    main = write_skill(source, "deploy")
+    good = main.read_bytes()
+    main.write_bytes(b"no frontmatter")
+    commits(tmp_path, source, **ON)
+    main.write_bytes(good)
+    done = run(tmp_path, "rollback", "deploy", source, **ON)
+    assert (done.returncode, main.read_bytes()) == (0, b"no frontmatter")
+    assert "the restored version is not valid: " in done.stderr
+    assert "not valid" not in run(tmp_path, "rollback", "deploy", source, **ON).stderr
+
+
+def test_commits_of_several_sources_name_them(source: Path, tmp_path: Path) -> None:
+    write_skill(tmp_path / "other", "deploy")
+    lines = run(tmp_path, "history", source, tmp_path / "other", **ON).stdout.splitlines()
+    assert sorted(line.split()[-1] for line in lines) == [str(tmp_path / "other"), str(source)]
+
+
 def test_the_users_own_repository_is_never_written_and_its_folder_only_if_told(source: Path, tmp_path: Path) -> None:
     git = tmp_path / ".git"
     git.mkdir()
