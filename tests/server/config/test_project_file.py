@@ -261,6 +261,7 @@ USABLE: dict[str, str] = {
     "server.page_size": "1",
     "logging.level": "'error'",
     "history.sources": "['explicit']",
+    "history.automatic": "false",
     "history.work_trees": "true",
     "schedules.enabled": "true",
     "schedules.command": "['/bin/sh']",
