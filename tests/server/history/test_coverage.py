@@ -81,3 +81,10 @@ def test_a_managed_source_has_no_history_if_that_is_switched_off(tmp_path: Path)
     assert run(tmp_path, "init", "fresh", "--to", source, **off).returncode == 0
     assert "history.sources" in run(tmp_path, "history", "fresh", **off).stderr
     assert not (tmp_path / "xdg_state_home" / "skillserve" / "history").exists()
+
+
+@pytest.mark.parametrize("scope", [Scope.PLUGIN, Scope.BUNDLED])
+def test_sources_that_skillserve_never_changes_are_not_said_to_need_a_setting(scope: Scope, tmp_path: Path) -> None:
+    why = Histories(HistorySettings(), ImproveSettings()).obstacle(source_of(tmp_path, scope)) or ""
+    assert "changes none of them" in why
+    assert "history.sources" not in why
