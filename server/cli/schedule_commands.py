@@ -18,7 +18,7 @@ from server.schedules.errors import UnknownScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import echo, latest_result, schedule_object, shown
 from server.schedules.rights import rights_of
-from server.schedules.store import ScheduleStore
+from server.schedules.store import ScheduleStore, short_fault
 from server.transport.signals import until_signalled
 from skills_core.errors import InvalidTimeError
 from skills_core.run.durable.errors import RunNotDoneError
@@ -117,7 +117,9 @@ def _whole_second(now: datetime) -> datetime:
 def _created(store: ScheduleStore, request: ScheduleRequest, when: When, zone: str, now: datetime) -> str:
     if request.task is None:
         fail("What should be done? Give the task with --task TEXT.", EXIT_USAGE)
-    return create(store, _wanted(request, when, zone, request.task), now)
+    if fault := short_fault(request.short):
+        fail(fault, EXIT_USAGE)
+    return create(store, _wanted(request, when, zone, request.task), now, alone=True)
 
 
 def _wanted(request: ScheduleRequest, when: When, zone: str, task: str) -> NewSchedule:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skills_core.disk.files import Location
-from skills_core.disk.names import RESULTS_MARKER
+from skills_core.disk.names import NOT_A_SOURCE
 from skills_core.disk.writing import write_file
 
 if TYPE_CHECKING:
@@ -24,5 +24,5 @@ def open_workspace(workspace: Path) -> None:
         FileRefusedError: the marker cannot be written.
     """
     workspace.mkdir(parents=True, exist_ok=True)
-    if not (workspace / RESULTS_MARKER).exists():
-        write_file(Location(workspace, RESULTS_MARKER), _CONTENT)
+    if not (workspace / NOT_A_SOURCE).exists():
+        write_file(Location(workspace, NOT_A_SOURCE), _CONTENT)

@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
-from server.listing.schedules import can_schedule
+from server.protocol.schedule_prompts import offers_schedules
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
@@ -39,8 +39,7 @@ class PromptHandlers:
         self._host = host
         self._recipients = recipients
         self._context = ContextHandlers(host, recipients)
-        # Schedules belong to the user of the server, so clients with views of their own do not see them.
-        self._has_schedules = host.settings.schedules.enabled and not host.views_differ and can_schedule()
+        self._has_schedules = offers_schedules(host)
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None

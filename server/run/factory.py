@@ -64,7 +64,8 @@ async def recording(
     """
     pool = pool_id(settings, (source.root for source in library.sources))
     terms = WorkerConfig(
-        # A process that lacks a job must not take its runs.
+        # Runs of a kind that a worker lacks have a pool of their own: it would take them from the queue, and hold each
+        # one back for the grace time before another worker can have it.
         pool="-".join([pool, *sorted(more_jobs)]),
         at_once=settings.runs.at_once,
         grace_seconds=settings.runs.lease_seconds,

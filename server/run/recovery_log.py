@@ -32,9 +32,9 @@ def log_interrupted(interrupted: InterruptedRun) -> None:
 
 
 def _target(run: RecordedRun) -> str:
-    """Return the kind of a run, and the name of its skill or workflow."""
+    """Return the kind of a run, and the name of its skill, workflow or schedule."""
     plan = run.given.get("plan")
-    name = plan.get("name") if isinstance(plan, dict) else run.given.get("skill")
+    name = plan.get("name") if isinstance(plan, dict) else run.given.get("skill") or run.given.get("schedule")
     return f"{run.kind or 'unknown kind'} {one_line(str(name))[:100]}"
 
 

@@ -41,14 +41,14 @@ class NewSchedule:
     overlap: OverlapPolicy = OverlapPolicy.SKIP
 
 
-def create(store: ScheduleStore, wanted: NewSchedule, now: datetime) -> str:
-    """Create the scheduler skill, and return its name.
+def create(store: ScheduleStore, wanted: NewSchedule, now: datetime, *, alone: bool = False) -> str:
+    """Create the scheduler skill, and return its name; with `alone`, its short name must be free.
 
     Raises:
-        ScheduleError: the task is empty, the time never comes, or the disk refuses.
+        ScheduleError: the task is empty, the time never comes, the short name is taken, or the disk refuses.
     """
-    task = checked_task(wanted.task)
-    return store.add(wanted.short, partial(skill_text, task=task, output=wanted.output), _binding(wanted, now))
+    render = partial(skill_text, task=checked_task(wanted.task), output=wanted.output)
+    return store.add(wanted.short, render, _binding(wanted, now), alone=alone)
 
 
 def bind(store: ScheduleStore, name: str, wanted: NewSchedule, now: datetime) -> None:

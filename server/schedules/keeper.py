@@ -24,6 +24,7 @@ from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.schedules.job import KIND, job_inputs
+from server.schedules.preparation import load_libraries
 from server.schedules.transitions import delivered, ended, fired, started_by_hand
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
@@ -81,6 +82,7 @@ class TimeKeeper:
     clock: Callable[[], datetime] = utc_now
     _known: dict[str, _Known] = field(default_factory=dict)
     _damaged: dict[str, str] = field(default_factory=dict)
+    _prepared: set[str | None] = field(default_factory=set)
     _watched: set[str] = field(default_factory=set)
     _recorded: set[str] = field(default_factory=set)
     # Runs whose end this process recorded: others deliver their results only if this process dies.
@@ -148,6 +150,8 @@ class TimeKeeper:
     async def _attend(self, name: str, tasks: TaskGroup | None) -> datetime | None:
         """Do what is to be done for a schedule now, and return its next firing."""
         known = await self._current(name)
+        if tasks is not None:
+            self._prepare(known.binding, tasks)
         is_due = known.coming is not None and known.coming <= self.clock()
         if known.is_idle and not is_due and not any(run.delivery is not None for run in known.binding.runs):
             return known.coming
@@ -166,6 +170,13 @@ class TimeKeeper:
             self._watch(binding.running.id, tasks)
         await self._finish(name, binding, tasks)
         return next(iter(binding.next(self.clock(), 1)), None)
+
+    def _prepare(self, binding: Binding, tasks: TaskGroup) -> None:
+        """Load the libraries of a schedule's model in the background, once."""
+        model = binding.model or self.settings.runs.model
+        if model not in self._prepared:
+            self._prepared.add(model)
+            tasks.start_soon(partial(anyio.to_thread.run_sync, load_libraries, model, abandon_on_cancel=True))
 
     async def _current(self, name: str) -> _Known:
         """Return the binding, read again only if its file has changed."""
@@ -205,11 +216,12 @@ class TimeKeeper:
         return after
 
     async def _start(self, name: str, firing: Firing) -> None:
-        logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
         try:
             await self.engine.start(KIND, firing.id, job_inputs(name, firing.trigger), here=True)
         except RunConflictError as error:
             await self._give_up_foreign(name, firing, error)
+        else:
+            logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
 
     @property
     def _longest(self) -> timedelta:

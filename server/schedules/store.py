@@ -139,11 +139,13 @@ class ScheduleStore:
             return None
         return found.st_mtime_ns, found.st_ino, found.st_size
 
-    def add(self, short: str, render: Callable[[str], str], binding: Binding) -> str:
+    def add(self, short: str, render: Callable[[str], str], binding: Binding, *, alone: bool = False) -> str:
         """Create a scheduler skill whose SKILL.md is `render(name)`, and return its name.
 
+        With `alone`, no other may have the same short name.
+
         Raises:
-            ScheduleError: the name has another form, there are too many schedules, or the disk refuses.
+            ScheduleError: the name has another form or is taken, there are too many schedules, or the disk refuses.
         """
         if fault := short_fault(short):
             raise ScheduleError(f"{fault}.")
@@ -152,6 +154,8 @@ class ScheduleStore:
             names = self.names()
             if len(names) >= MAX_SCHEDULES:
                 raise ScheduleError(f"There are {len(names)} schedules already, the most allowed; remove some.")
+            if alone and (taken := [each for each in names if each.rpartition("-")[0] == short]):
+                raise ScheduleError(f"{taken[0]} was made meanwhile; to change its time, repeat the command.")
             name = next(name for name in iter(lambda: f"{short}-{secrets.token_hex(4)}", "") if name not in names)
             # The folder appears when it is complete.
             beside = self._skills / f".new-{name}"
@@ -193,7 +197,6 @@ class ScheduleStore:
             folder = self.folder(name)
             if if_still is not None and not if_still(self._read(folder, name)):
                 return None
-            self.trash.mkdir(mode=0o700, exist_ok=True)
             at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
             return folder.rename(self.trash / f"{name}.{at}")
 
@@ -212,7 +215,9 @@ class ScheduleStore:
     def _locked(self) -> Iterator[None]:
         try:
             self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
-            (self._skills / NOT_A_SOURCE).touch(mode=0o600)
+            self.trash.mkdir(mode=0o700, exist_ok=True)
+            for folder in (self.root, self.trash):
+                (folder / NOT_A_SOURCE).touch(mode=0o600)
             with exclusive(self._skills / "schedules"):
                 yield
         except TimeoutError:

@@ -102,6 +102,7 @@ def _collect_garbage() -> None:
 async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
     import asyncio
 
+    from server.protocol.schedule_prompts import announce_schedules
     from server.transport.accept_faults import AcceptFaults
     from server.transport.http import serve_locally
 
@@ -111,6 +112,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
+        tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.history.at_start import record_edits
+from server.protocol.schedule_prompts import announce_schedules
 from server.protocol.server import SkillServer
 from server.transport.answered import Answered
 from server.transport.signals import reload_when_asked
@@ -40,6 +41,7 @@ async def _serve(host: Host, opening: Opening | None) -> None:
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
+        tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(reload_when_asked, host)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, NOT_A_SOURCE, is_ignored
+from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -93,16 +93,12 @@ def find_main(listing: Listing) -> str | None:
 def list_folder(entries: Iterable[os.DirEntry[str]], *, fingerprints: bool, known: Listing = _NOTHING_KNOWN) -> Listing:
     """Return the listing of a folder; see `Listing` for `fingerprints`, and `ListingBuilder` for `known`.
 
-    A folder that `NOT_A_SOURCE` marks counts as empty.
-
     Raises:
         OSError: the folder cannot be read completely.
     """
     found = ListingBuilder(known)
     for entry in entries:
         if is_ignored(entry.name):
-            if entry.name == NOT_A_SOURCE:
-                return Listing()
             continue
         try:
             _enter(entry, found, fingerprints=fingerprints)

@@ -10,7 +10,6 @@ __all__ = [
     "MAIN_FILE",
     "MAIN_FILE_LOWERCASE",
     "NOT_A_SOURCE",
-    "RESULTS_MARKER",
     "is_ignored",
 ]
 
@@ -23,14 +22,11 @@ MAIN_FILE_LOWERCASE = "skill.md"
 DOCUMENTS_FOLDER = ".skills"
 """A hidden folder that is scanned: each Markdown file in it may be a skill."""
 
-NOT_A_SOURCE = ".skillserve-not-a-source"
-"""A file whose folder is not scanned: below it lie skills that are not for clients, such as those of schedules."""
+NOT_A_SOURCE = "skillserve-workspace.json"
+"""The file that keeps its folder out of every search for skills: a workspace of test results, or scheduler skills."""
 
 EVALS = "evals"
 """The folder, in any case, in the folder of a skill, that has the files of its tests."""
-
-RESULTS_MARKER = "skillserve-workspace.json"
-"""The file that makes its folder a workspace of test results, which is not searched for skills."""
 
 # The other hidden names that are scanned are folders of OpenAI's public collection of skills.
 _IGNORED = re.compile(

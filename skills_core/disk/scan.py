@@ -20,7 +20,7 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import Listing, ListingBuilder, find_main, list_folder, reason_for, unreadable_listing
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
-from skills_core.disk.names import RESULTS_MARKER
+from skills_core.disk.names import NOT_A_SOURCE
 from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
@@ -274,7 +274,7 @@ class _Walk:
             with self.reader.entries(self._locate(folder)) as entries:
                 counted = self._counted(entries)
                 listing = list_folder(counted, fingerprints=self.fingerprints, known=known or Listing())
-            if folder and listing.file(RESULTS_MARKER) and find_main(listing) is None:
+            if folder and listing.file(NOT_A_SOURCE) and find_main(listing) is None:
                 return Listing()
             if self.gitignore is not None:
                 # Inside the try block: if the rules cannot be read, the folder counts as unreadable.

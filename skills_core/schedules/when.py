@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from typing import Final, assert_never
 
 from skills_core.errors import InvalidTimeError
@@ -15,6 +15,10 @@ __all__ = ["MAX_SPAN", "MIN_SPAN", "Cron", "Every", "Once", "When", "when_from_j
 MIN_SPAN: Final = timedelta(seconds=1)
 MAX_SPAN: Final = timedelta(days=36_525)
 
+_FIRST: Final = datetime(1, 1, 2, tzinfo=UTC)
+_LAST: Final = datetime(9999, 12, 31, tzinfo=UTC) - timedelta(seconds=1)
+# Between these, the clocks of each zone show a day of the calendar.
+
 
 @dataclass(frozen=True, slots=True)
 class Once:
@@ -23,8 +27,13 @@ class Once:
     at: datetime
 
     def __post_init__(self) -> None:
-        """Replace a zone by its offset: times of one zone compare without their offsets."""
-        to_utc(self.at)
+        """Replace a zone by its offset: times of one zone compare without their offsets.
+
+        Raises:
+            InvalidTimeError: the time has no offset, or the clocks of some zone cannot show it.
+        """
+        if not _FIRST <= to_utc(self.at) <= _LAST:
+            raise InvalidTimeError(self.at.isoformat(), f"it lies before {_FIRST:%Y-%m-%d} or after {_LAST:%Y-%m-%d}")
         object.__setattr__(self, "at", self.at.astimezone(timezone(self.at.utcoffset() or timedelta())))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Library
-from skills_core.disk.names import RESULTS_MARKER
+from skills_core.disk.names import NOT_A_SOURCE
 from skills_core.loading.discovery import find_skill_files, load_source, reload_source
 from skills_core.sources import explicit_sources
 
@@ -26,7 +26,7 @@ def served(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
 
 
 def mark(folder: Path) -> Path:
-    marker = folder / RESULTS_MARKER
+    marker = folder / NOT_A_SOURCE
     marker.write_text("{}\n")
     return marker
 
@@ -48,14 +48,14 @@ def test_the_marker_hides_neither_a_skill_nor_a_folder_that_the_user_names(serve
 
 def test_a_link_is_no_marker(served: Path) -> None:
     target = mark(served)
-    (served / "x-workspace" / RESULTS_MARKER).symlink_to(target)
+    (served / "x-workspace" / NOT_A_SOURCE).symlink_to(target)
     assert len([*find_skill_files(explicit_sources([served])[0])]) == 1 + len(COPIES)
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_reload_follows_the_marker(served: Path, whole: bool) -> None:  # noqa: FBT001 - a case of the table
     loaded = load_source(explicit_sources([served])[0])
-    path = f"x-workspace/{RESULTS_MARKER}"
+    path = f"x-workspace/{NOT_A_SOURCE}"
     marker = mark(served / "x-workspace")
     loaded = reload_source(loaded, None if whole else [path])
     assert [*loaded.contents] == ["x"]

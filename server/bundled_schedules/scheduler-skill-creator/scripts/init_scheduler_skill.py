@@ -47,9 +47,13 @@ def main() -> None:
     skills = state_home() / "skills"
     name = f"{short}-{secrets.token_hex(4)}"
     folder = skills / "scheduler" / name
+    if os.environ.get("SKILLSERVE_SCHEDULED_RUN"):
+        sys.exit("The run of a schedule makes no schedules. Perform the task now, and give the result.")
     try:
-        folder.mkdir(mode=0o700, parents=True)
-        (skills / ".skillserve-not-a-source").touch()
+        folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # It keeps scheduler skills out of the search for skills.
+        (folder.parent / "skillserve-workspace.json").touch()
+        folder.mkdir(mode=0o700)
         (folder / "SKILL.md").write_text(TEMPLATE.format(name=name), encoding="utf-8")
     except OSError as error:
         sys.exit(f"{folder}: {error.strerror}. Where no shell may write here, use the tool schedule_skill.")

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from skills_core.disk.names import RESULTS_MARKER
+from skills_core.disk.names import NOT_A_SOURCE
 from tests.processes import becomes
 from tests.server.cli.test_cli import run
 from tests.server.evals.conftest import AGENT, HELLO, Lab
@@ -94,7 +94,7 @@ def test_an_eval_changes_nothing_in_what_is_served(lab: Lab, tmp_path: Path) -> 
 
     before = listed()
     assert lab.run("--baseline", lab.skill).returncode == 0
-    assert (lab.workspace / RESULTS_MARKER).is_file()
+    assert (lab.workspace / NOT_A_SOURCE).is_file()
     assert len([*lab.workspace.glob("snapshots/*/*/SKILL.md")]) == 2
     assert listed() == before
     audited = run("audit", lab.skill.parent, "--format", "json").stdout

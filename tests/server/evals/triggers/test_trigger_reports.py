@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from skills_core.disk.names import RESULTS_MARKER
+from skills_core.disk.names import NOT_A_SOURCE
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.evals.triggers.test_agent_triggers import Lab
@@ -48,7 +48,7 @@ def test_limits_files_transcripts_and_costs_of_a_test_with_an_agent(lab: Lab, tm
     page = (lab.workspace / "report.html").read_text(encoding="utf-8")
     assert "Transcript of query 1, run 1" in page
     assert "data-running" not in page
-    assert (lab.workspace / RESULTS_MARKER).is_file()
+    assert (lab.workspace / NOT_A_SOURCE).is_file()
 
 
 @posix
