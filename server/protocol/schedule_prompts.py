@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
 
 __all__ = ["announce_schedules", "offers_schedules"]
-
-logger = logging.getLogger(__name__)
 
 
 def offers_schedules(host: Host) -> bool:
@@ -39,11 +36,7 @@ async def announce_schedules(host: Host) -> None:
             # The binding, which changes at each firing, is not part of a prompt.
             if changed is not None and all(path.name == BINDING_FILE for path in changed):
                 continue
-            try:
-                found = await anyio.to_thread.run_sync(prompt_entries)
-            except OSError as error:
-                logger.warning("the scheduler skills cannot be listed: %s", error)
-                continue
+            found = await anyio.to_thread.run_sync(prompt_entries)
             if found != announced:
                 announced = found
                 await host.feed(COMMON_VIEW).publish(PromptsListChanged())

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import timedelta
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
-from typing import TYPE_CHECKING, Final
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit, urlunsplit
 
 import anyio
 import anyio.to_thread
 
+from skills_core.run.scripts.platform_processes import OWN_SESSION, kill_all
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
+
+    from anyio.abc import Process
 
     from server.config.settings import ScheduleSettings
     from server.schedules.binding import ScheduledRun
@@ -64,13 +69,37 @@ async def _by_command(settings: ScheduleSettings, payload: bytes) -> str:
     """Start the command once: it may have done a part of its work when it fails."""
     environment = {key: value for key in _PASSED if (value := os.environ.get(key)) is not None}
     try:
-        with anyio.fail_after(settings.delivery_seconds):
-            done = await anyio.run_process([*settings.command], input=payload, check=False, env=environment)
+        code = await _exit_code(settings.command, environment, payload, settings.delivery_seconds)
     except TimeoutError:
         return f"it took longer than {settings.delivery_seconds} seconds"
     except OSError as error:
         return f"it cannot be started: {error.strerror}"
-    return "" if done.returncode == 0 else f"it ended with exit code {done.returncode}"
+    return "" if code == 0 else f"it ended with exit code {code}"
+
+
+async def _exit_code(command: Sequence[str], environment: Mapping[str, str], payload: bytes, seconds: int) -> int:
+    """Pass the payload to a command, and return its exit code; a command that is late is killed with its children."""
+    quiet: Any = {"stdout": DEVNULL, "stderr": DEVNULL, **OWN_SESSION}
+    async with await anyio.open_process([*command], env=environment, **quiet) as process:
+        try:
+            with anyio.fail_after(seconds):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_feed, process, payload)
+                    code = await process.wait()
+                    tasks.cancel_scope.cancel()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await kill_all(process.pid)
+            raise
+        return code
+
+
+async def _feed(process: Process, payload: bytes) -> None:
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    # A command may end without reading.
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.send(payload)
+        await process.stdin.aclose()
 
 
 async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:

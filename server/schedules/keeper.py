@@ -83,6 +83,7 @@ class TimeKeeper:
     _known: dict[str, _Known] = field(default_factory=dict)
     _damaged: dict[str, str] = field(default_factory=dict)
     _prepared: set[str | None] = field(default_factory=set)
+    _told: str = ""
     _watched: set[str] = field(default_factory=set)
     _recorded: set[str] = field(default_factory=set)
     # Runs whose end this process recorded: others deliver their results only if this process dies.
@@ -99,8 +100,9 @@ class TimeKeeper:
             while True:
                 try:
                     seconds = await self.tick(tasks)
-                except OSError as error:
-                    logger.error("schedules cannot be read: %s", error)  # noqa: TRY400 - the message is complete
+                    self._told = ""
+                except ScheduleError as error:
+                    self._tell(error)
                     seconds = LONGEST_WAIT
                 with anyio.move_on_after(seconds):
                     await self._wake.wait()
@@ -302,6 +304,12 @@ class TimeKeeper:
         finally:
             self._delivering.discard(run.id)
             self._wake.set()
+
+    def _tell(self, error: ScheduleError) -> None:
+        """Log that the schedules cannot be read; the same error once."""
+        if self._told != str(error):
+            self._told = str(error)
+            logger.error("%s", one_line(self._told))
 
     def _tell_damaged(self, name: str, error: DamagedScheduleError) -> None:
         if self._damaged.get(name) != error.why:

@@ -62,12 +62,18 @@ class ScheduleStore:
         self.trash = self._skills / "trash"
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all schedules, sorted; damaged ones too."""
+        """Return the names of all schedules, sorted; damaged ones too.
+
+        Raises:
+            ScheduleError: the folder of schedules cannot be read.
+        """
         try:
             with os.scandir(self.root) as entries:
                 return tuple(sorted(e.name for e in entries if is_name(e.name) and e.is_dir(follow_symlinks=False)))
         except FileNotFoundError:
             return ()
+        except OSError as error:
+            raise ScheduleError(f"{self.root}: schedules cannot be read: {error.strerror or error}.") from None
 
     def folder(self, name: str) -> Path:
         """Return the folder of a schedule.

@@ -33,7 +33,7 @@ class Once:
             InvalidTimeError: the time has no offset, or the clocks of some zone cannot show it.
         """
         if not _FIRST <= to_utc(self.at) <= _LAST:
-            raise InvalidTimeError(self.at.isoformat(), f"it lies before {_FIRST:%Y-%m-%d} or after {_LAST:%Y-%m-%d}")
+            raise InvalidTimeError(self.at.isoformat(), f"schedules fire from {_FIRST.date()} to {_LAST.date()}")
         object.__setattr__(self, "at", self.at.astimezone(timezone(self.at.utcoffset() or timedelta())))
 
 

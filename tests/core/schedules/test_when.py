@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.cron import MACROS
+from skills_core.schedules.description import describe
 from skills_core.schedules.firings import next_firings
+from skills_core.schedules.parsing import parse_at
 from skills_core.schedules.when import MAX_SPAN, Cron, Every, Once, When, when_from_json, when_to_json
 from skills_core.schedules.zones import zone_named
 
@@ -191,3 +193,15 @@ def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.Monke
     monkeypatch.setitem(sys.modules, "cronsim", None)
     with pytest.raises(InvalidTimeError, match=r"skillserve\[run\]"):
         Cron("* * * * *")
+
+
+@pytest.mark.parametrize("at", ["9999-12-31T00:00:00+00:00", "9999-12-31T23:59:59-12:00", "0001-01-01T23:59:59+00:00"])
+def test_a_moment_that_some_clocks_cannot_show_is_refused(at: str) -> None:
+    with pytest.raises(InvalidTimeError):
+        Once(datetime.fromisoformat(at))
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_the_last_moment_can_be_described_in_each_zone(zone: str) -> None:
+    now = datetime(2026, 11, 23, tzinfo=UTC)
+    assert zone in describe(parse_at("9999-12-30T23:59:59Z", now, zone), now, zone)

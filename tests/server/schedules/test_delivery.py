@@ -1,14 +1,18 @@
-"""Deliveries to a webhook."""
+"""Deliveries to a command and to a webhook."""
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 import threading
 from collections.abc import Iterator
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from server.config.settings import ConfigurationError
@@ -95,6 +99,30 @@ async def test_an_address_without_a_server_is_told_without_its_secrets(receiver:
     told = await delivered_to(url)
     assert "cannot be reached" in told
     assert "secret" not in told
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a POSIX shell")
+async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) -> None:
+    fifo = tmp_path / "alive"
+    os.mkfifo(fifo)
+    # Each process holds the writing end until it is killed; only then the reading end ends.
+    script = f"exec 3>{fifo}; sleep 600 & sleep 600"
+    settings = make_settings(schedule_command=("sh", "-c", script), schedule_delivery_seconds=1).schedules
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        told = await deliver(settings, "hello-00000000", RUN, {"output": "x" * 1_000_000})
+        with anyio.fail_after(60):
+            await anyio.wait_readable(reader)
+        assert os.read(reader, 1) == b""
+    finally:
+        os.close(reader)
+    assert "longer than 1 seconds" in told
+
+
+async def test_a_command_may_print_much_and_need_not_read() -> None:
+    program = "import sys; sys.stdout.write('x' * 10_000_000); sys.exit(3)"
+    settings = make_settings(schedule_command=(sys.executable, "-c", program)).schedules
+    assert "exit code 3" in await deliver(settings, "hello-00000000", RUN, {"output": "x" * 1_000_000})
 
 
 @pytest.mark.parametrize("url", ["http://example.com/x", "file:///etc/passwd", "https://", "nonsense", "http://[::1"])

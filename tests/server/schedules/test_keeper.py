@@ -61,6 +61,19 @@ async def test_each_firing_runs_once_and_its_trigger_says_why(keep: Keep, make: 
     assert [run.fired_at.hour for run in runs] == [10, 11, 12]
 
 
+async def test_libraries_of_models_are_loaded_before_the_first_firing(
+    keep: Keep, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[str | None] = []
+    monkeypatch.setattr("server.schedules.keeper.load_libraries", loaded.append)
+    make(model="a:x"), make(), make(short="other")
+    async with keep(Job(), model="b:y") as keeper:
+        for _ in range(2):
+            async with anyio.create_task_group() as tasks:
+                await keeper.tick(tasks)
+    assert sorted(map(str, loaded)) == ["a:x", "b:y"]
+
+
 async def test_a_one_shot_that_succeeds_is_moved_to_the_trash(keep: Keep, make: Make, clock: Clock) -> None:
     name, job = make(Once(START + timedelta(hours=1))), Job()
     async with keep(job) as keeper:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -13,14 +14,17 @@ import pytest
 from server.config import machine
 from server.config.machine import current_environment
 from server.config.sources import sources_of
+from server.schedules.creation import NewSchedule, create
 from server.schedules.errors import ScheduleError, UnknownScheduleError
+from server.schedules.rights import Rights
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.locations import Places
 from skills_core.run.tools.workspace.commands import SCHEDULED_RUN, command_environment
+from skills_core.schedules.when import Once
 from skills_core.single_skill import read_skill
 from skills_core.sources import explicit_sources
-from tests.server.schedules.conftest import Make
+from tests.server.schedules.conftest import START, Clock, Make
 from tests.server.sessions import REPOSITORY
 from tests.server.settings import make_settings
 
@@ -63,6 +67,33 @@ def test_the_run_of_a_schedule_makes_no_schedules(
     with pytest.raises(ScheduleError, match="makes no schedules"):
         make()
     assert store.names() == ()
+
+
+def test_the_script_of_the_creator_refuses_in_the_run_of_a_schedule(tmp_path: Path) -> None:
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path / "state"), SCHEDULED_RUN: "run"}
+    script = [sys.executable, "-I", str(CREATOR / "scripts/init_scheduler_skill.py"), "mail"]
+    refused = subprocess.run(script, env=environment, capture_output=True, text=True, check=False)
+    assert refused.returncode == 1
+    assert "makes no schedules" in refused.stderr
+    assert not (tmp_path / "state").exists()
+
+
+def test_two_commands_at_once_make_one_schedule_of_a_name(make: Make, store: ScheduleStore, clock: Clock) -> None:
+    """Each of two processes may look for the name before the other one has made it."""
+    name = make()
+    wanted = NewSchedule(
+        short="hello", when=Once(clock.forward(hours=1)), zone="UTC", task="x", rights=Rights(), creator="t"
+    )
+    with pytest.raises(ScheduleError, match=f"{name} was made meanwhile"):
+        create(store, wanted, START, alone=True)
+    assert store.names() == (name,)
+
+
+def test_a_state_directory_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "state").write_text("a file")
+    store = ScheduleStore(tmp_path / "state")
+    with pytest.raises(ScheduleError, match="schedules cannot be read: Not a directory"):
+        store.names()
 
 
 @pytest.mark.parametrize("name", ["", "..", "../../etc", "a/b-00000000", "hello"])
