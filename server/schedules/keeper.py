@@ -158,7 +158,7 @@ class TimeKeeper:
         if known.is_idle and not is_due and not any(run.delivery is not None for run in known.binding.runs):
             return known.coming
         binding = known.binding
-        if binding.running is not None:
+        if binding.running is not None and not self._is_watched(binding.running):
             binding = await self._follow(name, binding.running)
         now = self.clock()
         if fired(binding, name, now) != binding:
@@ -253,6 +253,10 @@ class TimeKeeper:
             return entry
         return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
 
+    def _is_watched(self, firing: Firing) -> bool:
+        """Tell whether the end of a run wakes this process; a run that lasts too long is looked after all the same."""
+        return firing.id in self._watched and self.clock() - firing.started_at < self._longest
+
     def _watch(self, run_id: str, tasks: TaskGroup) -> None:
         """Look at the schedules again as soon as a run ends."""
         if run_id in self._watched:
@@ -264,6 +268,9 @@ class TimeKeeper:
                 await self.engine.wait(run_id)
             except StoreError:
                 return
+            except UnknownRunError:
+                # Its process has not recorded it yet, or belongs to another pool.
+                await anyio.sleep(LONGEST_WAIT)
             except Exception:  # noqa: BLE001 - the next tick reads how the run ended
                 logger.debug("run %s has no outcome", run_id)
             finally:

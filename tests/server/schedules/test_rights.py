@@ -15,7 +15,6 @@ from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights, limited_settings, rights_of
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
-from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.trace.store import TraceStore
 from skills_core.sources import explicit_sources
 from skills_core.testing.script import Call
@@ -114,16 +113,3 @@ async def test_a_run_by_hand_carries_the_preamble_and_no_binding(
     system, user = endpoint.requests[0]["messages"]
     assert "schedule.json" not in system["content"]
     assert "This is a manual trigger" in user["content"]
-
-
-async def test_processes_that_keep_no_time_have_a_pool_of_their_own(
-    make: Make, store: ScheduleStore, skills: Path, endpoint: ModelEndpoint, perform: Perform
-) -> None:
-    """They lack the job of schedules, and would fail the runs that they take over."""
-    endpoint.script = ["hi"]
-    outcome = await perform(store, make(), manual=True)
-    settings = make_settings(model=endpoint.model)
-    library = Library(explicit_sources([skills]), current_environment)
-    async with recording(create_service(library, settings), library, settings) as engine:
-        with pytest.raises(UnknownRunError):
-            await engine.get(outcome["run_id"])

@@ -1,0 +1,65 @@
+"""A server without schedules and daemons share one record of runs; each performs the runs of its own kinds alone."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import pytest
+
+from server.config.machine import current_environment
+from server.run.factory import create_service, recording
+from server.schedules.background import ScheduledRuns
+from server.schedules.keeper import TimeKeeper
+from server.schedules.store import ScheduleStore
+from skills_core.library import Library
+from skills_core.run.durable.engine import Engine
+from skills_core.run.durable.errors import UnknownRunError
+from skills_core.sources import explicit_sources
+from tests.model_endpoint import Hang, ModelEndpoint
+from tests.server.schedules.conftest import Clock, Make
+from tests.server.settings import make_settings
+
+
+async def test_a_firing_that_a_daemon_left_waits_for_another_daemon(
+    make: Make,
+    store: ScheduleStore,
+    clock: Clock,
+    skills: Path,
+    tmp_path: Path,
+    endpoint: ModelEndpoint,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("server.schedules.store.state_home", lambda: store.root.parents[1])
+    settings = make_settings(model=endpoint.model)
+    library = Library(explicit_sources([skills]), current_environment)
+    endpoint.script = [Hang(), "done"]
+    name = make()
+
+    @asynccontextmanager
+    async def process(*, keeps_time: bool) -> AsyncGenerator[Engine]:
+        jobs = ScheduledRuns(library, settings).jobs() if keeps_time else {}
+        service = create_service(library, settings)
+        async with recording(service, library, settings, unattended=True, more_jobs=jobs) as engine:
+            yield engine
+
+    async with process(keeps_time=True) as daemon:
+        clock.forward(hours=1)
+        await TimeKeeper(store, daemon, settings, clock).tick()
+        await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
+    running = store.read(name).running
+    assert running is not None
+    async with process(keeps_time=False) as server:
+        assert await server.recover() == 0
+        with pytest.raises(UnknownRunError):
+            await server.get(running.id)
+    assert len(endpoint.requests) == 1
+    async with process(keeps_time=True) as daemon:
+        await daemon.recover()
+        assert (await daemon.wait(running.id))["output"] == "done"
+        await TimeKeeper(store, daemon, settings, clock).tick()
+    assert [run.status for run in store.read(name).runs] == ["completed"]
