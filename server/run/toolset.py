@@ -15,6 +15,7 @@ from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows
 from skills_core.diagnostics import one_line
 from skills_core.run.recipient import recipient_for
+from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.tools.activate_skill import activate_skill_tool
 from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.ask_user import ask_user_tool
@@ -23,7 +24,6 @@ from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
-from skills_core.run.tools.workspace.commands import SCHEDULED_RUN
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.toolboxes import Capability
 

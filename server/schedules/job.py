@@ -19,17 +19,18 @@ from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
 from server.schedules.rights import limited_settings, visible_to
-from server.schedules.skill_text import body_of, manual_prompt
+from server.schedules.skill_text import CREATOR, body_of, manual_prompt
 from server.schedules.store import BINDING_FILE
-from server.scripts.factory import script_runner, variables_of
+from server.scripts.factory import script_setup, variables_of
 from skills_core.errors import InvalidRecordError, InvalidSourceError, UnknownSkillError
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, ModelUnavailableError
 from skills_core.run.outcome import RunProblem
+from skills_core.run.scripts.environment import SCHEDULED_RUN
+from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.skill_selection import select_skills
-from skills_core.run.tools.workspace.commands import SCHEDULED_RUN
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, JsonObject
-    from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.skill import Skill
 
 __all__ = ["KIND", "ScheduleJob", "job_inputs"]
@@ -101,8 +101,11 @@ class ScheduleJob:
         }
 
     def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
-        """Return the skill to perform, and the served skills that the creator of the schedule saw."""
-        seen = visible_to(binding.rights, self._library.catalog)
+        """Return the skill to perform, and the served skills that the creator of the schedule saw.
+
+        The skill that makes schedules is not among them.
+        """
+        seen = visible_to(binding.rights, self._library.catalog).restricted(lambda each: each.name != CREATOR)
         if binding.skill is not None:
             return seen.skill(binding.skill), seen
         source = explicit_sources([self._store.folder(name)], conventions=False)
@@ -128,7 +131,7 @@ class ScheduleJob:
         companions = companions_from_json(settled["companions"], catalog)
         selection = replace(select_skills(skill, catalog), companions=companions)
         if self._scripts is None:
-            self._scripts = await anyio.to_thread.run_sync(script_runner, self._settings)
+            self._scripts = await anyio.to_thread.run_sync(_marked_runner, self._settings)
         config = RunnerConfig(
             settings,
             lambda: guard_of(self._guarded(skill), settings.guard),
@@ -146,3 +149,9 @@ class ScheduleJob:
     def _guarded(self, skill: Skill) -> tuple[Skill, ...]:
         active = self._library.catalog.active
         return active if skill in active else (*active, skill)
+
+
+def _marked_runner(settings: Settings) -> ScriptRunner:
+    """Return the script runner for this machine, whose scripts make no schedules."""
+    setup = script_setup(settings)
+    return ScriptRunner(replace(setup, host={**setup.host, SCHEDULED_RUN: KIND}))

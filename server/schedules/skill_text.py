@@ -13,7 +13,10 @@ from skills_core.single_skill import read_skill
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["MAX_TASK", "body_of", "checked_task", "description_of", "manual_prompt", "skill_text"]
+__all__ = ["CREATOR", "MAX_TASK", "body_of", "checked_task", "description_of", "manual_prompt", "skill_text"]
+
+CREATOR: Final = "scheduler-skill-creator"
+"""The bundled skill that makes scheduler skills."""
 
 MAX_TASK: Final = 20_000
 """Most characters of a task."""

@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = ["HIDDEN_PREFIX", "ScriptFolders", "WorkingDirectory", "installer_environment", "script_environment"]
+__all__ = [
+    "HIDDEN_PREFIX",
+    "SCHEDULED_RUN",
+    "ScriptFolders",
+    "WorkingDirectory",
+    "installer_environment",
+    "script_environment",
+]
+
+SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
+"""The variable that tells a program that it belongs to the run of a schedule, which makes no schedules."""
 
 HIDDEN_PREFIX = "SKILLSERVE_"
 """The prefix of the server's own settings, tokens among them, which no script ever gets."""
@@ -96,7 +106,8 @@ def script_environment(
     environment = {"LANG": "C.UTF-8", **_select(host, _SYSTEM), **_FIXED, "PATH": search_path, **folders.variables}
     environment |= _select(host, passed)
     environment |= variables or {}
-    return {name: value for name, value in environment.items() if not name.upper().startswith(HIDDEN_PREFIX)}
+    shown = {name: value for name, value in environment.items() if not name.upper().startswith(HIDDEN_PREFIX)}
+    return shown | _select(host, (SCHEDULED_RUN,))
 
 
 def installer_environment(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from server.run.factory import create_service, recording
 from server.schedules.background import ScheduledRuns
 from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights, limited_settings, rights_of
+from server.schedules.skill_text import CREATOR
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.run.trace.store import TraceStore
@@ -113,3 +115,29 @@ async def test_a_run_by_hand_carries_the_preamble_and_no_binding(
     system, user = endpoint.requests[0]["messages"]
     assert "schedule.json" not in system["content"]
     assert "This is a manual trigger" in user["content"]
+
+
+async def test_scripts_in_a_firing_belong_to_the_run_of_a_schedule(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint, make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("teller", body="Run scripts/tell.py.")
+    script = skills / "teller/scripts/tell.py"
+    script.parent.mkdir()
+    script.write_text("import os\nprint('mark', os.environ.get('SKILLSERVE_SCHEDULED_RUN'))\n")
+    endpoint.script = [Call("run_skill_script", {"skill": "teller", "path": "scripts/tell.py"}), "done"]
+    name = make(skill="teller", rights=Rights(scripts=True))
+    await perform(store, name, tools=("run_skill_script",))
+    assert "mark schedule" in json.dumps(endpoint.requests[1])
+
+
+async def test_a_firing_does_not_offer_the_skill_that_makes_schedules(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint, make_skill: MakeSkill
+) -> None:
+    for name in ("helper", CREATOR):
+        make_skill(name)
+    endpoint.script = [Call("activate_skill", {"name": CREATOR}), "done"]
+    trace = await perform(store, make())
+    (call,) = [each["call"] for each in trace["events"] if each["kind"] == "tool"]
+    assert call["decision"] != "allowed"
+    offered = json.dumps(endpoint.requests[0])
+    assert ("helper" in offered, CREATOR in offered) == (True, False)

@@ -20,7 +20,8 @@ from server.schedules.rights import Rights
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.locations import Places
-from skills_core.run.tools.workspace.commands import SCHEDULED_RUN, command_environment
+from skills_core.run.scripts.environment import SCHEDULED_RUN
+from skills_core.run.tools.workspace.commands import command_environment
 from skills_core.schedules.when import Once
 from skills_core.single_skill import read_skill
 from skills_core.sources import explicit_sources

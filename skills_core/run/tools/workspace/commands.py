@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
+from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.run.tools.command_patterns import OPERATORS
 from skills_core.run.tools.tool import Effect, Role, Tool
@@ -24,13 +25,10 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.tools.tool import CallContext
 
-__all__ = ["IDEMPOTENCY_KEY", "SCHEDULED_RUN", "command_environment", "find_program", "run_command_tool"]
+__all__ = ["IDEMPOTENCY_KEY", "command_environment", "find_program", "run_command_tool"]
 
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
 """The environment variable with the idempotency key of a call, the same when an interrupted call is repeated."""
-
-SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
-"""The environment variable that tells a command that it belongs to the run of a schedule, which makes no schedules."""
 
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.
