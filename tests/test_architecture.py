@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("architecture")
 
 ROOT = Path(skills_core.__file__).parents[1]
 CORE = sorted((ROOT / "skills_core").rglob("*.py"))
-OF_SKILLS = ROOT / "server/bundled_schedules"
+OF_SKILLS = ROOT / "server/schedules/bundled"
 ALL = CORE + sorted(path for path in (ROOT / "server").rglob("*.py") if not path.is_relative_to(OF_SKILLS))
 
 MAX_LINES = 400

@@ -29,7 +29,7 @@ from tests.server.schedules.conftest import START, Clock, Make
 from tests.server.sessions import REPOSITORY
 from tests.server.settings import make_settings
 
-CREATOR = REPOSITORY / "server/bundled_schedules/scheduler-skill-creator"
+CREATOR = REPOSITORY / "server/schedules/bundled/scheduler-skill-creator"
 
 
 def test_a_scheduler_skill_is_a_valid_skill_by_the_name_of_its_folder(make: Make, store: ScheduleStore) -> None:
