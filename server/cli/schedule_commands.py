@@ -182,14 +182,15 @@ def run_by_hand(
     store: ScheduleStore, name: str, directories: Sequence[Path] | None, flags: Mapping[str, object]
 ) -> JsonObject:
     """Perform a schedule now, and return the outcome of its run."""
-    from server.run.factory import create_service, recording
+    from server.improve.factory import create_improving_service
+    from server.run.factory import recording
 
     found = store.find(name)
     library, settings = open_with_settings(directories, **flags)
-    service, scheduled = create_service(library, settings), ScheduledRuns(library, settings)
+    service, scheduled = create_improving_service(library, settings), ScheduledRuns(library, settings)
 
     async def work() -> JsonObject:
-        async with recording(service, library, settings, [], more_jobs=scheduled.jobs()) as engine:
+        async with recording(service, library, settings, [], more_jobs=scheduled.jobs(service.follow_up)) as engine:
             return await TimeKeeper(store, engine, settings).run_by_hand(found, f"manual: {found}")
 
     with traced(os.environ):
@@ -202,15 +203,18 @@ def run_by_hand(
 def keep_time(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
     """Fire schedules until a signal comes."""
     from server.config.bootstrap import open_library
-    from server.run.factory import create_service, recording
+    from server.improve.factory import create_improving_service
+    from server.run.factory import recording
 
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
     library = open_library(directories, settings, machine)
-    service, scheduled = create_service(library, settings), ScheduledRuns(library, settings, reloads=True)
+    service, scheduled = create_improving_service(library, settings), ScheduledRuns(library, settings, reloads=True)
 
     async def work() -> None:
-        async with recording(service, library, settings, unattended=True, more_jobs=scheduled.jobs()) as engine:
+        async with recording(
+            service, library, settings, unattended=True, more_jobs=scheduled.jobs(service.follow_up)
+        ) as engine:
             await scheduled.run(engine)
 
     with traced(os.environ):

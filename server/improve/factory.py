@@ -12,11 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from server.config.settings import Settings
+    from server.run.after_run import FinishedRun
     from server.run.service import RunService
-    from skills_core.catalog import Catalog
     from skills_core.library import Library
-    from skills_core.run.executor import RunRequest
-    from skills_core.run.outcome import RunOutcome
 
 __all__ = ["create_improving_service", "improvement_records"]
 
@@ -36,8 +34,8 @@ def create_improving_service(
 
     improver = Improver(settings, improvement_records())
 
-    async def after_run(outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> None:
-        if await improver.after_run(outcome, request, catalog) and on_change is not None:
+    async def after_run(run: FinishedRun) -> None:
+        if await improver.after_run(run) and on_change is not None:
             await on_change()
 
     return create_service(library, settings, after_run)

@@ -23,7 +23,7 @@ from server.improve.offered_tools import offered_tools
 from server.improve.replayed_step import replay_failed_step
 from server.run.service import new_run_id
 from skills_core.diagnostics import one_line, shortened
-from skills_core.errors import SkillChangedError, SkillsError, UnknownSkillError
+from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import refusal_of
 from skills_core.improve.failures import skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from server.improve.folders import ImprovementFolders
     from server.improve.records import ImprovementRecords
     from server.improve.replayed_step import OfferedTools
-    from skills_core.catalog import Catalog
+    from server.run.after_run import FinishedRun
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome
     from skills_core.skill import Skill
@@ -55,11 +55,16 @@ _MAX_SUMMARY = 300
 
 @dataclass(frozen=True, slots=True)
 class _FailedRun:
-    """A run with failed tool calls; `skills` are those whose text the model had, the performed one last."""
+    """A run with failed tool calls; `skills` are those whose text the model had, the performed one last.
+
+    `sources` are the roots of the served sources: the skill of a schedule comes from none of them.
+    """
 
     outcome: RunOutcome
     request: RunRequest
     skills: tuple[Skill, ...]
+    sources: frozenset[Path]
+    settings: Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,20 +94,19 @@ class Improver:
         self._records = records
         self._histories = Histories.of(settings)
 
-    async def after_run(self, outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> bool:
+    async def after_run(self, run: FinishedRun) -> bool:
         """Improve the skills of a finished run where that is due, one after the other; return whether one has changed.
 
         Only cancellation is raised.
         """
         changed = False
-        keys = skills_to_improve(outcome)
-        skills = tuple(skill for key in reversed(keys) if (skill := _find(catalog, key)) is not None)
-        for skill in reversed(skills):
-            if self._is_on(skill):
+        failed = _failed(run, self._settings)
+        for skill in reversed(failed.skills):
+            if skill.source.root in failed.sources and self._is_on(skill):
                 try:
-                    changed |= await self._improve(skill, _FailedRun(outcome, request, skills))
+                    changed |= await self._improve(skill, failed)
                 except Exception:
-                    logger.exception("improvement of %s after the run %s", one_line(skill.key), outcome.run_id)
+                    logger.exception("improvement of %s after the run %s", one_line(skill.key), run.outcome.run_id)
         return changed
 
     def _is_on(self, skill: Skill) -> bool:
@@ -170,7 +174,7 @@ class Improver:
         settings = self._settings
         key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
         model = open_model(parse_model(settings.runs.model or ""), key)
-        async with offered_tools(settings, run.skills) as offered:
+        async with offered_tools(run.settings, run.skills) as offered:
             with ExitStack() as stack:
                 folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill))
                 change = await self._change(skill, run, folders, offered, model)
@@ -230,11 +234,14 @@ def _loaded(folders: ImprovementFolders) -> Skill:
     return next(iter(Library(explicit_sources([folders.after]), current_environment).catalog.skills))
 
 
-def _find(catalog: Catalog, key: str) -> Skill | None:
-    try:
-        return catalog.skill(key)
-    except UnknownSkillError:
-        return None
+def _failed(run: FinishedRun, settings: Settings) -> _FailedRun:
+    """Return the run with the skills that are due; none if no tool call failed."""
+    performed, *others = skills_to_improve(run.outcome) or [None]
+    skills = [skill for key in reversed(others) if key is not None and (skill := run.catalog.get(key)) is not None]
+    if performed is not None:
+        skills.append(run.request.skill)
+    sources = frozenset(found.source.root for found in run.catalog.sources)
+    return _FailedRun(run.outcome, run.request, tuple(skills), sources, run.settings or settings)
 
 
 def _summary(said: str) -> str:

@@ -7,9 +7,10 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
+from server.run.after_run import nothing_after_run
 from server.run.pool_id import pool_id
 from server.run.recovery_log import log_interrupted
-from server.run.service import RunService, nothing_after_run
+from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
     from server.config.settings import Settings
-    from server.run.service import AfterRun
+    from server.run.after_run import AfterRun
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -31,7 +32,7 @@ __all__ = ["create_service", "recording"]
 def create_service(library: Library, settings: Settings, after_run: AfterRun = nothing_after_run) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 
-    `after_run` is awaited after each run of a skill, before the caller has the outcome.
+    `after_run` is awaited after each run of a skill, before a caller who waits for the run has its outcome.
     The first call in a process starts a subprocess to test whether a sandbox works.
     """
     config = RunnerConfig(

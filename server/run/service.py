@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.config.settings import ConfigurationError
+from server.run.after_run import FinishedRun, FollowUps, nothing_after_run
 from server.run.failure_outcomes import (
     conflict_details,
     failed_outcome,
@@ -44,6 +45,7 @@ from skills_core.run.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 
+    from server.run.after_run import AfterRun
     from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
@@ -60,9 +62,7 @@ if TYPE_CHECKING:
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-    AfterRun = Callable[[RunOutcome, RunRequest, Catalog], Awaitable[None]]
-
-__all__ = ["KINDS", "AfterRun", "InvalidRunIdError", "RunService", "new_run_id", "nothing_after_run"]
+__all__ = ["KINDS", "InvalidRunIdError", "RunService", "new_run_id"]
 
 KINDS = ("skill", "workflow")
 """The kinds of recorded runs."""
@@ -86,11 +86,6 @@ class InvalidRunIdError(SkillsError):
         )
 
 
-async def nothing_after_run(outcome: RunOutcome, request: RunRequest, catalog: Catalog) -> None:
-    """Do nothing after a run."""
-    del outcome, request, catalog
-
-
 def new_run_id() -> str:
     """Return a unique run ID: 32 hexadecimal digits, usable as an OpenTelemetry trace ID."""
     return token_hex(16)
@@ -102,8 +97,9 @@ class RunService:
     def __init__(
         self, config: RunnerConfig, catalog: Callable[[], Catalog], after_run: AfterRun = nothing_after_run
     ) -> None:
-        """Open nothing yet; `after_run` is awaited after each run of a skill, with the catalog that it began with."""
+        """Open nothing yet; `after_run` is awaited after each run of a skill, steps of workflows included."""
         self._after_run = after_run
+        self._follow_ups = FollowUps(after_run)
         self._runner = SkillRunner(config)
         self._traces = config.store
         self._attached = AttachedRuns(catalog)
@@ -135,7 +131,16 @@ class RunService:
             await engine.delete_finished(RETENTION)
             # The closed engine stays set: it refuses new runs, which would otherwise run unrecorded.
             self._engine = engine
-            yield engine
+            async with self._follow_ups.open(engine, lambda: self._closing):
+                yield engine
+
+    def follow_up(self, run: FinishedRun) -> None:
+        """Await `after_run` for a recorded run of another kind, once its outcome is recorded."""
+
+        async def runs() -> list[FinishedRun]:
+            return [run]
+
+        self._follow_ups.add(run.outcome.run_id, runs)
 
     async def run_skill(
         self, request: RunRequest, participants: RunParticipants, run_id: str | None = None
@@ -155,15 +160,10 @@ class RunService:
         run_id, secrets = await self._prepare(run_id, [request.skill, *selection.skills])
         message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
-        outcome = await self._run_selected(request, selection, participants, run_id)
-        await self._after_run(outcome, request, catalog)
-        return outcome
-
-    async def _run_selected(
-        self, request: RunRequest, selection: SkillSelection, participants: RunParticipants, run_id: str
-    ) -> RunOutcome:
         if not self._records(participants):
-            return await self._runner.run(request, selection, MemoryJournal(run_id), participants)
+            outcome = await self._runner.run(request, selection, MemoryJournal(run_id), participants)
+            await self._after_run(FinishedRun(outcome, request, catalog))
+            return outcome
         key, digest = request.skill.key, request.skill.digest
         try:
             company = _company(selection, participants)
@@ -187,8 +187,12 @@ class RunService:
         run_id, secrets = await self._prepare(run_id, _existing_skills(session.catalog, plan.targets))
         plan = replace(plan, inputs=_redacted(plan.inputs, secrets))
         if not self._records(participants):
-            step = self._unrecorded_step(run_id, session)
-            return await self._execute_workflow(plan, MemoryJournal(run_id), session, step)
+            finished: list[FinishedRun] = []
+            step = self._unrecorded_step(run_id, session, finished)
+            outcome = await self._execute_workflow(plan, MemoryJournal(run_id), session, step)
+            for run in finished:
+                await self._after_run(run)
+            return outcome
         try:
             inputs: JsonObject = {"plan": plan_to_json(plan)}
             return from_json(WorkflowOutcome, await self._run_recorded("workflow", run_id, inputs, participants))
@@ -210,7 +214,7 @@ class RunService:
         assert engine is not None  # noqa: S101 - `_records` has checked it
         with self._attached.attach(run_id, participants):
             try:
-                return await engine.run(kind, run_id, inputs, here=True)
+                outcome = await engine.run(kind, run_id, inputs, here=True)
             except RunConflictError as error:
                 raise conflict_details(error, kind, inputs) from None
             except anyio.get_cancelled_exc_class():
@@ -218,6 +222,8 @@ class RunService:
                     with anyio.CancelScope(shield=True), anyio.move_on_after(CANCEL_SECONDS):
                         await engine.abandon(run_id)
                 raise
+        await self._follow_ups.wait(run_id)
+        return outcome
 
     async def _skill_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
         session, key = self._attached.session(journal.run_id), str(inputs["skill"])
@@ -226,10 +232,7 @@ class RunService:
             companions = companions_from_json(inputs["companions"], session.catalog)
         except (UnknownSkillError, PinnedSkillChangedError) as error:
             return to_json(failed_outcome(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
-        parameters, message = inputs["parameters"], inputs["message"]
-        assert isinstance(parameters, dict)  # noqa: S101 - `_skill_inputs` recorded it
-        values = {name: str(value) for name, value in parameters.items()}
-        request = RunRequest(skill, values, None if message is None else str(message))
+        request = _recorded_request(skill, inputs)
         is_step = is_nested(journal.run_id)
         participants = _step_participants(session.participants, journal.run_id) if is_step else session.participants
         selection = replace(select_skills(skill, session.catalog), companions=companions)
@@ -237,14 +240,34 @@ class RunService:
             # The client that saw only a part of the catalog is gone: offer no more than was recorded for it.
             selection = replace(selection, offered=())
         try:
-            return to_json(await self._runner.run(request, selection, journal, participants))
+            outcome = await self._runner.run(request, selection, journal, participants)
         except (ModelUnavailableError, ConfigurationError) as error:
             return to_json(failed_outcome(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
+        if not is_step:
+            self.follow_up(FinishedRun(outcome, request, session.catalog))
+        return to_json(outcome)
 
     async def _workflow_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
         session, plan = self._attached.session(journal.run_id), plan_from_json(inputs["plan"])
         step = self._recorded_step(journal.run_id, session, await _pinned_company(journal, plan, session))
-        return to_json(await self._execute_workflow(plan, journal, session, step))
+        outcome = await self._execute_workflow(plan, journal, session, step)
+
+        async def runs() -> list[FinishedRun]:
+            return await self._finished_steps(outcome, session.catalog)
+
+        self._follow_ups.add(journal.run_id, runs)
+        return to_json(outcome)
+
+    async def _finished_steps(self, outcome: WorkflowOutcome, catalog: Catalog) -> list[FinishedRun]:
+        """Return the runs of a recorded workflow's steps, also of those that ended before an interruption."""
+        assert self._engine is not None  # noqa: S101 - the engine ran the workflow
+        finished = []
+        for ended in (step.outcome for step in outcome.steps if step.outcome is not None):
+            skill = catalog.get(ended.skill)
+            if skill is not None and ended.tool_calls:
+                recorded = await self._engine.get(ended.run_id)
+                finished.append(FinishedRun(ended, _recorded_request(skill, recorded.given), catalog))
+        return finished
 
     async def _execute_workflow(
         self, plan: Plan, journal: Journal, session: RunSession, run_step: _Step
@@ -281,13 +304,15 @@ class RunService:
 
         return step
 
-    def _unrecorded_step(self, run_id: str, session: RunSession) -> _Step:
+    def _unrecorded_step(self, run_id: str, session: RunSession, finished: list[FinishedRun]) -> _Step:
         async def step(number: str, target: str, parameters: Mapping[str, str], message: str | None) -> RunOutcome:
             request = RunRequest(session.catalog.skill(target), parameters, message)
             journal = MemoryJournal(f"{run_id}{NESTED_SEPARATOR}{number}")
             selection = select_skills(request.skill, session.catalog)
             participants = _step_participants(session.participants, journal.run_id)
-            return await self._runner.run(request, selection, journal, participants)
+            outcome = await self._runner.run(request, selection, journal, participants)
+            finished.append(FinishedRun(outcome, request, session.catalog))
+            return outcome
 
         return step
 
@@ -304,6 +329,14 @@ def _skill_inputs(
     """Return the inputs of a skill's run as they are recorded; `company` is made by `_company`."""
     assert isinstance(company, dict)  # noqa: S101 - as it was made
     return {"skill": skill, "digest": digest, "parameters": dict(parameters), "message": message, **company}
+
+
+def _recorded_request(skill: Skill, inputs: Mapping[str, JsonValue]) -> RunRequest:
+    """Return the request of a run of `skill` with these recorded inputs."""
+    parameters, message = inputs["parameters"], inputs["message"]
+    assert isinstance(parameters, dict)  # noqa: S101 - as `_skill_inputs` made it
+    values = {name: str(value) for name, value in parameters.items()}
+    return RunRequest(skill, values, None if message is None else str(message))
 
 
 def _company(selection: SkillSelection, participants: RunParticipants) -> JsonObject:

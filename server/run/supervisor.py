@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from server.hosting.host import Host
+    from server.run.after_run import FollowUp
     from server.run.service import RunService
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -35,8 +36,8 @@ class RunsUnavailableError(SkillsError):
 class BackgroundRuns(Protocol):
     """Runs without a client, which a server begins by itself."""
 
-    def jobs(self) -> Mapping[str, Job]:
-        """Return the jobs of their kinds."""
+    def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
+        """Return the jobs of their kinds, which call `follow_up` with each run of a skill that has ended."""
 
     async def run(self, engine: Engine) -> None:
         """Begin runs until cancelled."""
@@ -91,7 +92,7 @@ class RunSupervisor:
                 return
             from server.run.factory import recording
 
-            jobs = {} if self._background is None else self._background.jobs()
+            jobs = {} if self._background is None else self._background.jobs(service.follow_up)
             async with recording(
                 service, self._host.library, self._host.settings, unattended=True, more_jobs=jobs
             ) as engine:

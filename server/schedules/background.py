@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.hosting.host import Host
+    from server.run.after_run import FollowUp
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -30,12 +31,13 @@ class ScheduledRuns:
         self._library = library
         self._settings = settings
 
-    def jobs(self) -> Mapping[str, Job]:
-        """Return the job that performs a firing, by its kind."""
+    def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
+        """Return the job that performs a firing, by its kind; it calls `follow_up` with each run that has ended."""
         from server.schedules.job import KIND, ScheduleJob
         from server.schedules.store import ScheduleStore
 
-        return {KIND: ScheduleJob(self._library, self._settings, ScheduleStore(), reloads=self._reloads)}
+        job = ScheduleJob(self._library, self._settings, ScheduleStore(), follow_up, reloads=self._reloads)
+        return {KIND: job}
 
     async def run(self, engine: Engine) -> None:
         """Keep time until cancelled."""
@@ -47,9 +49,11 @@ class ScheduledRuns:
         await TimeKeeper(store, engine, self._settings).run()
 
 
-def scheduled_jobs(library: Library, settings: Settings) -> Mapping[str, Job]:
+def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:
     """Return the job of schedules for a command beside a server with these settings, which share their runs."""
-    return ScheduledRuns(library, settings).jobs() if settings.schedules.enabled and can_schedule() else {}
+    if not settings.schedules.enabled or not can_schedule():
+        return {}
+    return ScheduledRuns(library, settings).jobs(follow_up)
 
 
 def scheduled_runs(host: Host) -> ScheduledRuns | None:

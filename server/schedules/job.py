@@ -13,6 +13,7 @@ from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
 from server.config.settings import ConfigurationError
 from server.listing.runs import runs_unavailable_reason
+from server.run.after_run import FinishedRun, no_follow_up
 from server.run.failure_outcomes import failed_outcome
 from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
@@ -35,6 +36,7 @@ from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
+    from server.run.after_run import FollowUp
     from server.schedules.binding import Binding
     from server.schedules.store import ScheduleStore
     from skills_core.catalog import Catalog
@@ -57,8 +59,20 @@ def job_inputs(name: str, trigger: str) -> JsonObject:
 class ScheduleJob:
     """Performs the firings of the schedules in `store`, with the skills of `library` and what `settings` allow."""
 
-    def __init__(self, library: Library, settings: Settings, store: ScheduleStore, *, reloads: bool = False) -> None:
-        """Open nothing yet; `reloads` reads the skills again at each firing, for processes that do not watch them."""
+    def __init__(
+        self,
+        library: Library,
+        settings: Settings,
+        store: ScheduleStore,
+        follow_up: FollowUp = no_follow_up,
+        *,
+        reloads: bool = False,
+    ) -> None:
+        """Open nothing yet; `follow_up` is called with each run of a skill that has ended.
+
+        `reloads` reads the skills again at each firing, for processes that do not watch them.
+        """
+        self._follow_up = follow_up
         self._library = library
         self._reloads = reloads
         self._settings = settings
@@ -144,7 +158,9 @@ class ScheduleJob:
         await runner.prepare([skill, *selection.skills])
         message = settled["message"]
         request = RunRequest(skill, {}, None if message is None else str(message))
-        return await runner.run(request, selection, journal, RunParticipants(reason=trigger))
+        outcome = await runner.run(request, selection, journal, RunParticipants(reason=trigger))
+        self._follow_up(FinishedRun(outcome, request, catalog, settings))
+        return outcome
 
     def _guarded(self, skill: Skill) -> tuple[Skill, ...]:
         active = self._library.catalog.active

@@ -74,7 +74,7 @@ def execute(
 
     async def recorded(participants: RunParticipants) -> _Outcome:
         only = [] if run_id is None else [run_id]
-        jobs = scheduled_jobs(context.library, context.settings)
+        jobs = scheduled_jobs(context.library, context.settings, context.service.follow_up)
         async with recording(context.service, context.library, context.settings, only, more_jobs=jobs):
             return await work(participants)
 
@@ -104,7 +104,7 @@ def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
     from server.schedules.background import scheduled_jobs
 
     async def work() -> list[dict[str, Any]]:
-        jobs = scheduled_jobs(context.library, context.settings)
+        jobs = scheduled_jobs(context.library, context.settings, context.service.follow_up)
         async with recording(context.service, context.library, context.settings, more_jobs=jobs) as engine:
             await engine.recover()
             recorded_runs = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)

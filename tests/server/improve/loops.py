@@ -13,9 +13,12 @@ import anyio.to_thread
 from server.config.machine import current_environment
 from server.config.settings import Settings
 from server.improve.factory import create_improving_service, improvement_records
+from server.run.factory import recording
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
+from server.schedules.background import ScheduledRuns
 from skills_core.library import Library
+from skills_core.run.durable.engine import Engine
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunOutcome
 from skills_core.sources import explicit_sources
@@ -73,6 +76,7 @@ class Loop:
     library: Library
     main: Path
     settings: Settings
+    engine: Engine | None = None
 
     async def run(self, run_id: str | None = None, skill: str = "tidy") -> RunOutcome:
         await anyio.to_thread.run_sync(self.library.reload)
@@ -85,8 +89,10 @@ class Loop:
 
 
 @contextlib.asynccontextmanager
-async def open_loop(endpoint: ModelEndpoint, skills: Path, tmp_path: Path, **options: Any) -> AsyncGenerator[Loop]:
-    """Open a service with the skill `tidy`, whose runs can list the folder `work`."""
+async def open_loop(
+    endpoint: ModelEndpoint, skills: Path, tmp_path: Path, *, recorded: bool = False, **options: Any
+) -> AsyncGenerator[Loop]:
+    """Open a service with the skill `tidy`, whose runs can list the folder `work`; `recorded` runs can be continued."""
     main = skills / "tidy" / "SKILL.md"
     if not main.exists():
         main.parent.mkdir(parents=True, exist_ok=True)
@@ -102,4 +108,9 @@ async def open_loop(endpoint: ModelEndpoint, skills: Path, tmp_path: Path, **opt
     settings = make_settings(**given)
     library = Library(explicit_sources([skills]), current_environment)
     service = await anyio.to_thread.run_sync(create_improving_service, library, settings)
-    yield Loop(service, library, main, settings)
+    async with contextlib.AsyncExitStack() as stack:
+        jobs = ScheduledRuns(library, settings).jobs(service.follow_up) if recorded else {}
+        engine = (
+            await stack.enter_async_context(recording(service, library, settings, more_jobs=jobs)) if recorded else None
+        )
+        yield Loop(service, library, main, settings, engine)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import threading
-from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -19,32 +17,8 @@ from skills_core.run.outcome import CallDecision
 from skills_core.testing.script import Call
 from tests.model_endpoint import Answer, Hang, ModelEndpoint
 from tests.server.history.helpers import run
-from tests.server.improve.loops import FIXES, RIGHT, SKILL, WRONG, Loop, Model, open_loop
-
-OpenLoop = Callable[..., contextlib.AbstractAsyncContextManager[Loop]]
-
-
-@pytest.fixture
-def model(endpoint: ModelEndpoint) -> Model:
-    """The model of all runs."""
-    endpoint.reply = model = Model()
-    return model
-
-
-@pytest.fixture
-def loop(
-    endpoint: ModelEndpoint, model: Model, skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> OpenLoop:
-    """Open a service that improves the skill `tidy`."""
-    del model
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-
-    @contextlib.asynccontextmanager
-    async def opened(**options: Any) -> AsyncGenerator[Loop]:
-        async with open_loop(endpoint, skills, tmp_path, **options) as found:
-            yield found
-
-    return opened
+from tests.server.improve.conftest import OpenLoop
+from tests.server.improve.loops import FIXES, RIGHT, SKILL, WRONG, Model
 
 
 async def test_a_failed_run_improves_its_skill_and_a_rollback_restores_each_byte(

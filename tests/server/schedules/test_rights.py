@@ -53,7 +53,7 @@ def perform(
         library = Library(explicit_sources([skills]), current_environment)
         monkeypatch.setattr("server.schedules.store.state_home", lambda: store.root.parents[1])
         scheduled, service = ScheduledRuns(library, settings), create_service(library, settings)
-        async with recording(service, library, settings, more_jobs=scheduled.jobs()) as engine:
+        async with recording(service, library, settings, more_jobs=scheduled.jobs(service.follow_up)) as engine:
             keeper = TimeKeeper(store, engine, settings, clock)
             if manual:
                 return await keeper.run_by_hand(name, f"manual: {name}")
