@@ -30,9 +30,13 @@ def create_improving_service(
     """Return the service that runs the skills of `library`; `on_change` is called after a skill was improved."""
     if not settings.improve.sources:
         return create_service(library, settings)
-    from server.improve.improver import Improver  # noqa: PLC0415 - it imports what only this setting needs
+    # They import what only this setting needs.
+    from server.improve.improver import Improver  # noqa: PLC0415
+    from server.improve.interrupted import settle_interrupted  # noqa: PLC0415
 
-    improver = Improver(settings, improvement_records())
+    records = improvement_records()
+    settle_interrupted(records, settings.history)
+    improver = Improver(settings, records)
 
     async def after_run(run: FinishedRun) -> None:
         if await improver.after_run(run) and on_change is not None:

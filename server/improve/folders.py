@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +27,7 @@ _MAX_FILES = 10_000
 
 @dataclass(frozen=True, slots=True)
 class ImprovementFolders:
-    """A temporary folder that only this user can enter."""
+    """A folder for one improvement that only this user can enter."""
 
     root: Path
     name: str
@@ -68,14 +67,16 @@ class ImprovementFolders:
 
 
 @contextmanager
-def opened_folders(skill: Skill) -> Iterator[ImprovementFolders]:
-    """Yield the folders with the copy for the model, and remove them in the end.
+def opened_folders(skill: Skill, root: Path) -> Iterator[ImprovementFolders]:
+    """Create `root` with the copy for the model, yield the folders in it, and remove them in the end.
 
     Raises:
         SkillChangedError: the skill was edited since it was loaded.
         OSError: it cannot be copied.
     """
-    root = Path(tempfile.mkdtemp(prefix="skillserve-improve-")).resolve()
+    root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root.mkdir(mode=0o700)
+    root = root.resolve()
     folders = ImprovementFolders(root, Path(skill.content.folder or skill.source.root).name)
     try:
         folders.workspace.parent.mkdir()

@@ -135,14 +135,14 @@ class Improver:
                 return False
             result = _Result(Refusal(ImprovementReason.CANCELLED, "the caller of the run left, or the process ended"))
             try:
-                result = await self._result_or_fault(skill, run)
+                result = await self._result_or_fault(skill, run, number)
             finally:
                 status = self._finish(number, skill, run_id, result)
             return status is ImprovementStatus.IMPROVED
 
-    async def _result_or_fault(self, skill: Skill, run: _FailedRun) -> _Result:
+    async def _result_or_fault(self, skill: Skill, run: _FailedRun, number: str) -> _Result:
         try:
-            return await self._result(skill, run)
+            return await self._result(skill, run, self._records.work_folder(number))
         except SkillChangedError as error:
             return _Result(Refusal(ImprovementReason.SKILL_CHANGED, str(error)))
         except (SkillsError, OSError) as error:
@@ -170,13 +170,13 @@ class Improver:
         _log(skill, run_id, status, refusal)
         return status
 
-    async def _result(self, skill: Skill, run: _FailedRun) -> _Result:
+    async def _result(self, skill: Skill, run: _FailedRun, work: Path) -> _Result:
         settings = self._settings
         key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
         model = open_model(parse_model(settings.runs.model or ""), key)
         async with offered_tools(run.settings, run.skills) as offered:
             with ExitStack() as stack:
-                folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill))
+                folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill, work))
                 change = await self._change(skill, run, folders, offered, model)
                 if change.refusal is None:
                     await anyio.to_thread.run_sync(folders.write_change, skill, change.files)

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 from server.history.histories import Histories
 from server.improve.checks import refusal_of_version
 from server.improve.folders import opened_folders
+from server.improve.interrupted import installed_commit
 from skills_core.diagnostics import one_line
+from skills_core.disk.removal import remove_tree
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
 from skills_core.evals.proposals.unified_diff import unified_diff
 from skills_core.history.commits import Cause
@@ -82,8 +84,11 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
             raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
         base = {path: _decoded(each["before"]) for path, each in record["change"].items()}
         change = {path: _decoded(each["after"]) for path, each in record["change"].items()}
-        refusal, rev = _checked(skill, base, change)
-        if refusal is None:
+        refusal: Refusal | None = None
+        rev = _already_installed(record, settings)
+        if rev is None:
+            refusal = _checked(skill, base, change, records.work_folder(number))
+        if rev is None and refusal is None:
             source, place = skill.source.root, skill.content.place
             refusal, rev = install(source, place, change, base, record["summary"], record["run_id"], settings)
     if refusal is not None:
@@ -114,21 +119,31 @@ def _skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:
     return next((each for each in catalog.skills if (str(each.source.root), each.content.place) == wanted), None)
 
 
-def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes]) -> tuple[Refusal | None, None]:
+def _already_installed(record: Mapping[str, Any], settings: HistorySettings) -> str | None:
+    """Return the commit of an accepted proposal whose process was killed before it recorded that."""
+    try:
+        return installed_commit(record, settings)
+    except HistoryError as error:
+        raise ClosedProposalError(f"{record['id']}: not accepted: {error}") from error
+
+
+def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes], work: Path) -> Refusal | None:
     """Return why a change must not be made to the skill as it is now."""
     main = skill.content.main
     try:
-        with opened_folders(skill) as folders:
+        # A process that was killed while it accepted the proposal has left the folder.
+        remove_tree(work)
+        with opened_folders(skill, work) as folders:
             folders.write_change(skill, change)
             for path, content in base.items():
                 file = folders.before / path
                 if not file.is_file() or file.read_bytes() != content:
                     message = f"{one_line(path)}: was edited since the proposal was made; run the skill again"
-                    return Refusal(ImprovementReason.SKILL_CHANGED, message), None
+                    return Refusal(ImprovementReason.SKILL_CHANGED, message)
             refusal = refusal_of(base, change, main.path if main is not None else "")
-            return refusal or refusal_of_version(folders.before, folders.after), None
+            return refusal or refusal_of_version(folders.before, folders.after)
     except (SkillChangedError, OSError) as error:
-        return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
+        return Refusal(ImprovementReason.SKILL_CHANGED, str(error))
 
 
 def _encoded(raw: bytes) -> str:

@@ -41,6 +41,10 @@ class ImprovementRecords:
         """Use `folder`, which is created with the first record."""
         self._folder = folder
 
+    def work_folder(self, number: str) -> Path:
+        """Return the folder for the copies of an improvement; the improvement creates and removes it."""
+        return self._folder / "work" / number
+
     @contextmanager
     def only_one(self, root: Path, place: str) -> Iterator[bool]:
         """Yield True if no other process or task improves this skill until the block ends."""
@@ -130,9 +134,13 @@ class ImprovementRecords:
     def _write(self, record: Mapping[str, Any]) -> None:
         path = self._folder / f"{record['id']}.json"
         half = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
-        with open(half, "x", encoding="utf-8", opener=_private) as file:
-            json.dump(record, file, indent=1)
-        half.replace(path)
+        try:
+            with open(half, "x", encoding="utf-8", opener=_private) as file:
+                json.dump(record, file, indent=1)
+            half.replace(path)
+        except OSError:
+            half.unlink(missing_ok=True)
+            raise
 
     def _prune(self) -> None:
         closed = [each for each in self.all() if each["status"] != ImprovementStatus.PROPOSED]

@@ -9,7 +9,7 @@ __all__ = ["ImprovementReason", "ImprovementStatus", "Refusal"]
 
 
 class ImprovementStatus(StrEnum):
-    """How far an improvement has come. `BEGUN` stays if its process was killed."""
+    """How far an improvement has come. One whose process was killed is `BEGUN` until a process settles it."""
 
     BEGUN = "begun"
     IMPROVED = "improved"
@@ -57,6 +57,7 @@ class ImprovementReason(StrEnum):
     SKILL_CHANGED = "skill_changed"
     NOT_WRITTEN = "not_written"
     CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
     INTERNAL_ERROR = "internal_error"
 
 
