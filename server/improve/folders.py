@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from skills_core.disk.files import Location
 from skills_core.disk.removal import remove_tree
@@ -21,8 +22,12 @@ if TYPE_CHECKING:
 
 __all__ = ["ImprovementFolders", "files_below", "opened_folders"]
 
-_MAX_FILE = 4 * 1024 * 1024
-_MAX_FILES = 10_000
+_MAX_ENTRIES = 10_000
+_MAX_KEPT = 1024 * 1024
+_MAX_KEPT_TOGETHER = 32 * 1024 * 1024
+_BLOCK = 1024 * 1024
+_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
+# A command may have put a pipe in the place of a file, which would never open.
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,35 +94,55 @@ def opened_folders(skill: Skill, root: Path) -> Iterator[ImprovementFolders]:
 def files_below(root: Path) -> tuple[dict[str, bytes], frozenset[str]]:
     """Return the regular files below a folder with their bytes, and the paths of everything else but folders.
 
-    A file that cannot be read whole counts as something else.
+    A file that is too large for a text has a zero byte and its digest in place of its bytes. What exceeds the number of
+    entries, or cannot be read, counts as something else.
     """
-    files: dict[str, bytes] = {}
-    others: set[str] = set()
+    found = _Found(root)
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                mode = entry.stat(follow_symlinks=False).st_mode
-                if stat.S_ISDIR(mode):
+                found.entries += 1
+                if found.entries > _MAX_ENTRIES:
+                    found.others.add(path)
+                    return found.files, frozenset(found.others)
+                if entry.is_dir(follow_symlinks=False):
                     waiting.append(path)
-                elif not stat.S_ISREG(mode) or len(files) >= _MAX_FILES:
-                    others.add(path)
                 else:
-                    _read_into(files, others, root, path)
-    return files, frozenset(others)
+                    found.add(path)
+    return found.files, frozenset(found.others)
 
 
-def _read_into(files: dict[str, bytes], others: set[str], root: Path, path: str) -> None:
-    try:
-        descriptor = os.open(root / path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    except OSError:
-        others.add(path)
-        return
-    with os.fdopen(descriptor, "rb") as file:
-        content = file.read(_MAX_FILE + 1)
-    if len(content) > _MAX_FILE:
-        others.add(path)
-    else:
-        files[path] = content
+@dataclass(slots=True)
+class _Found:
+    """What lies below `root`: files with their bytes, the paths of other things, and how much of each."""
+
+    root: Path
+    files: dict[str, bytes] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    entries: int = 0
+    kept: int = 0
+
+    def add(self, path: str) -> None:
+        """Read a file, or note that it is none."""
+        try:
+            with open(os.open(self.root / path, _FLAGS), "rb") as file:  # noqa: PTH123 - `Path` has no flags
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    self.others.add(path)
+                    return
+                self.files[path] = content = self._content(file)
+        except OSError:
+            self.others.add(path)
+        else:
+            self.kept += len(content)
+
+    def _content(self, file: BinaryIO) -> bytes:
+        content = file.read(_MAX_KEPT + 1)
+        if len(content) <= _MAX_KEPT and self.kept + len(content) <= _MAX_KEPT_TOGETHER:
+            return content
+        digest = hashlib.sha256(content)
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        return b"\0" + digest.digest()

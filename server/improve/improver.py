@@ -22,12 +22,14 @@ from server.improve.model_run import ImprovementRun
 from server.improve.offered_tools import offered_tools
 from server.improve.replayed_step import replay_failed_step
 from server.run.service import new_run_id
+from server.run.skill_runner import secrets_without_skills
 from skills_core.diagnostics import one_line, shortened
 from skills_core.errors import SkillChangedError, SkillsError
-from skills_core.improve.bounds import refusal_of
+from skills_core.improve.bounds import changed_texts, refusal_of
+from skills_core.improve.contents import copied_text
 from skills_core.improve.failures import skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
-from skills_core.improve.task import improvement_task
+from skills_core.improve.task import improvement_task, shown_texts
 from skills_core.library import Library
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.sources import SkillKind, explicit_sources, real_path
@@ -206,12 +208,23 @@ class Improver:
         said, refusal = await improvement.perform(task, folders.workspace)
         details: dict[str, Any] = {"trace_id": improvement.run_id, "summary": _summary(said)}
         after, links = await anyio.to_thread.run_sync(files_below, folders.workspace)
-        refusal = refusal or refusal_of(before, after, main.path, links)
+        refusal = refusal or refusal_of(before, after, main.path, links) or self._leak(before, after, run)
         if refusal is not None:
             return _Change(refusal, details)
         files = {path: raw for path, raw in after.items() if raw != before[path]}
         base = {path: before[path] for path in {*files, main.path}}
         return _Change(None, {**details, "diff": diff_of_change(before, after)}, base, files)
+
+    def _leak(self, before: Mapping[str, bytes], after: Mapping[str, bytes], run: _FailedRun) -> Refusal | None:
+        """Return why a change would publish what was said in the run, or a secret of this process."""
+        added = "".join(text.added for text in changed_texts(before, after))
+        if secrets_without_skills(self._settings, {}).redact(added) != added:
+            return Refusal(ImprovementReason.SECRET_ADDED, "the new text contains a secret of the settings")
+        whole = "".join(raw.decode("utf-8", "replace") for raw in before.values())
+        if (piece := copied_text(added, whole, shown_texts(run.outcome, run.request.message))) is not None:
+            why = f"the new text repeats the record of the run: {one_line(piece)}"
+            return Refusal(ImprovementReason.RECORD_COPIED, why)
+        return None
 
     def _install(self, skill: Skill, run: _FailedRun, change: _Change) -> _Result:
         root, place, run_id = skill.source.root, skill.content.place, run.outcome.run_id

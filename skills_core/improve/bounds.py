@@ -8,7 +8,6 @@ outside of the skill.
 from __future__ import annotations
 
 import difflib
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -16,9 +15,9 @@ from skills_core.authoring.description import DescriptionError, with_description
 from skills_core.authoring.draft import split_draft
 from skills_core.diagnostics import one_line
 from skills_core.evals.proposals.unified_diff import split_lines
+from skills_core.format.conventions import CONVENTIONS
 from skills_core.format.document import BOM, parse_document
-from skills_core.format.hidden import find_hidden
-from skills_core.improve.languages import foreign_script
+from skills_core.improve.contents import faults_of_contents
 from skills_core.improve.reasons import ImprovementReason, Refusal
 
 if TYPE_CHECKING:
@@ -35,17 +34,11 @@ MAX_SHARE: Final = 0.5
 _FEW_LINES: Final = 6
 _MAX_ADDED: Final = 4000
 _MAX_DESCRIPTION_SHARE: Final = 0.3
-_TEXTS: Final = (".md", ".markdown", ".txt")
-_MAIN: Final = frozenset({"skill.md"})
-_ADDRESS: Final = re.compile(
-    r"[a-z][a-z0-9+.-]*://[^\s<>()\"'`]+|\bwww\.[^\s<>()\"'`]+|(?<![\w.])[\w.+-]+@[\w-]+(?:\.[\w-]+)+"
-    r"|\b(?:\d{1,3}\.){3}\d{1,3}\b|(?<![\w./-])(?:[a-z0-9-]+\.)+(?:com|net|org|io|dev|app|ru|cn|xyz|site|top|me|co)\b",
-    re.IGNORECASE,
-)
-_OUTSIDE: Final = re.compile(
-    r"(?<![\w.:/~-])~[\w]*/[\w.-]*|\$\{?HOME\b\}?|%\w+%|(?<![\w.:/<-])/(?:[\w.-]+/)*[\w.-]+|\.\./|\b[A-Za-z]:\\"
-)
-# A path from the root, from the home folder or out of the skill. An end tag as `</b>` is none.
+_TEXTS: Final = (".md", ".markdown")
+_REFERENCES: Final = ("references/", "reference/", "docs/")
+# Where a `.txt` file is a text to read; elsewhere it may be the input of a program, as `requirements.txt` is.
+
+_MAIN_FILE: Final = "skill.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +87,8 @@ def _refusals(
         yield _refuse(ImprovementReason.FILE_REMOVED, path, "an improvement removes no file")
     changed = [path for path in sorted(before) if before[path] != after.get(path)]
     for path in changed:
-        yield from _not_a_text(path, main, before[path], after[path])
+        yield from _not_a_text(path, main, before)
+        yield from _not_utf8(path, before[path], after[path])
     texts = changed_texts(before, after)
     for text in texts:
         if text.path == main:
@@ -107,10 +101,27 @@ def _refusals(
         yield Refusal(ImprovementReason.NOTHING_CHANGED, "the model changed no file")
 
 
-def _not_a_text(path: str, main: str, before: bytes, after: bytes) -> Iterator[Refusal]:
-    name = path.rpartition("/")[2].lower()
-    if not name.endswith(_TEXTS) or (name in _MAIN and path != main):
+def _not_a_text(path: str, main: str, before: Mapping[str, bytes]) -> Iterator[Refusal]:
+    name = _name(path)
+    is_reference = name.endswith(".txt") and path.startswith(_REFERENCES) and not name.startswith("requirements")
+    if not name.endswith(_TEXTS) and not is_reference:
         yield _refuse(ImprovementReason.NOT_A_TEXT, path, "an improvement changes only the texts of this skill")
+    inner = {each.rpartition("/")[0] for each in before if each != main and _name(each) == _MAIN_FILE}
+    if path != main and (name.upper() in CONVENTIONS or name == _MAIN_FILE or inner & {*_folders(path)}):
+        yield _refuse(ImprovementReason.OTHER_SKILL, path, "it belongs to another skill")
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2].lower()
+
+
+def _folders(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _not_utf8(path: str, before: bytes, after: bytes) -> Iterator[Refusal]:
     for raw in (before, after):
         try:
             if "\0" in raw.decode("utf-8"):
@@ -171,20 +182,8 @@ def _sizes(texts: tuple[ChangedText, ...]) -> Iterator[Refusal]:
 
 
 def _contents(text: ChangedText, whole: str) -> Iterator[Refusal]:
-    added = text.added
-    if hidden := find_hidden(added.removeprefix("\ufeff")):
-        yield _refuse(ImprovementReason.HIDDEN_TEXT, text.path, f"it contains {hidden[0]}")
-    for pattern, reason, what in (
-        (_ADDRESS, ImprovementReason.ADDRESS_ADDED, "the address"),
-        (_OUTSIDE, ImprovementReason.PATH_ADDED, "the path"),
-    ):
-        for match in pattern.finditer(added):
-            if match[0] not in whole:
-                shown = one_line(match[0])[:100]
-                yield _refuse(reason, text.path, f"the skill did not name {what} {shown} before")
-    if script := foreign_script(text.before, added, text.after):
-        why = f"the text must keep its language; this changes its use of {script.title()} letters"
-        yield _refuse(ImprovementReason.LANGUAGE_CHANGED, text.path, why)
+    for reason, why in faults_of_contents(text.before, text.added, text.after, whole):
+        yield _refuse(reason, text.path, why)
 
 
 def _refuse(reason: ImprovementReason, path: str, why: str) -> Refusal:
