@@ -6,6 +6,7 @@ nothing else of the user and has no network. Without a sandbox there are no comm
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import dataclass, replace
 from functools import cache
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["IMPROVE_SKILL", "ImprovementRun", "improve_skill"]
+
+logger = logging.getLogger(__name__)
 
 IMPROVE_SKILL: Final = "improve-skill"
 _BUNDLED: Final = Path(__file__).parent / "bundled" / IMPROVE_SKILL
@@ -111,6 +114,9 @@ class ImprovementRun:
     def _tools(self, workspace: Path) -> tuple[Tool, ...]:
         setup = script_setup(self.settings)
         if setup.isolation.sandbox is None:
+            logger.info(
+                "the model that improves a skill has no commands: there is no sandbox (%s)", setup.isolation.why
+            )
             return workspace_tools(workspace, _TOOLS, os.environ)
         setup = replace(setup, network=False, workspace=None)
         commands = sandboxed_runner(setup, workspace)

@@ -78,9 +78,9 @@ class Loop:
     settings: Settings
     engine: Engine | None = None
 
-    async def run(self, run_id: str | None = None, skill: str = "tidy") -> RunOutcome:
+    async def run(self, run_id: str | None = None, message: str = "the folder here") -> RunOutcome:
         await anyio.to_thread.run_sync(self.library.reload)
-        request = RunRequest(self.library.catalog.skill(skill), {}, "the folder here")
+        request = RunRequest(self.library.catalog.skill("tidy"), {}, message)
         return await self.service.run_skill(request, RunParticipants(), run_id)
 
     @property
