@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import shutil
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import anyio.to_thread
 import pytest
 
+from server.config.machine import state_home
 from server.history.histories import Histories
 from server.improve.evals import refusal_of_benchmark
 from skills_core.run.outcome import CallDecision
@@ -130,6 +135,43 @@ async def test_an_edit_after_the_measurement_wins_too(loop: OpenLoop, endpoint: 
         await found.run()
         assert found.main.read_text() == edited
         assert (found.records[0]["reason"], len(endpoint.requests)) == ("skill_changed", 6)
+
+
+async def test_other_edits_meanwhile_stay_and_a_removed_skill_stays_away(loop: OpenLoop, model: Model) -> None:
+    async with loop() as found:
+        notes = found.main.parent / "notes.md"
+        model.on_improve = lambda: notes.write_text("Mine.")
+        await found.run()
+        assert (notes.read_text(), found.main.read_text()) == ("Mine.", SKILL.replace(WRONG, RIGHT))
+        found.main.write_text(SKILL)
+        model.on_improve = lambda: shutil.rmtree(found.main.parent)
+        await found.run()
+        assert not found.main.parent.exists()
+        assert found.records[0]["reason"] == "skill_changed"
+
+
+@pytest.mark.parametrize("fault", [errno.ENOSPC, errno.EROFS])
+async def test_a_disk_that_takes_nothing_leaves_the_old_skill_and_says_why(
+    fault: int, loop: OpenLoop, model: Model, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(fault, os.strerror(fault))
+
+    async with loop() as found:
+        with monkeypatch.context() as patched:
+            patched.setattr("skills_core.history.changes.write_state", full)
+            await found.run()
+        assert found.main.read_text() == SKILL
+        [record] = found.records
+        assert (record["reason"], os.strerror(fault).lower() in record["message"]) == ("not_written", True)
+        with monkeypatch.context() as patched:
+            patched.setattr("server.improve.records.json", SimpleNamespace(dump=full, loads=json.loads))
+            outcome = await found.run()
+        assert (outcome.output, found.main.read_text()) == ("All of them stay.", SKILL)
+        assert found.records == [record]
+        assert len(model.tasks) == 1
+        assert os.strerror(fault) in caplog.text
+        assert {path.suffix for path in (state_home() / "improvements").iterdir()} <= {".json", ".lock", ""}
 
 
 async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -> None:
