@@ -31,9 +31,9 @@ def propose(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes to skills that are proposed after failed runs, with their diffs.
+    """List the changes that are proposed after failed runs.
 
-    With --all, list every improvement that was begun, and why it was made or dropped.
+    Their diffs follow. With --all, list every improvement that was begun, and why it was made or dropped.
     """
     from server.improve.factory import improvement_records
     from skills_core.improve.reasons import ImprovementStatus
@@ -52,9 +52,9 @@ def propose(
 
 
 def accept(number: Id, directories: Directories = None, *, as_json: AsJson = False) -> None:
-    """Make a proposed change, after checking it against the skill as it is now.
+    """Make a proposed change.
 
-    The exit code is 1 if the skill was edited since, or the change breaks a rule.
+    It is checked again against the skill as it is now. The exit code is 1 if the skill was edited since, or the change breaks a rule.
     """
     from server.config.bootstrap import open_with_settings
     from server.improve.factory import improvement_records

@@ -17,11 +17,13 @@ __all__ = [
     "Directories",
     "FollowSymlinks",
     "GitIgnored",
+    "Improved",
     "McpServers",
     "Model",
     "NoAdapt",
     "Param",
     "RequireSandbox",
+    "Reviewed",
     "RunId",
     "RunTool",
     "SkillTool",
@@ -38,6 +40,18 @@ Directories = Annotated[
         help="Folders of skills, highest precedence first.",
         show_default="the configured and standard folders",
     ),
+]
+Improved = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--improve",
+        metavar="SOURCE",
+        help="Improve the skills of this folder, or of all sources with this scope, after runs with a failed tool "
+        "call; repeatable. The source needs a history.",
+    ),
+]
+Reviewed = Annotated[
+    bool, typer.Option("--review", help="Leave improvements as proposals for `history accept`, instead of making them.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 FollowSymlinks = Annotated[

@@ -55,6 +55,7 @@ _OPTIONS: Final = {
 _FLAGS: Final = {
     "adapt": "--no-adapt",
     "allowed_hosts": "--allowed-host",
+    "improve_review": "--review",
     "pinned": "--pin",
     "run_tools": "--run-tool",
     "script_cwd": "--cwd",

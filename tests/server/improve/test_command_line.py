@@ -22,7 +22,6 @@ async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path,
     (tmp_path / "work").mkdir()
     settings = {
         "SKILLSERVE_MODEL": endpoint.model,
-        "SKILLSERVE_IMPROVE": "explicit",
         "SKILLSERVE_HISTORY": "explicit",
         "SKILLSERVE_RUN_TOOLS": "list_directory",
         "SKILLSERVE_WORKSPACE": str(tmp_path / "work"),
@@ -33,7 +32,9 @@ async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path,
         assert done.returncode == 0, done.stderr
         return done
 
-    failed = json.loads((await command("run", "tidy", "the folder here", skills, "--json")).stdout)
+    failed = json.loads(
+        (await command("run", "tidy", "the folder here", skills, "--improve", "explicit", "--json")).stdout
+    )
     assert [call["decision"] for call in failed["tool_calls"]] == ["unknown_tool"]
     assert main.read_text() == SKILL.replace(WRONG, RIGHT)
     passed = json.loads((await command("run", "tidy", "the folder here", skills, "--json")).stdout)
@@ -45,3 +46,8 @@ async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path,
     assert [(each["status"], each["commit"]) for each in listed] == [("improved", newest["rev"])]
     await command("rollback", "tidy", skills)
     assert main.read_bytes() == SKILL.encode()
+    # Without --improve, nothing follows; with --review, a proposal.
+    await command("run", "tidy", "the folder here", skills)
+    assert len(model.tasks) == 1
+    await command("run", "tidy", "the folder here", skills, "--improve", skills, "--review")
+    assert (len(model.tasks), main.read_bytes()) == (2, SKILL.encode())

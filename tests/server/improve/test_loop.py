@@ -16,6 +16,7 @@ import anyio.to_thread
 import pytest
 
 from server.config.machine import state_home
+from server.config.settings.improve import ImproveSettings
 from server.history.histories import Histories
 from server.improve.evals import refusal_of_benchmark
 from skills_core.run.outcome import CallDecision
@@ -172,6 +173,14 @@ async def test_a_disk_that_takes_nothing_leaves_the_old_skill_and_says_why(
         assert len(model.tasks) == 1
         assert os.strerror(fault) in caplog.text
         assert {path.suffix for path in (state_home() / "improvements").iterdir()} <= {".json", ".lock", ""}
+
+
+async def test_a_model_that_does_not_end_is_stopped(loop: OpenLoop, model: Model) -> None:
+    assert ImproveSettings().seconds == 120
+    model.fixes = [Hang()]
+    async with loop(improve_seconds=1) as found:
+        await found.run()
+        assert (found.records[0]["reason"], found.main.read_text()) == ("time_limit", SKILL)
 
 
 async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -> None:
