@@ -54,7 +54,8 @@ def propose(
 def accept(number: Id, directories: Directories = None, *, as_json: AsJson = False) -> None:
     """Make a proposed change.
 
-    It is checked again against the skill as it is now. The exit code is 1 if the skill was edited since, or the change breaks a rule.
+    It is checked again against the skill as it is now. The exit code is 1 if the skill was edited since, or the change
+    breaks a rule.
     """
     from server.config.bootstrap import open_with_settings
     from server.improve.factory import improvement_records

@@ -32,12 +32,11 @@ async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path,
         assert done.returncode == 0, done.stderr
         return done
 
-    failed = json.loads(
-        (await command("run", "tidy", "the folder here", skills, "--improve", "explicit", "--json")).stdout
-    )
+    words = ("run", "tidy", "the folder here", skills)
+    failed = json.loads((await command(*words, "--improve", "explicit", "--json")).stdout)
     assert [call["decision"] for call in failed["tool_calls"]] == ["unknown_tool"]
     assert main.read_text() == SKILL.replace(WRONG, RIGHT)
-    passed = json.loads((await command("run", "tidy", "the folder here", skills, "--json")).stdout)
+    passed = json.loads((await command(*words, "--improve", "explicit", "--json")).stdout)
     assert [call["decision"] for call in passed["tool_calls"]] == ["done"]
     assert len(model.tasks) == 1
     newest = json.loads((await command("history", "tidy", skills, "--json")).stdout)["commits"][0]
@@ -47,7 +46,7 @@ async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path,
     await command("rollback", "tidy", skills)
     assert main.read_bytes() == SKILL.encode()
     # Without --improve, nothing follows; with --review, a proposal.
-    await command("run", "tidy", "the folder here", skills)
+    await command(*words)
     assert len(model.tasks) == 1
-    await command("run", "tidy", "the folder here", skills, "--improve", skills, "--review")
+    await command(*words, "--improve", skills, "--review")
     assert (len(model.tasks), main.read_bytes()) == (2, SKILL.encode())
