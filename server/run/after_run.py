@@ -66,14 +66,13 @@ class _Recorded:
 
 
 class FollowUps:
-    """Awaits `hook` after recorded runs, for one run at a time, whether a caller waits for them or not."""
+    """Awaits `hook` after recorded runs, whether a caller waits for them or not."""
 
     def __init__(self, hook: AfterRun) -> None:
         """Follow nothing before `open` is entered."""
         self._hook = hook
         self._added: MemoryObjectSendStream[_Recorded] | None = None
         self._pending: dict[str, _Recorded] = {}
-        self._turn = anyio.Lock()
 
     @asynccontextmanager
     async def open(self, engine: Engine, is_closing: Callable[[], bool]) -> AsyncGenerator[None]:
@@ -123,9 +122,8 @@ class FollowUps:
     async def _follow(self, engine: Engine, recorded: _Recorded) -> None:
         try:
             await engine.wait(recorded.run_id)
-            async with self._turn:
-                for run in await recorded.runs():
-                    await self._hook(run)
+            for run in await recorded.runs():
+                await self._hook(run)
         except (RunNotDoneError, UnknownRunError, StoreError) as error:
             logger.debug("run %s is not followed: %s", recorded.run_id, error)
         except Exception:

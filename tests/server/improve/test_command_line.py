@@ -3,50 +3,76 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import anyio.to_thread
+import pytest
 
 from tests.model_endpoint import ModelEndpoint
 from tests.server.history.helpers import run
+from tests.server.improve.conftest import OpenLoop
 from tests.server.improve.loops import RIGHT, SKILL, WRONG, Model
 
+Command = Callable[..., Awaitable[Any]]
 
-async def test_the_whole_loop_by_commands(endpoint: ModelEndpoint, skills: Path, tmp_path: Path) -> None:
-    endpoint.reply = model = Model()
-    main = skills / "tidy" / "SKILL.md"
-    main.parent.mkdir(parents=True, exist_ok=True)
-    main.write_bytes(SKILL.encode())
-    (tmp_path / "work").mkdir()
+
+@pytest.fixture
+def command(endpoint: ModelEndpoint, tmp_path: Path) -> Command:
+    """Run a command in the state and with the settings of the test; check its exit code, and return what it printed."""
     settings = {
+        "XDG_STATE_HOME": str(tmp_path / "state"),
         "SKILLSERVE_MODEL": endpoint.model,
         "SKILLSERVE_HISTORY": "explicit",
         "SKILLSERVE_RUN_TOOLS": "list_directory",
         "SKILLSERVE_WORKSPACE": str(tmp_path / "work"),
     }
 
-    async def command(*arguments: object) -> Any:
-        done = await anyio.to_thread.run_sync(partial(run, tmp_path, *arguments, **settings))
-        assert done.returncode == 0, done.stderr
-        return done
+    async def done(*arguments: object, code: int = 0) -> str:
+        found = await anyio.to_thread.run_sync(partial(run, tmp_path, *arguments, **settings))
+        assert found.returncode == code, found.stderr
+        return str(found.stdout or found.stderr)
 
-    words = ("run", "tidy", "the folder here", skills)
-    failed = json.loads((await command(*words, "--improve", "explicit", "--json")).stdout)
+    return done
+
+
+async def test_a_failing_run_an_improvement_a_passing_run_and_a_rollback(
+    command: Command, model: Model, skills: Path, tmp_path: Path
+) -> None:
+    main = skills / "tidy" / "SKILL.md"
+    main.parent.mkdir(parents=True)
+    main.write_bytes(SKILL.encode())
+    (tmp_path / "work").mkdir()
+    words = ("run", "tidy", "the folder here", skills, "--improve", "explicit", "--json")
+    failed = json.loads(await command(*words))
     assert [call["decision"] for call in failed["tool_calls"]] == ["unknown_tool"]
     assert main.read_text() == SKILL.replace(WRONG, RIGHT)
-    passed = json.loads((await command(*words, "--improve", "explicit", "--json")).stdout)
+    passed = json.loads(await command(*words))
     assert [call["decision"] for call in passed["tool_calls"]] == ["done"]
     assert len(model.tasks) == 1
-    newest = json.loads((await command("history", "tidy", skills, "--json")).stdout)["commits"][0]
+    newest = json.loads(await command("history", "tidy", skills, "--json"))["commits"][0]
     assert (newest["cause"], newest["trace_id"]) == ("improvement", failed["run_id"])
-    listed = json.loads((await command("history", "propose", "--all", "--json")).stdout)["improvements"]
-    assert [(each["status"], each["commit"]) for each in listed] == [("improved", newest["rev"])]
     await command("rollback", "tidy", skills)
     assert main.read_bytes() == SKILL.encode()
-    # Without --improve, nothing follows; with --review, a proposal.
-    await command(*words)
-    assert len(model.tasks) == 1
-    await command(*words, "--improve", skills, "--review")
-    assert (len(model.tasks), main.read_bytes()) == (2, SKILL.encode())
+
+
+async def test_with_review_a_person_decides(command: Command, loop: OpenLoop, skills: Path) -> None:
+    async with loop(improve_review=True) as found:
+        for _ in range(3):
+            await found.run()
+        assert found.main.read_text() == SKILL
+        assert {each["status"] for each in found.records} == {"proposed"}
+        first, second, third = (each["id"] for each in reversed(found.records))
+        assert f"+Call the tool {RIGHT}" in await command("history", "propose")
+        await command("history", "reject", third)
+        found.main.write_text(SKILL + "Mine.\n")
+        assert "was edited since" in await command("history", "accept", first, skills, code=1)
+        found.main.write_text(SKILL)
+        await command("history", "accept", first, skills)
+        assert found.main.read_text() == SKILL.replace(WRONG, RIGHT)
+        # Two are closed, and the other one is for a text that is gone.
+        for number in (first, second):
+            await command("history", "accept", number, skills, code=1)
+        assert [each["status"] for each in found.records] == ["rejected", "proposed", "accepted"]
