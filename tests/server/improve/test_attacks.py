@@ -110,7 +110,6 @@ SHELL: dict[str, tuple[str, str]] = {
 has_sandbox = pytest.mark.skipif(
     script_setup(make_settings()).isolation.sandbox is None, reason="commands need a sandbox"
 )
-EVERY = [*ATTACKS, *(pytest.param(name, marks=has_sandbox) for name in SHELL)]
 
 
 @pytest.fixture
@@ -127,24 +126,40 @@ def content(source: Path) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.stat().st_mode) for path in source.rglob("*") if path.is_file()}
 
 
-@pytest.mark.parametrize("attack", EVERY)
-async def test_a_model_that_obeys_a_hostile_error_changes_nothing(
-    attack: str, loop: OpenLoop, model: Model, source: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def refuse(
+    attacks: dict[str, tuple[list[Any], str]], loop: OpenLoop, model: Model, source: Path, log: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO")
-    shell, expected = SHELL.get(attack, ("", ""))
-    calls, reason = ATTACKS.get(attack, ([Call("run_command", {"command": ["sh", "-c", shell]})], expected))
-    model.fixes = [*calls, "Done."]
+    """Let the model make each attack after a run of its own; the skill stays, and the reason is told."""
+    log.set_level("INFO")
     before = content(source)
-    async with loop(model_key=KEY) as found:
-        await found.run(message=SAID)
-        assert content(source) == before
-        [record] = found.records
-        assert (record["status"], record["reason"]) == ("dropped", reason), record
-        assert f"dropped: {reason}: {record['message']}" in caplog.text
-        assert KEY not in caplog.text + str(record)
-    assert not list(tmp_path.rglob("outside.md"))
-    assert not list(tmp_path.glob("state/skillserve/improvements/work/*"))
+    async with loop(model_key=KEY, improve_per_day=99) as found:
+        for attack, (calls, reason) in attacks.items():
+            model.fixes = [*calls, "Done."]
+            await found.run(message=SAID)
+            assert content(source) == before, attack
+            record = found.records[0]
+            assert (record["status"], record["reason"]) == ("dropped", reason), (attack, record)
+            assert f"dropped: {reason}: {record['message']}" in log.text, attack
+        assert len(found.records) == len(attacks)
+        assert KEY not in log.text + str(found.records)
+    assert not list(source.parent.rglob("outside.md"))
+    assert not list(source.parent.glob("state/skillserve/improvements/work/*"))
+
+
+async def test_a_model_that_obeys_a_hostile_error_changes_nothing(
+    loop: OpenLoop, model: Model, source: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await refuse(ATTACKS, loop, model, source, caplog)
+
+
+@has_sandbox
+async def test_commands_of_such_a_model_change_nothing_either(
+    loop: OpenLoop, model: Model, source: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    commands = {
+        name: ([Call("run_command", {"command": ["sh", "-c", text]})], reason) for name, (text, reason) in SHELL.items()
+    }
+    await refuse(commands, loop, model, source, caplog)
 
 
 def replies(endpoint: ModelEndpoint) -> list[str]:
