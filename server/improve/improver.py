@@ -26,7 +26,7 @@ from server.run.skill_runner import secrets_without_skills
 from skills_core.diagnostics import one_line, shortened
 from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import changed_texts, refusal_of
-from skills_core.improve.contents import copied_text
+from skills_core.improve.contents import repeats_record
 from skills_core.improve.failures import skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
 from skills_core.improve.task import improvement_task, shown_texts
@@ -53,6 +53,7 @@ __all__ = ["Improver"]
 logger = logging.getLogger(__name__)
 
 _MAX_SUMMARY = 300
+_DEFAULT_SUMMARY = "Improved after a failed run"
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,7 +207,7 @@ class Improver:
         task = improvement_task(run.outcome, skill.key, main.path, offered.names, run.request.message)
         improvement = ImprovementRun(self._settings, model, new_run_id())
         said, refusal = await improvement.perform(task, folders.workspace)
-        details: dict[str, Any] = {"trace_id": improvement.run_id, "summary": _summary(said)}
+        details: dict[str, Any] = {"trace_id": improvement.run_id, "summary": _summary(said, run)}
         after, links = await anyio.to_thread.run_sync(files_below, folders.workspace)
         refusal = refusal or refusal_of(before, after, main.path, links) or self._leak(before, after, run)
         if refusal is not None:
@@ -221,8 +222,8 @@ class Improver:
         if secrets_without_skills(self._settings, {}).redact(added) != added:
             return Refusal(ImprovementReason.SECRET_ADDED, "the new text contains a secret of the settings")
         whole = "".join(raw.decode("utf-8", "replace") for raw in before.values())
-        if (piece := copied_text(added, whole, shown_texts(run.outcome, run.request.message))) is not None:
-            why = f"the new text repeats the record of the run: {one_line(piece)}"
+        if repeats_record(added, whole, shown_texts(run.outcome, run.request.message)):
+            why = "the new text repeats a long piece of the request, the arguments or the errors of the run"
             return Refusal(ImprovementReason.RECORD_COPIED, why)
         return None
 
@@ -257,8 +258,11 @@ def _failed(run: FinishedRun, settings: Settings) -> _FailedRun:
     return _FailedRun(run.outcome, run.request, tuple(skills), sources, run.settings or settings)
 
 
-def _summary(said: str) -> str:
-    return shortened(one_line(said), _MAX_SUMMARY) or "Improved after a failed run"
+def _summary(said: str, run: _FailedRun) -> str:
+    """Return the message of the commit, which clients read; it does not repeat the record of the run."""
+    text = shortened(one_line(said), _MAX_SUMMARY)
+    is_copied = repeats_record(text, "", shown_texts(run.outcome, run.request.message))
+    return _DEFAULT_SUMMARY if is_copied or not text else text
 
 
 def _log(skill: Skill, run_id: str, status: ImprovementStatus, refusal: Refusal | None) -> None:

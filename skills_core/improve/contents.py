@@ -18,7 +18,7 @@ from skills_core.improve.reasons import ImprovementReason as Reason
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-__all__ = ["copied_text", "faults_of_contents"]
+__all__ = ["faults_of_contents", "repeats_record"]
 
 _FILES: Final = (
     "c|cfg|conf|cpp|css|csv|docx?|go|gz|h|html?|ini|java|jpe?g|js|json|lock|log|md|pdf|png|pptx?|py|rb|rs|sh"
@@ -82,8 +82,8 @@ def faults_of_contents(before: str, added: str, after: str, whole: str) -> Itera
         yield Reason.LANGUAGE_CHANGED, why
 
 
-def copied_text(added: str, whole: str, record: Iterable[str]) -> str | None:
-    """Return a long piece of the texts of a record that new lines repeat; None if there is none.
+def repeats_record(added: str, whole: str, record: Iterable[str]) -> bool:
+    """Tell whether new lines repeat a long piece of the texts of a record.
 
     The texts may hold what no reader of the skill should see. What the skill said before is not counted.
     """
@@ -94,8 +94,8 @@ def copied_text(added: str, whole: str, record: Iterable[str]) -> str | None:
         for place in range(len(plain) - _MAX_COPIED + 1):
             piece = plain[place : place + _MAX_COPIED]
             if piece in pieces and piece not in known:
-                return piece
-    return None
+                return True
+    return False
 
 
 def _plain(text: str) -> str:

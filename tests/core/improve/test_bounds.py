@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skills_core.improve.bounds import MAX_LINES, refusal_of
-from skills_core.improve.contents import copied_text
+from skills_core.improve.contents import repeats_record
 from skills_core.improve.languages import foreign_script
 from skills_core.improve.reasons import ImprovementReason as Reason
 
@@ -159,6 +159,6 @@ def test_a_language_is_told_by_its_script() -> None:
 
 def test_the_text_repeats_no_long_piece_of_the_record_of_a_run() -> None:
     error = "Connection of alice@home failed: the password of the shared account is   correct horse battery staple"
-    assert copied_text(f"First read this: {error.upper()}\n", "", ["x", error]) is not None
-    assert copied_text("If the connection failed, ask for the password of the account.\n", "", [error]) is None
-    assert copied_text(error, f"The skill says: {error}", [error]) is None
+    assert repeats_record(f"First read this: {error.upper()}\n", "", ["x", error])
+    assert not repeats_record("If the connection failed, ask for the password of the account.\n", "", [error])
+    assert not repeats_record(error, f"The skill says: {error}", [error])

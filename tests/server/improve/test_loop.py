@@ -182,6 +182,15 @@ async def test_a_model_that_does_not_end_is_stopped(loop: OpenLoop, model: Model
         assert (found.records[0]["reason"], found.main.read_text()) == ("time_limit", SKILL)
 
 
+async def test_the_message_of_the_commit_does_not_repeat_what_was_said_in_the_run(loop: OpenLoop, model: Model) -> None:
+    said = "my account 0815 with the entries of the last ten years, and all that I never told anybody"
+    model.fixes = [*FIXES[:2], f"The user wants {said}."]
+    async with loop() as found:
+        await found.run(message=said)
+        [record] = found.records
+        assert (record["status"], record["summary"]) == ("improved", "Improved after a failed run")
+
+
 async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -> None:
     model.fixes = ["I found nothing to change."]
     async with loop(improve_per_day=2) as found:
