@@ -35,7 +35,7 @@ def create_improving_service(
     from server.improve.interrupted import settle_interrupted  # noqa: PLC0415
 
     records = improvement_records()
-    settle_interrupted(records, settings.history)
+    settle_interrupted(records, settings)
     improver = Improver(settings, records)
 
     async def after_run(run: FinishedRun) -> None:

@@ -119,7 +119,7 @@ def _skill_of(record: Mapping[str, Any], catalog: Catalog) -> Skill | None:
     return next((each for each in catalog.skills if (str(each.source.root), each.content.place) == wanted), None)
 
 
-def _already_installed(record: Mapping[str, Any], settings: HistorySettings) -> str | None:
+def _already_installed(record: Mapping[str, Any], settings: Settings) -> str | None:
     """Return the commit of an accepted proposal whose process was killed before it recorded that."""
     try:
         return installed_commit(record, settings)

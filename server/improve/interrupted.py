@@ -18,7 +18,7 @@ from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import HistorySettings
+    from server.config.settings import Settings
     from server.improve.records import ImprovementRecords
 
 __all__ = ["installed_commit", "settle_interrupted"]
@@ -29,7 +29,7 @@ _RECENT = 100
 # Commits of a skill among which that of an improvement is looked for.
 
 
-def settle_interrupted(records: ImprovementRecords, settings: HistorySettings) -> None:
+def settle_interrupted(records: ImprovementRecords, settings: Settings) -> None:
     """Close the records of improvements that have begun and whose process is gone, and log each."""
     try:
         begun = [each for each in records.all() if each["status"] == ImprovementStatus.BEGUN]
@@ -42,7 +42,7 @@ def settle_interrupted(records: ImprovementRecords, settings: HistorySettings) -
         logger.warning("interrupted improvements cannot be settled: %s", error)
 
 
-def installed_commit(record: Mapping[str, Any], settings: HistorySettings) -> str | None:
+def installed_commit(record: Mapping[str, Any], settings: Settings) -> str | None:
     """Return the commit that installed a change; a change that was interrupted on disk is completed first.
 
     Raises:
@@ -51,7 +51,7 @@ def installed_commit(record: Mapping[str, Any], settings: HistorySettings) -> st
     root = Path(record["source"])
     if not root.is_dir() or not has_history(root, state_home()):
         return None
-    with Histories(settings).open(root) as history:
+    with Histories.of(settings).open(root) as history:
         history.complete()
         for commit in history.commits(record["place"], _RECENT):
             if (commit.cause, commit.trace_id) == (Cause.IMPROVEMENT, record["run_id"]):
@@ -59,7 +59,7 @@ def installed_commit(record: Mapping[str, Any], settings: HistorySettings) -> st
     return None
 
 
-def _settle(records: ImprovementRecords, record: Mapping[str, Any], settings: HistorySettings) -> None:
+def _settle(records: ImprovementRecords, record: Mapping[str, Any], settings: Settings) -> None:
     number = record["id"]
     if left := remove_tree(records.work_folder(number)):
         logger.warning("the copies of the improvement %s cannot be removed: %s", number, one_line(left))

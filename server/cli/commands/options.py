@@ -47,7 +47,7 @@ Improved = Annotated[
         "--improve",
         metavar="SOURCE",
         help="Improve the skills of this folder, or of all sources with this scope, after runs with a failed tool "
-        "call; repeatable. The source needs a history.",
+        "call; repeatable.",
     ),
 ]
 Reviewed = Annotated[

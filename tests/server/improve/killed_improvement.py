@@ -88,7 +88,7 @@ def left_of(base: Path, stage: str) -> dict[str, Any]:
     create_improving_service(Library(explicit_sources([source]), current_environment), settings)
     [record] = improvement_records().all()
     now = (source / "tidy" / "SKILL.md").read_text()
-    with Histories(settings.history).open(source) as history:
+    with Histories.of(settings).open(source) as history:
         revs = [commit.rev for commit in history.commits("tidy", 1)]
     return {
         "stage": stage,

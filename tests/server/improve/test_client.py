@@ -23,7 +23,6 @@ async def test_a_server_improves_a_skill_after_the_run_of_a_client(
         "SKILLSERVE_TOOLS": "run_skill",
         "SKILLSERVE_MODEL": endpoint.model,
         "SKILLSERVE_IMPROVE": "explicit",
-        "SKILLSERVE_HISTORY": "explicit",
         "SKILLSERVE_RUN_TOOLS": "list_directory",
         "SKILLSERVE_WORKSPACE": str(tmp_path / "work"),
         "SKILLSERVE_WATCH": "off",
