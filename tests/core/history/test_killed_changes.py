@@ -15,6 +15,7 @@ REPOSITORY = PROGRAM.parents[3]
 
 
 @pytest.mark.slow
+@pytest.mark.cold_start  # it forks hundreds of times: a small interpreter forks faster
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_killed_change_leaves_the_old_files_or_the_new() -> None:
     done = subprocess.run(

@@ -29,6 +29,7 @@ def printed(program: str, *arguments: object) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.cold_start  # it forks often: a small interpreter forks faster
 def test_a_killed_installation_leaves_the_old_skill_or_the_new_one() -> None:
     found = printed("killed_installation")
     assert all(each["whole"] and each["recorded"] for each in found), found
