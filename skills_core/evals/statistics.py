@@ -166,6 +166,9 @@ def paired_bootstrap(differences: Sequence[float], seed: int = 0) -> Interval | 
     """Return the interval of the mean of differences, one for each case; None for fewer than two cases."""
     if len(differences) < 2:  # noqa: PLR2004 - one case has no spread
         return None
+    if len(set(differences)) == 1:
+        mean = statistics.fmean(differences)  # that of each resample
+        return Interval(mean, mean)
     chance = random.Random(seed)  # noqa: S311 - a reproducible sample, no secret
     means = sorted(statistics.fmean(chance.choices(differences, k=len(differences))) for _ in range(_RESAMPLES))
     cut = int(_RESAMPLES * SIGNIFICANCE / 2)
