@@ -29,7 +29,7 @@ LATER = (
     "dbos._sys_db_sqlite",
     "genai_prices.data",
     "jsonschema",
-    "openai.resources.chat.completions",
+    "openai.resources.chat.completions.completions",
     "pydantic_ai.direct",
     "pydantic_ai.models.anthropic",
     "pydantic_ai.models.openai",
