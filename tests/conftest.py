@@ -26,6 +26,11 @@ settings.load_profile("untimed")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Scripts, checks and agents start `python3`, which may be a launcher that takes ten times as long as the interpreter.
+_INTERPRETERS = Path(sys.base_prefix, "bin")
+if (_INTERPRETERS / "python3").exists():
+    os.environ["PATH"] = f"{_INTERPRETERS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
 # A shell that runs the tests in the background makes them ignore these signals, and their processes would inherit that.
 # A signal with a handler gets the default action in a new process.
 for _name in ("SIGINT", "SIGHUP"):
