@@ -87,15 +87,15 @@ _MAKE = _entry(
     {
         "request": {**TEXT, "description": "What to do and when, as the user said it."},
         "time": {**TEXT, "description": "When, as the user said it: +5m, 18:00, every 2 hours, 0 9 * * 1-5."},
-        "task": {**TEXT, "description": "What to do, complete: nobody can be asked later."},
+        "task": {**TEXT, "description": "What to do, complete: the user cannot be asked later."},
         "output": {**TEXT, "description": "What the result should look like."},
         "short": {**TEXT, "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 40, "description": "A short name."},
         "name": {**TEXT, "description": "An existing schedule, to change its time."},
         "zone": {**TEXT, "description": "The IANA time zone. Default: the server's."},
         "skill": {**TEXT, "description": "The skill to perform the task with."},
         "tools": {**TEXTS, "description": "The workspace tools that runs may use. Default: all that run_skill has."},
-        "missed": {"enum": ["skip", "once", "all"], "description": "What to do about missed firings."},
-        "overlap": {"enum": ["skip", "queue"], "description": "What to do about a firing during a run."},
+        "missed": {**TEXT, "enum": ["skip", "once", "all"], "description": "What to do about missed firings."},
+        "overlap": {**TEXT, "enum": ["skip", "queue"], "description": "What to do about a firing during a run."},
     },
 )
 

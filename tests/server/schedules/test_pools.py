@@ -11,6 +11,7 @@ import anyio.to_thread
 import pytest
 
 from server.config.machine import current_environment
+from server.run.after_run import no_follow_up
 from server.run.factory import create_service, recording
 from server.schedules.background import ScheduledRuns
 from server.schedules.keeper import TimeKeeper
@@ -42,7 +43,7 @@ async def test_a_firing_that_a_daemon_left_waits_for_another_daemon(
 
     @asynccontextmanager
     async def process(*, keeps_time: bool) -> AsyncGenerator[Engine]:
-        jobs = ScheduledRuns(library, settings).jobs() if keeps_time else {}
+        jobs = ScheduledRuns(library, settings).jobs(no_follow_up) if keeps_time else {}
         service = create_service(library, settings)
         async with recording(service, library, settings, unattended=True, more_jobs=jobs) as engine:
             yield engine
