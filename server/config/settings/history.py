@@ -11,7 +11,7 @@ from skills_core.sources import Scope
 
 __all__ = ["HistorySettings"]
 
-_USUAL: Final = frozenset({Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
+_USUAL: Final = frozenset({Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
 
 
 class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -21,8 +21,8 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Sources whose changes are recorded whenever a server starts or a skill is changed: directories, or the scopes
     `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
     automatic: bool = True
-    """Whether other sources have a history too: those of `improve.sources`, and those with the scope `workspace`,
-    `managed` or `legacy` from the first change of skillserve on, or from when you first ask for a skill's history."""
+    """Whether other sources have a history too: those of `improve.sources`, those with the scope `workspace`, `managed`
+    or `legacy` from the first change of skillserve on, and all from when you first ask for a skill's history."""
     work_trees: bool = False
     """Whether sources that lie in a git repository of yours are recorded too. Your repository stays as it is in either
     case: the history is kept in the state directory."""

@@ -45,10 +45,18 @@ def test_history_and_rollback_by_name(source: Path, tmp_path: Path) -> None:
 def test_without_the_setting_there_is_no_history(source: Path, tmp_path: Path) -> None:
     for command in (["history", "deploy"], ["rollback", "deploy"], ["history", "diff", "deploy"], ["history"]):
         where = [f"./{source.name}"] if command == ["history"] else [str(source)]
-        done = run(tmp_path, *command, *where)
+        done = run(tmp_path, *command, *where, SKILLSERVE_HISTORY_AUTOMATIC="false")
         assert (done.returncode, done.stdout) == (1, "")
         assert "history.sources" in done.stderr
     assert not (tmp_path / "xdg_state_home" / "skillserve" / "history").exists()
+
+
+def test_the_history_of_a_folder_begins_when_it_is_asked_for(source: Path, tmp_path: Path) -> None:
+    assert run(tmp_path, "history", f"./{source.name}").returncode == 1
+    assert [each["cause"] for each in commits(tmp_path, "deploy", source)] == ["initial"]
+    (source / "deploy" / "SKILL.md").write_text("broken")
+    assert run(tmp_path, "rollback", "deploy", source).returncode == 0
+    assert [each["cause"] for each in commits(tmp_path, "deploy", source)] == ["rollback", "manual", "initial"]
 
 
 def test_errors_say_what_was_expected(source: Path, tmp_path: Path) -> None:

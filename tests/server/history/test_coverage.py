@@ -26,7 +26,7 @@ def source_of(tmp_path: Path, scope: Scope) -> Source:
 @pytest.mark.parametrize("scope", Scope)
 def test_without_settings_the_sources_that_skillserve_may_change_are_covered(scope: Scope, tmp_path: Path) -> None:
     source = source_of(tmp_path, scope)
-    usual = scope in {Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY}
+    usual = scope in {Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY}
     histories = Histories(HistorySettings(), ImproveSettings())
     assert histories.covers(source) is usual
     # Their histories begin with a change, not with a server.

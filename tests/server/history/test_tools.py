@@ -110,7 +110,8 @@ async def test_mistakes_are_explained(connect: Connect, make_skill: MakeSkill, s
             result = await session.client.call_tool("rollback_skill", arguments)
             assert result.is_error
             assert text in result.content[0].text
-    async with connect(**{**settings_of(tmp_path / "other"), "SKILLSERVE_HISTORY": ""}) as session:
+    off = {"SKILLSERVE_HISTORY": "", "SKILLSERVE_HISTORY_AUTOMATIC": "false"}
+    async with connect(**{**settings_of(tmp_path / "other"), **off}) as session:
         result = await session.client.call_tool("skill_history", {"name": "deploy"})
         assert result.is_error
         assert "history.sources" in result.content[0].text
