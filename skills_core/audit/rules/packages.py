@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from skills_core.audit.context import severity_at
 from skills_core.audit.finding import Severity
@@ -41,9 +42,21 @@ _INSTALLERS = frozenset(
         "python3",
     }
 )
-_KNOWN_HOSTS = re.compile(
-    r"^(?:https://)(?:[\w-]+\.)*(?:pypi\.org|pythonhosted\.org|pytorch\.org|npmjs\.(?:org|com)|yarnpkg\.com|jsr\.io|pypi\.nvidia\.com|data\.pyg\.org)(?:/|$)"
+_KNOWN_HOSTS = frozenset(
+    {
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("pytorch", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("yarnpkg", "com"),
+        ("jsr", "io"),
+        ("pypi", "nvidia", "com"),
+        ("data", "pyg", "org"),
+    }
 )
+# By their labels; hosts below them count too.
+
 _INDEX_LINES = re.compile(
     r"^[ \t]*(?:--?(?:index-url|extra-index-url|find-links|i)[ =]+|(?:@[\w-]+:)?registry[ \t]*=[ \t]*"
     r"|(?:extra-)?index-url[ \t]*=[ \t]*)[\"']?((?:https?|ftp)://[^\s\"']+)",
@@ -106,6 +119,15 @@ def _foreign(skill: SkillUnderAudit) -> Iterator[Hit]:
             yield Hit(package.file, f"takes a package from {package.name}", package.start, severity)
 
 
+def _is_known(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return False
+    labels = tuple(parts.netloc.lower().split("."))
+    return parts.scheme == "https" and bool({labels[-2:], labels[-3:]} & _KNOWN_HOSTS)
+
+
 def _option_addresses(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, int, str]]:
     for file, command in _commands(skill):
         if command.name not in _INSTALLERS:
@@ -114,7 +136,7 @@ def _option_addresses(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, int
         for word in command.arguments:
             name, _, value = word.text.partition("=")
             address = word.text if option in _INDEX_OPTIONS else value if name in _INDEX_OPTIONS else ""
-            if "://" in address and not _KNOWN_HOSTS.match(address):
+            if "://" in address and not _is_known(address):
                 yield file, word.start, address
             option = word.text
 
@@ -123,7 +145,7 @@ def _manifest_addresses(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, i
     for file in skill.texts:
         if _INDEX_FILES.search(file.path):
             for match in _INDEX_LINES.finditer(file.text or ""):
-                if not _KNOWN_HOSTS.match(match[1]):
+                if not _is_known(match[1]):
                     yield file, match.start(1), match[1]
 
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from skills_core.audit.finding import Finding
 
+LABELS = ("pypi", "org")
+PYTHON_INDEX = ".".join(LABELS)
 SHELL = "```sh\n{}\n```\n"
 
 
@@ -62,7 +64,7 @@ def test_a_command_in_the_body_is_found(found_in: Callable[..., tuple[Finding, .
         "claude mcp list",
         "cp a.md docs/",
         "echo a > b.txt",
-        "pip install --index-url https://pypi.org/simple a==1",
+        f"pip install --index-url https://{PYTHON_INDEX}/simple a==1",
         "pip install git+https://github.com/a/b@v1.2",
     ],
 )
@@ -215,3 +217,21 @@ def test_code_of_any_length_is_audited(found_in: Callable[..., tuple[Finding, ..
     paths = ("scripts/a.py", "scripts/a.sh", "scripts/a.js", "package.json", "requirements.txt", "references/a.md")
     found = found_in("Run scripts/a.py, scripts/a.sh, scripts/a.js.\n", dict.fromkeys(paths, text))
     assert not any("failed on this skill" in each.message for each in found)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "http://{index}/simple",
+        "https://{index}.example/simple",
+        "https://not{index}/simple",
+        "https://{index}@evil.example/simple",
+        "https://me@{index}/simple",
+        "https://[{index}/simple",
+    ],
+)
+def test_an_index_that_only_looks_like_a_known_one_is_foreign(
+    found_in: Callable[..., tuple[Finding, ...]], address: str
+) -> None:
+    command = f"pip install --index-url {address.format(index=PYTHON_INDEX)} a==1"
+    assert "foreign-index" in rules(found_in(SHELL.format(command)))
