@@ -26,7 +26,7 @@ serve: install
 
 # Most tests wait for other processes, so that two cores are busy with five workers.
 test: install
-	$(BIN)/python -m pytest --numprocesses=6 --dist=loadgroup
+	$(BIN)/python -m pytest --numprocesses=5 --dist=loadgroup
 
 lint: install
 	$(BIN)/ruff check .

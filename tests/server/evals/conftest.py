@@ -6,7 +6,8 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,12 +68,13 @@ class Lab:
         assert done.stdout, done.stderr
         return json.loads(done.stdout)  # type: ignore[no-any-return]
 
-    def start(self, *flags: object, agent: str | None = None) -> subprocess.Popen[str]:
-        """Start `eval` without waiting for it."""
+    @contextmanager
+    def start(self, *flags: object, agent: str | None = None) -> Iterator[subprocess.Popen[str]]:
+        """Start `eval` without waiting for it; it ends with the block."""
         inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
         template = self.agent() if agent is None else agent
         own = ["--agent-command", template] if template else []
-        return subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, "-m", "server", "eval", str(self.skill), *own, *map(str, flags)],
             cwd=REPOSITORY,
             env={**inherited, **self.environment},
@@ -80,7 +82,11 @@ class Lab:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
-        )
+        ) as process:
+            try:
+                yield process
+            finally:
+                process.kill()
 
     def file(self, path: str, iteration: int = 1) -> Any:
         return json.loads((self.workspace / f"iteration-{iteration}" / path).read_text())

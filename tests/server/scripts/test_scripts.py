@@ -7,7 +7,6 @@ import os
 import re
 import subprocess
 import sys
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from server.scripts import factory as setup_of_scripts
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.testing import skill_of
 from tests.conftest import MakeSkill
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.sessions import REPOSITORY, Connect, ConnectHosted, Session, server_environment
 
 TOOL = "run_skill_script"
@@ -222,7 +221,7 @@ class TestTool:
     async def test_a_cancelled_call_ends_all_processes_of_the_script(
         self, connect: Connect, make_skill: MakeSkill, tmp_path: Path, sandbox: str
     ) -> None:
-        marker = f"600.{uuid.uuid4().int}"
+        marker = unique_seconds()
         make_skill("a", files={"a.sh": b'sleep "$1" & wait'})
         more = {"PATH": without_sandbox(tmp_path / "bin")} if sandbox == "none" else {}
         async with connect(SKILLSERVE_TOOLS=TOOL, **more) as session:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import uuid
 from pathlib import Path
 
 import anyio
@@ -16,7 +15,7 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.mounts import sandbox_arguments
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, run_process
 from tests.core.run.scripts.running import PLAIN, PROGRAMS
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are supervisors and sandboxes on Linux alone")
 
@@ -81,7 +80,7 @@ async def test_without_a_sandbox_a_program_is_asked_to_end_before_it_is_killed(t
 @NEEDS_PROGRAMS
 @pytest.mark.parametrize("stopped", ["$PPID", "$$"])
 async def test_without_a_sandbox_a_suspended_process_ends_too(tmp_path: Path, stopped: str) -> None:
-    marker = f"600.{uuid.uuid4().int}"
+    marker = unique_seconds()
     line = f"trap 'touch bye; exit 0' TERM; setsid sleep {marker} & kill -STOP {stopped}; wait"
     finished = await run(PLAIN, tmp_path, "sh", "-c", line, limits=ProcessLimits(2, 1000))
     assert finished.ending is ProcessEnding.TIMED_OUT
@@ -92,7 +91,7 @@ async def test_without_a_sandbox_a_suspended_process_ends_too(tmp_path: Path, st
 @NEEDS_PROGRAMS
 @pytest.mark.parametrize("how", ["by itself", "in time", "cancelled", "too much"])
 async def test_no_descendant_survives_a_command_however_it_ends(isolation: Isolation, tmp_path: Path, how: str) -> None:
-    marker = f"600.{uuid.uuid4().int}"
+    marker = unique_seconds()
     (tmp_path / "many.py").write_text(MANY)
     started = f"setsid {sys.executable} many.py {marker} & "
     rest = {"by itself": "exit 0", "too much": "while :; do echo x; done"}.get(how, "trap '' TERM; sleep 600 & wait")

@@ -25,7 +25,7 @@ import pytest
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessEnding, ProcessLimits, ProcessResult
 from tests.core.run.scripts.running import FOUND, MakeRunner, with_files
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.sessions import REPOSITORY, server_environment
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="there are sandboxes on Linux alone")
@@ -274,7 +274,7 @@ def facts(tmp_path: Path, skills: Path) -> Iterator[Facts]:
             "socket": f"{foreign}/socket",
             "abstract": name,
             "victim": victim.pid,
-            "marker": f"600.{uuid.uuid4().int}",
+            "marker": unique_seconds(),
         }
     victim.kill()
     victim.wait()
@@ -310,7 +310,7 @@ async def test_a_script_of_a_server_that_is_killed_ends_with_it(
 ) -> None:
     if programs_there and FOUND.sandbox is None:
         pytest.skip(FOUND.why)
-    marker = f"600.{uuid.uuid4().int}"
+    marker = unique_seconds()
     with_files(skills, {"a.sh": 'setsid sleep "$1" & wait'})
     programs = tmp_path / "bin"
     programs.mkdir()

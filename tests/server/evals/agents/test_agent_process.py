@@ -13,7 +13,7 @@ from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.claude import CLAUDE
 from skills_core.evals.agents.transcript import Transcript
 from skills_core.run.scripts.process import Command
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are scripts of sh")
 
@@ -33,7 +33,7 @@ async def run(script: str, folder: Path, seconds: float = 60) -> AgentRun:
 
 
 async def test_a_run_whose_outcome_is_clear_is_ended_with_what_it_started(tmp_path: Path) -> None:
-    marker = str(92_000 + os.getpid())
+    marker = unique_seconds()
     (tmp_path / "events").write_text(CALL + "\n")
     done = await run(f"sleep {marker} & cat events; wait", tmp_path)
     assert (done.stopped, done.timed_out, done.exit_code, done.transcript.loaded) == (True, False, None, ("s",))

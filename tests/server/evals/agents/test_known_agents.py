@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.evals.conftest import HELLO, Lab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the program in place of the agent is run by sh")
@@ -187,7 +187,7 @@ def test_options_that_do_not_fit_are_refused(agents: Agents, flags: list[str], s
 async def test_a_killed_trigger_test_leaves_no_process_of_the_agent(agents: Agents) -> None:
     queries = agents.lab.skill / "evals/eval_queries.json"
     queries.write_text(json.dumps([{"query": "greet", "should_trigger": True}]))
-    marker = str(91_000 + os.getpid())
+    marker = unique_seconds()
     fake = json.dumps({"sleeps": marker})
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
     own = {**agents.lab.environment, "PATH": agents.path, "SEEN": str(agents.seen), "FAKE": fake}

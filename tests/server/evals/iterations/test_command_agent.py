@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.evals.conftest import HELLO, IN_NEW_SESSION, Lab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
@@ -103,14 +103,15 @@ def test_an_agent_that_fails_is_an_error_and_not_a_fail_and_only_its_runs_are_re
 
 async def test_a_slow_agent_is_a_timeout_and_ends_with_everything_that_it_started(lab: Lab) -> None:
     lab.write_evals({"assertions": [HELLO]})
-    hangs = f"echo begun; ({IN_NEW_SESSION} sleep 98761 &) ; exec sleep 98761"
+    seconds = unique_seconds()
+    hangs = f"echo begun; ({IN_NEW_SESSION} sleep {seconds} &) ; exec sleep {seconds}"
     script = f'if [ -z "$2" ]; then {hangs}; fi\necho hello > "$3/out.txt"'
     done = lab.run("--timeout", 2, agent=lab.agent(script))
     assert done.returncode == 1
     assert lab.file("eval-1/without_skill/outcome.json")["status"] == "timeout"
     transcript = (lab.workspace / "iteration-1/eval-1/without_skill/transcript.jsonl").read_text()
     assert transcript == '{"text": "begun"}\n'
-    assert await becomes(lambda: not sleepers("98761"))
+    assert await becomes(lambda: not sleepers(seconds))
 
 
 @pytest.mark.parametrize(

@@ -9,33 +9,35 @@ from pathlib import Path
 
 import pytest
 
-from tests.processes import becomes, sleepers
+from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.evals.conftest import AGENT, HELLO, IN_NEW_SESSION, Lab
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the agents of these tests are POSIX shell scripts")
 
 HANGS = f"""{AGENT}
 case "$1" in
-slow) [ -e "{{log}}.go" ] || {{ : > "{{log}}.hangs"; {IN_NEW_SESSION} sleep 98762 & wait; }} ;;
+slow) [ -e "{{log}}.go" ] || {{ : > "{{log}}.hangs"; {IN_NEW_SESSION} sleep {{seconds}} & wait; }} ;;
 esac
 """
 """An agent that hangs on the prompt `slow` until a file exists."""
 
 
-def hanging(lab: Lab) -> str:
+def hanging(lab: Lab, seconds: str) -> str:
+    """Return the template of the agent that hangs, in a process that is found by `sleepers(seconds)`."""
     lab.write_evals({"assertions": [HELLO]}, {"prompt": "slow", "assertions": [HELLO]})
-    return lab.agent(HANGS)
+    return lab.agent(HANGS.replace("{seconds}", seconds))
 
 
 async def test_a_killed_eval_leaves_no_process_and_continues_without_repeating_a_finished_run(lab: Lab) -> None:
-    agent = hanging(lab)
+    seconds = unique_seconds()
+    agent = hanging(lab, seconds)
     with lab.start("--jobs", 1, agent=agent) as process:
         assert await becomes(lambda: Path(f"{lab.log}.hangs").exists())
-        assert await becomes(lambda: len(sleepers("98762")) > 0)
+        assert await becomes(lambda: len(sleepers(seconds)) > 0)
         process.kill()
         process.wait(60)
     if sys.platform == "linux":
-        assert await becomes(lambda: not sleepers("98762"))
+        assert await becomes(lambda: not sleepers(seconds))
     done = (lab.workspace / "iteration-1").glob("*/*/outcome.json")
     before = {path: path.stat().st_mtime_ns for path in done}
     assert len(before) == 2
@@ -52,15 +54,16 @@ async def test_a_killed_eval_leaves_no_process_and_continues_without_repeating_a
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 async def test_a_signal_ends_the_agents_and_the_eval_says_how_to_go_on(lab: Lab, number: int, code: int) -> None:
-    agent = hanging(lab)
+    seconds = unique_seconds()
+    agent = hanging(lab, seconds)
     with lab.start(agent=agent) as process:
-        assert await becomes(lambda: len(sleepers("98762")) > 0)
+        assert await becomes(lambda: len(sleepers(seconds)) > 0)
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == code
     assert "interrupted; the same command continues the iteration" in err
     assert "Traceback" not in err
-    assert await becomes(lambda: not sleepers("98762"))
+    assert await becomes(lambda: not sleepers(seconds))
     Path(f"{lab.log}.go").touch()
     assert lab.report(agent=agent)["resumed"]
 
@@ -137,7 +140,7 @@ def test_feedback_is_kept_and_complaints_are_carried(lab: Lab) -> None:
 
 
 async def test_two_evals_in_one_workspace_are_refused(lab: Lab) -> None:
-    agent = hanging(lab)
+    agent = hanging(lab, unique_seconds())
     with lab.start(agent=agent) as process:
         assert await becomes(lambda: Path(f"{lab.log}.hangs").exists())
         second = lab.run(agent=agent)

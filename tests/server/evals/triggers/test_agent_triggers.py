@@ -15,7 +15,7 @@ import pytest
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint, Raw
-from tests.processes import becomes, is_alive, sleepers
+from tests.processes import becomes, is_alive, sleepers, unique_seconds
 from tests.server.cli.test_cli import run
 from tests.server.sessions import REPOSITORY
 
@@ -121,7 +121,7 @@ def test_the_canary_must_load_the_skill_first(lab: Lab) -> None:
 
 
 async def test_a_run_that_takes_too_long_is_ended_with_its_children_and_is_no_answer(lab: Lab) -> None:
-    marker = 86_400 + os.getpid()
+    marker = unique_seconds()
     lab.obey(hangs=["shore"], sleep=marker)
     done = lab.run("--timeout", 3, "--runs", 1)
     assert done.returncode == 1
@@ -130,7 +130,7 @@ async def test_a_run_that_takes_too_long_is_ended_with_its_children_and_is_no_an
     assert (found["results"][1]["pass"], found["results"][1]["errors"]) == (None, 1)
     assert found["summary"]["verdict"] == "no verdict"
     assert "1 of 3 runs ended with an error or a timeout" in found["summary"]["reason"]
-    assert await becomes(lambda: not sleepers(str(marker)))
+    assert await becomes(lambda: not sleepers(marker))
 
 
 def test_errors_are_no_answers_and_too_many_of_them_end_the_test(lab: Lab) -> None:
@@ -221,14 +221,14 @@ def started(words: list[str], environment: dict[str, str]) -> subprocess.Popen[b
 
 
 async def test_a_signal_ends_the_agent_and_its_children(lab: Lab) -> None:
-    marker = 96_400 + os.getpid()
+    marker = unique_seconds()
     lab.obey(hangs=["shore"], sleep=marker)
     words = [sys.executable, "-m", "server", "triggers", str(lab.skill), "--agent-command", lab.template]
     process = started(words, {**os.environ, "PYTHONPATH": str(REPOSITORY)})
-    assert await becomes(lambda: bool(sleepers(str(marker))))
+    assert await becomes(lambda: bool(sleepers(marker)))
     process.send_signal(signal.SIGTERM)
     assert await becomes(lambda: process.poll() is not None)
-    assert await becomes(lambda: not sleepers(str(marker)))
+    assert await becomes(lambda: not sleepers(marker))
     assert not any(Path(call["home"]).exists() for call in lab.calls())
 
 
