@@ -39,7 +39,7 @@ SERVER_FLOORS = (
     {"run", "admin", "visibility", "plugins"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook", "history"},
-    {"config", "wire", "authoring"},
+    {"config", "wire", "authoring", "access"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 

@@ -1,0 +1,1 @@
+"""Who asks, and what they may do: pure rules about principals and roles."""
