@@ -74,5 +74,5 @@ HEALTHCHECK --interval=15s --timeout=5s --start-period=15s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as request; port = os.environ.get('SKILLSERVE_PORT', '8000'); request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/health', timeout=4)"]
 
 ENTRYPOINT ["skillserve"]
-# 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say.
-CMD ["serve", "/skills", "--transport", "http", "--host", "0.0.0.0"]
+# 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say. Hence --insecure.
+CMD ["serve", "/skills", "--transport", "http", "--host", "0.0.0.0", "--insecure"]

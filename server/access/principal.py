@@ -9,7 +9,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-__all__ = ["LOCAL", "Principal", "PrincipalKind", "principal_of", "principal_of_scope"]
+__all__ = ["ADMIN_ROLE", "LOCAL", "Principal", "PrincipalKind", "principal_of", "principal_of_scope"]
+
+
+ADMIN_ROLE = "admin"
+"""The role that may use the admin routes."""
 
 
 class PrincipalKind(StrEnum):
@@ -17,7 +21,7 @@ class PrincipalKind(StrEnum):
 
     LOCAL = "local"
     """Not at all: the client of stdio, or any client of a server without login."""
-    TOKEN = "token"
+    TOKEN = "token"  # noqa: S105 - the name of a kind
     """By a static token of `skillserve token`."""
     JWT = "jwt"
     """By a token that the identity provider signed."""

@@ -30,6 +30,7 @@ from server.cli.commands.search import search
 from server.cli.commands.serve import serve
 from server.cli.commands.show import show
 from server.cli.commands.status import status
+from server.cli.commands.token import token
 from server.cli.commands.triggers import triggers
 from server.cli.commands.trust import trust
 from server.cli.commands.validate import validate
@@ -83,6 +84,7 @@ app.add_typer(history, name="history")
 app.add_typer(runs, name="runs")
 app.add_typer(plugin, name="plugin")
 app.add_typer(schedule, name="schedule")
+app.add_typer(token, name="token")
 app.add_typer(workflow, name="workflow")
 
 

@@ -158,6 +158,11 @@ def state_home() -> Path:
     return (Path(given) if given.startswith("/") else current_places().home / ".local" / "state") / "skillserve"
 
 
+def tokens_file() -> Path:
+    """Return the file of the static tokens with which clients log in over HTTP."""
+    return state_home() / "tokens.json"
+
+
 def _config_home(home: Path) -> Path:
     if sys.platform == "win32":
         return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")

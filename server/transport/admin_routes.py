@@ -10,6 +10,7 @@ from mcp.server.transport_security import TransportSecurityMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from server.access.principal import ADMIN_ROLE
 from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
 from server.hosting.status_filter import StatusFilter, StatusFilterError
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from server.hosting.host import Host
+    from server.login.login import Login
 
     Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
@@ -35,12 +37,15 @@ def open_routes(host: Host) -> list[Route]:
     return _routes(_Endpoints(host), lambda endpoint: endpoint)
 
 
-def guarded_routes(host: Host, security: TransportSecuritySettings) -> list[Route]:
-    """Return the routes that require the token of the settings; none if no token is set."""
+def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login | None = None) -> list[Route]:
+    """Return the routes that require the token of the settings, or a login with the role `admin`.
+
+    There are none without an admin token and a login.
+    """
     token = host.settings.admin.token
-    if token is None:
+    if token is None and login is None:
         return []
-    expected = token.get_secret_value().encode("ascii")
+    expected = None if token is None else token.get_secret_value().encode("ascii")
     browsers = TransportSecurityMiddleware(security)
 
     def guard(endpoint: Endpoint) -> Endpoint:
@@ -48,14 +53,31 @@ def guarded_routes(host: Host, security: TransportSecuritySettings) -> list[Rout
             refused = await browsers.validate_request(request)
             if refused is not None:
                 return refused
-            scheme, _, given = request.headers.get("authorization", "").partition(" ")
-            if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode("utf-8"), expected):
+            if expected is not None and _has_token(request, expected):
+                return await endpoint(request)
+            if login is None:
                 return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
-            return await endpoint(request)
+            refused = await _refused_by_login(request, login)
+            return await endpoint(request) if refused is None else refused
 
         return guarded
 
     return _routes(_Endpoints(host), guard)
+
+
+def _has_token(request: Request, expected: bytes) -> bool:
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8"), expected)
+
+
+async def _refused_by_login(request: Request, login: Login) -> Response | None:
+    """Return the refusal of a request by the login, None if its principal is an administrator."""
+    from server.login.challenge import Refusal  # noqa: PLC0415 - most servers have no login
+
+    token = await login.authenticate(request.scope)
+    if isinstance(token, Refusal):
+        return login.challenges.response(token)
+    return None if ADMIN_ROLE in token.principal.roles else login.challenges.response(Refusal.ROLE)
 
 
 def _routes(endpoints: _Endpoints, guard: Callable[[Endpoint], Endpoint]) -> list[Route]:

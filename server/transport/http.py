@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
 import sys
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.event_streams import EventStreams
 from server.transport.joined_writes import JoiningProtocol
@@ -27,13 +29,23 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from server.config.settings import HttpSettings
+    from server.config.settings import HttpSettings, Settings
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
+    from server.login.login import Login
     from server.protocol.server import SkillServer
     from server.run.supervisor import RunSupervisor
 
-__all__ = ["AddressInUseError", "HttpServer", "build_app", "checks_host", "listen", "serve_locally"]
+__all__ = [
+    "AddressInUseError",
+    "HttpServer",
+    "UnprotectedAddressError",
+    "build_app",
+    "checks_host",
+    "listen",
+    "require_protection",
+    "serve_locally",
+]
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -49,6 +61,32 @@ _CONNECTION_SECONDS = 2.0
 
 class AddressInUseError(SkillsError):
     """The server cannot listen on the address."""
+
+
+class UnprotectedAddressError(SkillsError):
+    """Other machines could use the server without a login."""
+
+
+def require_protection(settings: Settings) -> None:
+    """Require a login for an address that other machines may reach.
+
+    Raises:
+        UnprotectedAddressError: there is none, and `http.insecure` is not set.
+    """
+    if settings.login.required or settings.http.insecure or _is_loopback(settings.http.host):
+        return
+    message = (
+        f"{settings.http.host} can be reached from other machines, and clients need no login; set login.tokens or"
+        " login.issuer, listen on 127.0.0.1, or accept all clients with --insecure"
+    )
+    raise UnprotectedAddressError(message)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 def listen(settings: HttpSettings) -> socket.socket:
@@ -76,11 +114,11 @@ def listen(settings: HttpSettings) -> socket.socket:
     return listener
 
 
-def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> EventStreams:
+def build_app(server: SkillServer, host: Host, *, streams: bool = False, login: Login | None = None) -> EventStreams:
     """Return the ASGI application, which tracks its responses.
 
     With `streams`, responses are event streams, which also carry questions and progress notifications to the client.
-    Without, they are single JSON bodies, which cost less.
+    Without, they are single JSON bodies, which cost less. With a `login`, only `/health` and its metadata are open.
     """
     settings = host.settings.http
     security = _security(settings)
@@ -90,13 +128,19 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False) -> Even
         counts = {} if host.views_differ else {"skills": len(host.everything.active)}
         return JSONResponse({"status": "ok", **counts})
 
+    metadata = [] if login is None else login.challenges.routes(settings.path)
     app = server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=not streams,
         session_idle_timeout=settings.session_idle_seconds,
         transport_security=security,
-        custom_starlette_routes=[Route("/health", health), *guarded_routes(host, security)],
+        custom_starlette_routes=[Route("/health", health), *metadata, *guarded_routes(host, security, login)],
     )
+    if login is not None:
+        from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
+
+        route = _endpoint_route(app, settings.path)
+        route.app = RequireLogin(route.app, login)
     return EventStreams(_with_direct_endpoint(app, settings.path), server.handshake.reachable)
 
 
@@ -106,7 +150,7 @@ def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
     Without middleware of its own, Starlette's layers add nothing to this endpoint but time: it answers every method,
     and uvicorn answers an exception as they would.
     """
-    endpoint = next(route.app for route in app.routes if isinstance(route, Route) and route.path == path)
+    endpoint = _endpoint_route(app, path).app
     if app.user_middleware:
         return app
 
@@ -115,6 +159,19 @@ def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
         await (endpoint if is_endpoint else app)(scope, receive, send)
 
     return direct
+
+
+def _endpoint_route(app: Starlette, path: str) -> Route:
+    return next(route for route in app.routes if isinstance(route, Route) and route.path == path)
+
+
+def _open_login(host: Host) -> Login | None:
+    """Return the login of the settings, None if requests need none."""
+    if not host.settings.login.required:
+        return None
+    from server.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
+
+    return Login(host.settings.login, tokens_file())
 
 
 def checks_host(settings: HttpSettings) -> bool:
@@ -161,7 +218,8 @@ class HttpServer(_Uvicorn):
     """The HTTP server; within `stopped_by_signals`, a signal stops it."""
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
-        self._responses = build_app(server, host, streams=streams)
+        self._login = _open_login(host)
+        self._responses = build_app(server, host, streams=streams, login=self._login)
         super().__init__(self._responses, "on")
         self._server = server
 
@@ -169,6 +227,11 @@ class HttpServer(_Uvicorn):
     def exchanges(self) -> ExchangeRegistry:
         """The exchanges with clients."""
         return self._server.exchanges
+
+    async def keep_login(self) -> None:
+        """Keep what the login knows of tokens and keys current until cancelled; return if there is no login."""
+        if self._login is not None:
+            await self._login.run()
 
     @property
     def runs(self) -> RunSupervisor:

@@ -57,8 +57,9 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
-    from server.transport.http import HttpServer, checks_host, listen
+    from server.transport.http import HttpServer, checks_host, listen, require_protection
 
+    require_protection(settings)
     _collect_garbage()
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
@@ -112,6 +113,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
+        tasks.start_soon(server.keep_login)
         tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)

@@ -45,6 +45,10 @@ AllowedHosts = Annotated[
     ),
 ]
 
+Insecure = Annotated[
+    bool, typer.Option("--insecure", help="Listen beyond this machine even if clients need no login.")
+]
+
 Tools = Annotated[
     list[OptionalTool] | None,
     typer.Option(
@@ -117,6 +121,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     host: Host = None,
     port: Port = None,
     allowed_hosts: AllowedHosts = None,
+    insecure: Insecure = False,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,

@@ -12,6 +12,7 @@ from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
 from server.config.settings.layers import load_settings
+from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.runs import RunSettings
@@ -54,6 +55,7 @@ __all__ = [
     "ImproveSettings",
     "LogLevel",
     "LoggingSettings",
+    "LoginSettings",
     "OptionalTool",
     "ProjectDiscovery",
     "ProjectSettings",
@@ -64,9 +66,11 @@ __all__ = [
     "SearchSettings",
     "ServerSettings",
     "Settings",
+    "SigningAlgorithm",
     "SourceSettings",
     "ToolSettings",
     "Transport",
     "WatchSettings",
+    "is_safe_address",
     "load_settings",
 ]

@@ -26,6 +26,7 @@ _PREFIXES: Final = {
     "history": "history_",
     "improve": "improve_",
     "logging": "log_",
+    "login": "login_",
     "runs": "run_",
     "schedules": "schedule_",
     "scripts": "script_",

@@ -68,6 +68,10 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     allowed_origins: tuple[str, ...] = ()
     """`Origin` headers to accept, in addition to those of the allowed hosts. Set it for web applications on other hosts
     that connect from a browser."""
+    insecure: bool = False
+    """Whether the server may listen beyond this machine without a login (`[login]`). Every client that reaches the
+    address can then use all skills and tools, so set it only behind a proxy or a firewall that decides who gets
+    through."""
     session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     """Seconds after which an idle session of the handshake era is closed. A session is idle while it has no request in
     progress and no open event stream. Reduce it when many clients connect and never close their sessions."""

@@ -1,0 +1,108 @@
+"""The command `token`: manage the static tokens with which clients log in over HTTP."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.commands.options import AsJson
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+
+if TYPE_CHECKING:
+    from server.login.token_file import StoredToken, TokenFile
+
+__all__ = ["token"]
+
+token = typer.Typer(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
+
+
+@token.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name for the user or service of the token.")],
+    *,
+    role: Annotated[
+        list[str] | None, typer.Option("--role", metavar="ROLE", help="A role of the token; repeatable.")
+    ] = None,
+    expires: Annotated[
+        str | None,
+        typer.Option(metavar="SPAN", help="Refuse the token after this span, as in 12h, 90d.", show_default="never"),
+    ] = None,
+) -> None:
+    """Create a token and print it.
+
+    Only a hash of the token is stored, so it cannot be shown again.
+    """
+    from server.login.token_file import is_name
+
+    roles = tuple(dict.fromkeys(role or ()))
+    for text in (name, *roles):
+        if not is_name(text):
+            fail(
+                f"{text!r}: expected up to 64 letters, digits and . _ @ -, beginning with a letter or digit", EXIT_USAGE
+            )
+    print_text(_file().add(name, roles, _end_of(expires)))
+    print_notice("store this token now: it cannot be shown again")
+
+
+@token.command("list")
+def list_tokens(*, as_json: AsJson = False) -> None:
+    """List the tokens, without their secrets."""
+    now = datetime.now(UTC)
+    found = [_row(each, now) for each in _file().tokens()]
+    if as_json:
+        print_json({"tokens": found})
+        return
+    for row in found:
+        end = f"{'expired' if row['expired'] else 'expires'} {row['expires']}" if row["expires"] else "does not expire"
+        print_text(f"{row['id']}  {row['name']}  roles: {', '.join(row['roles']) or 'none'}  {end}")
+
+
+@token.command("revoke")
+def revoke(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name or ID of the token.")],
+) -> None:
+    """Remove a token; running servers refuse it about a second later."""
+    if not _file().revoke(name):
+        fail(f"there is no token {name}; `skillserve token list` shows the tokens", EXIT_NO)
+    print_text(f"revoked: {name}")
+
+
+def _file() -> TokenFile:
+    from server.config.machine import tokens_file
+    from server.login.token_file import TokenFile
+
+    return TokenFile(tokens_file())
+
+
+def _end_of(span: str | None) -> datetime | None:
+    if span is None:
+        return None
+    import re
+
+    from skills_core.errors import InvalidTimeError
+    from skills_core.schedules.spans import COMPACT, compact_span
+
+    wrong = f"--expires {span!r}: expected a span such as 12h or 90d"
+    if not re.fullmatch(COMPACT, span, re.ASCII | re.IGNORECASE):
+        fail(wrong, EXIT_USAGE)
+    try:
+        return (datetime.now(UTC) + compact_span(span)).replace(microsecond=0)
+    except (InvalidTimeError, OverflowError):
+        fail(wrong, EXIT_USAGE)
+
+
+def _row(each: StoredToken, now: datetime) -> dict[str, object]:
+    return {
+        "id": each.id,
+        "name": each.name,
+        "roles": [*each.roles],
+        "created": _time(each.created),
+        "expires": _time(each.expires) if each.expires else None,
+        "expired": each.is_expired(now),
+    }
+
+
+def _time(moment: datetime) -> str:
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,32 @@
+"""The result of a verified token: the SDK's access token with its principal, and without the secret."""
+
+from __future__ import annotations
+
+from mcp.server.auth.provider import AccessToken
+
+from server.access.principal import Principal  # noqa: TC001 - pydantic reads the annotation
+
+__all__ = ["LoginToken", "ProviderUnavailableError", "login_token"]
+
+
+class ProviderUnavailableError(Exception):
+    """The identity provider cannot be asked, so the token is neither valid nor invalid."""
+
+
+class LoginToken(AccessToken):
+    """An access token of the SDK; `token` is empty, so that nothing after the login can show or pass on the secret."""
+
+    principal: Principal
+
+
+def login_token(principal: Principal, issuer: str) -> LoginToken:
+    """Return the token of a verified principal; client, issuer and subject tell sessions of principals apart."""
+    return LoginToken(
+        token="",
+        client_id=principal.client_id or "",
+        scopes=sorted(principal.scopes),
+        expires_at=principal.expires_at,
+        subject=principal.subject,
+        claims={"iss": issuer},
+        principal=principal,
+    )

@@ -1,0 +1,57 @@
+"""Principals from claims of the identity provider, in JWTs and in answers of introspection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from server.access.principal import Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.access.principal import PrincipalKind
+    from server.config.settings import LoginSettings
+
+__all__ = ["is_for", "principal_from"]
+
+_MAX_WORDS: Final = 200
+_MAX_LENGTH: Final = 256
+
+
+def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: LoginSettings) -> Principal | None:
+    """Return the principal of verified claims, None if they name no subject."""
+    subject = _text(claims.get("sub"))
+    if subject is None:
+        return None
+    roles = _words(_claim(claims, settings.roles_claim))
+    if not roles and settings.default_role is not None:
+        roles = frozenset({settings.default_role})
+    # Entra calls the scopes `scp`.
+    scopes = _words(claims.get("scope")) | _words(claims.get("scp"))
+    client = _text(claims.get("client_id")) or _text(claims.get("azp"))
+    expires = claims.get("exp")
+    return Principal(subject, kind, roles, scopes, client, int(expires) if isinstance(expires, int | float) else None)
+
+
+def is_for(audience: str, claim: object) -> bool:
+    """Tell whether a claim `aud` names an audience; an audience that is missing names none."""
+    return claim == audience or (isinstance(claim, list) and audience in claim)
+
+
+def _claim(claims: Mapping[str, Any], path: str) -> object:
+    """Return a claim by its name, or by a path with dots into other claims; names may contain dots themselves."""
+    if path in claims:
+        return claims[path]
+    found: object = claims
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def _words(value: object) -> frozenset[str]:
+    words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    return frozenset(word for word in words[:_MAX_WORDS] if _text(word) is not None)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _MAX_LENGTH and value.isprintable() else None

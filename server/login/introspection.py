@@ -1,0 +1,116 @@
+"""Verify opaque access tokens by asking the identity provider (RFC 7662)."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+
+from server.access.principal import PrincipalKind
+from server.login.access_token import ProviderUnavailableError, login_token
+from server.login.claims import is_for, principal_from
+
+if TYPE_CHECKING:
+    from server.config.settings import LoginSettings
+    from server.login.access_token import LoginToken
+    from server.login.provider import Provider
+
+__all__ = ["Introspection"]
+
+_VALID_SECONDS: Final = 60.0
+_INVALID_SECONDS: Final = 10.0
+_AWAY_SECONDS: Final = 2.0
+# The provider is not asked again so soon after it failed.
+_MAX_REMEMBERED: Final = 1024
+_MAX_PENDING: Final = 64
+
+
+class Introspection:
+    """Asks about tokens; answers are remembered briefly, and one question a token is open at a time."""
+
+    def __init__(self, settings: LoginSettings, provider: Provider) -> None:
+        """Ask nothing yet."""
+        self._settings = settings
+        self._provider = provider
+        # Kept apart, so that invented tokens do not displace valid ones. Keys are hashes: no token stays in memory.
+        self._valid: OrderedDict[bytes, tuple[float, LoginToken]] = OrderedDict()
+        self._invalid: OrderedDict[bytes, float] = OrderedDict()
+        self._pending: dict[bytes, anyio.Event] = {}
+        self._away_until = float("-inf")
+
+    async def verify(self, text: str) -> LoginToken | None:
+        """Return the token if the provider says that it is active and meant for this server.
+
+        Raises:
+            ProviderUnavailableError: the provider cannot be asked.
+        """
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        if (pending := self._pending.get(digest)) is not None:
+            await pending.wait()
+        now = time.monotonic()
+        if (valid := self._valid.get(digest)) is not None and valid[0] > now:
+            return valid[1]
+        if self._invalid.get(digest, now) > now:
+            return None
+        if pending is not None or now < self._away_until or len(self._pending) >= _MAX_PENDING:
+            raise ProviderUnavailableError("the provider cannot be asked about the token now")
+        self._pending[digest] = anyio.Event()
+        try:
+            return await self._ask(text, digest)
+        finally:
+            self._pending.pop(digest).set()
+
+    async def _ask(self, text: str, digest: bytes) -> LoginToken | None:
+        settings = self._settings
+        secret = settings.introspection_client_secret
+        client = (settings.introspection_client_id or "", secret.get_secret_value() if secret else "")
+        form = {"token": text, "token_type_hint": "access_token"}
+        try:
+            answer = await self._provider.post(settings.introspection_url or "", form, client)
+        except ProviderUnavailableError:
+            self._away_until = time.monotonic() + _AWAY_SECONDS
+            raise
+        token = self._judged(answer)
+        now = time.monotonic()
+        if token is None:
+            _remember(self._invalid, digest, now + _INVALID_SECONDS)
+        else:
+            _remember(self._valid, digest, (now + _lifetime(token), token))
+        return token
+
+    def _judged(self, answer: dict[str, Any]) -> LoginToken | None:
+        settings = self._settings
+        if answer.get("active") is not True or answer.get("iss", settings.issuer) != settings.issuer:
+            return None
+        if not is_for(settings.audience or "", answer.get("aud")) or "cnf" in answer:
+            return None
+        starts = answer.get("nbf", 0)
+        if not isinstance(starts, int | float) or starts > time.time() + settings.leeway_seconds:
+            return None
+        try:
+            principal = principal_from(answer, PrincipalKind.OPAQUE, settings)
+        except (ValueError, OverflowError):
+            return None
+        if principal is None or _has_expired(principal.expires_at, settings.leeway_seconds):
+            return None
+        return login_token(principal, settings.issuer or "")
+
+
+def _has_expired(moment: int | None, leeway: int) -> bool:
+    return moment is not None and moment + leeway <= time.time()
+
+
+def _lifetime(token: LoginToken) -> float:
+    if token.expires_at is None:
+        return _VALID_SECONDS
+    return min(_VALID_SECONDS, max(0.0, token.expires_at - time.time()))
+
+
+def _remember(known: OrderedDict[bytes, Any], digest: bytes, value: object) -> None:
+    known[digest] = value
+    known.move_to_end(digest)
+    while len(known) > _MAX_REMEMBERED:
+        known.popitem(last=False)

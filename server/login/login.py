@@ -1,0 +1,141 @@
+"""The login of a server: which verifier a token goes to, and what a request without a valid token gets."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import TYPE_CHECKING, Final
+
+import anyio
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from starlette.authentication import AuthCredentials
+
+from server.access.principal import PrincipalKind
+from server.login.access_token import LoginToken, ProviderUnavailableError
+from server.login.challenge import Challenges, Refusal
+from server.login.introspection import Introspection
+from server.login.jwt_verifier import JwtVerifier, looks_like_jwt
+from server.login.keys import SigningKeys
+from server.login.provider import Provider
+from server.login.static_tokens import StaticTokens
+from server.login.token_file import PREFIX, TokenFile
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from server.config.settings import LoginSettings
+
+__all__ = ["Login", "RequireLogin"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_TOKEN: Final = 8192
+# Characters; tokens of large organizations have some 2,000.
+_MAX_SECONDS: Final = 86_400.0
+
+
+class Login:
+    """Authenticates requests; it implements the SDK's `TokenVerifier`."""
+
+    def __init__(self, settings: LoginSettings, tokens: Path) -> None:
+        """Verify tokens as `settings` say; `tokens` is the file of static tokens.
+
+        Raises:
+            TokenFileError: the file of static tokens cannot be used.
+        """
+        self._settings = settings
+        self._scopes = frozenset(settings.required_scopes)
+        self._provider = Provider()
+        self._static = StaticTokens(TokenFile(tokens)) if settings.tokens else None
+        self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
+        self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
+        self._introspection = Introspection(settings, self._provider) if settings.introspection_url else None
+        self.challenges = Challenges(settings)
+
+    async def run(self) -> None:
+        """Keep keys and static tokens current until cancelled."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                if self._keys is not None:
+                    tasks.start_soon(self._keys.run)
+                if self._static is not None:
+                    tasks.start_soon(self._static.run)
+        finally:
+            with anyio.move_on_after(1, shield=True):
+                await self._provider.aclose()
+
+    async def verify_token(self, token: str) -> LoginToken | None:
+        """Return the verified token, None if it is invalid.
+
+        Raises:
+            ProviderUnavailableError: the identity provider cannot be asked.
+        """
+        if len(token) > _MAX_TOKEN or not token.isascii():
+            return None
+        if token.startswith(PREFIX):
+            return self._static.verify(token) if self._static is not None else None
+        if self._jwt is not None and looks_like_jwt(token):
+            return await self._jwt.verify(token)
+        return await self._introspection.verify(token) if self._introspection is not None else None
+
+    async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
+        """Return the token of a request, or why the request is refused."""
+        result = await self._judge(scope)
+        if isinstance(result, Refusal):
+            logger.info("login refused: %s", result)
+        return result
+
+    async def _judge(self, scope: Scope) -> LoginToken | Refusal:
+        headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+        if not headers:
+            return Refusal.MISSING
+        scheme, _, given = headers[0].decode("latin-1").partition(" ")
+        text = given.strip()
+        if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
+            return Refusal.MALFORMED
+        try:
+            token = await self.verify_token(text)
+        except ProviderUnavailableError:
+            return Refusal.UNAVAILABLE
+        if token is None:
+            return Refusal.INVALID
+        # Static tokens have roles instead of scopes.
+        if token.principal.kind is not PrincipalKind.TOKEN and not self._scopes <= token.principal.scopes:
+            return Refusal.SCOPE
+        return token
+
+    def seconds_left(self, token: LoginToken) -> float:
+        """Return how long a response to a request with this token may last."""
+        if token.expires_at is None:
+            return _MAX_SECONDS
+        return max(0.0, token.expires_at - time.time()) + self._settings.leeway_seconds
+
+
+class RequireLogin:
+    """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
+
+    The token itself goes no further: what is served sees no `Authorization` header. A response, such as a stream of
+    notifications, ends when the token expires.
+    """
+
+    def __init__(self, app: ASGIApp, login: Login) -> None:
+        """Serve `app` to those who log in."""
+        self._app = AuthContextMiddleware(app)
+        self._login = login
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve or refuse one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        token = await self._login.authenticate(scope)
+        if isinstance(token, Refusal):
+            await self._login.challenges.response(token)(scope, receive, send)
+            return
+        headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
+        user, credentials = AuthenticatedUser(token), AuthCredentials(token.scopes)
+        with anyio.move_on_after(self._login.seconds_left(token)):
+            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, send)

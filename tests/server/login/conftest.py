@@ -1,0 +1,124 @@
+"""A provider of keys and answers in memory, and signed tokens of it."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
+
+from server.config.settings import LoginSettings
+from server.config.values import SecretStr
+from server.login.access_token import ProviderUnavailableError
+from server.login.jwt_verifier import JwtVerifier
+from server.login.keys import SigningKeys
+from server.login.provider import Provider
+
+ISSUER = "https://id.example.com"
+AUDIENCE = "https://skills.example.com/mcp"
+JWKS = f"{ISSUER}/keys"
+
+
+@dataclass
+class SigningKey:
+    private: Any
+    algorithm: str
+    name: str
+
+    @property
+    def public(self) -> dict[str, Any]:
+        algorithm = jwt.get_algorithm_by_name(self.algorithm)
+        found = json.loads(algorithm.to_jwk(self.private.public_key()))  # type: ignore[attr-defined]
+        found.pop("key_ops", None)
+        return {**found, "kid": self.name, "alg": self.algorithm, "use": "sig"}
+
+    def sign(self, headers: dict[str, Any] | None = None, **claims: Any) -> str:
+        now = int(time.time())
+        usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "anna", "iat": now, "exp": now + 300}
+        given = {name: value for name, value in {**usual, **claims}.items() if value is not None}
+        return jwt.encode(given, self.private, self.algorithm, {"kid": self.name, **(headers or {})})
+
+
+RSA = SigningKey(rsa.generate_private_key(65537, 2048), "RS256", "rsa")
+EC = SigningKey(ec.generate_private_key(ec.SECP256R1()), "ES256", "ec")
+ED = SigningKey(ed25519.Ed25519PrivateKey.generate(), "EdDSA", "ed")
+FOREIGN = SigningKey(rsa.generate_private_key(65537, 2048), "RS256", "rsa")
+
+
+class FakeProvider(Provider):
+    """Answers from memory, and counts what it is asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: dict[str, Any] = {JWKS: {"keys": [RSA.public, EC.public, ED.public]}}
+        self.asked: list[str] = []
+        self.away = False
+        self.gate: anyio.Event | None = None
+
+    async def get(self, url: str) -> dict[str, Any]:
+        return await self._answer_of(url)
+
+    async def post(self, url: str, form: Any, client: tuple[str, str]) -> dict[str, Any]:
+        assert client == ("skillserve", "a secret of the client")
+        return await self._answer_of(form["token"])
+
+    async def _answer_of(self, name: str) -> dict[str, Any]:
+        self.asked.append(name)
+        if self.gate is not None:
+            await self.gate.wait()
+        if self.away or name not in self.answers:
+            raise ProviderUnavailableError("away")
+        return self.answers[name]  # type: ignore[no-any-return]
+
+
+def settings(**changed: Any) -> LoginSettings:
+    usual = {
+        "issuer": ISSUER,
+        "audience": AUDIENCE,
+        "jwks_url": JWKS,
+        "introspection_url": f"{ISSUER}/introspect",
+        "introspection_client_id": "skillserve",
+        "introspection_client_secret": SecretStr("a secret of the client"),
+    }
+    return LoginSettings(**{**usual, **changed})
+
+
+@dataclass
+class Setup:
+    provider: FakeProvider
+    keys: SigningKeys
+    verifier: JwtVerifier
+    _: object = field(default=None)
+
+    async def roles_of(self, text: str) -> list[str] | None:
+        found = await self.verifier.verify(text)
+        return None if found is None else sorted(found.principal.roles)
+
+
+Setups = Callable[..., Any]
+
+
+@pytest.fixture
+def provider() -> FakeProvider:
+    return FakeProvider()
+
+
+@pytest.fixture
+def verifying(provider: FakeProvider) -> Setups:
+    @asynccontextmanager
+    async def verifying(cooldown: float = 0.0, **changed: Any) -> AsyncIterator[Setup]:
+        chosen = settings(**changed)
+        keys = SigningKeys(chosen, provider, cooldown)
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(keys.run)
+            yield Setup(provider, keys, JwtVerifier(chosen, keys))
+            tasks.cancel_scope.cancel()
+
+    return verifying
