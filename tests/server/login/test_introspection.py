@@ -1,0 +1,113 @@
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import anyio
+import pytest
+
+from server.access.principal import PrincipalKind
+from server.login.access_token import ProviderUnavailableError
+from server.login.introspection import Introspection
+from tests.server.login.conftest import AUDIENCE, ISSUER, FakeProvider, settings
+
+ACTIVE = {"active": True, "sub": "anna", "aud": [AUDIENCE], "iss": ISSUER, "scope": "read", "roles": ["a"]}
+
+
+async def test_an_active_token_for_this_server_is_accepted_and_remembered(provider: FakeProvider) -> None:
+    provider.answers["text"] = {**ACTIVE, "client_id": "app", "exp": int(time.time()) + 90}
+    asking = Introspection(settings(), provider)
+    first, second = await asking.verify("text"), await asking.verify("text")
+    assert first is second is not None
+    assert (first.principal.subject, first.principal.kind) == ("anna", PrincipalKind.OPAQUE)
+    assert (first.principal.roles, first.principal.scopes, first.token) == ({"a"}, {"read"}, "")
+    assert provider.asked == ["text"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"active": False},
+        {"active": "true"},
+        {"active": 1},
+        {"aud": "https://other.example.com"},
+        {"aud": None},
+        {"aud": {AUDIENCE: 1}},
+        {"iss": "https://evil.example.com"},
+        {"exp": int(time.time()) - 60},
+        {"exp": float("nan")},
+        {"exp": float("inf")},
+        {"nbf": int(time.time()) + 60},
+        {"nbf": "soon"},
+        {"sub": None},
+        {"sub": {"a": 1}},
+        {"cnf": {"jkt": "thumbprint"}},
+    ],
+)
+async def test_all_other_answers_refuse_the_token(provider: FakeProvider, changed: dict[str, Any]) -> None:
+    provider.answers["text"] = {**ACTIVE, **changed}
+    asking = Introspection(settings(), provider)
+    assert await asking.verify("text") is None
+    assert await asking.verify("text") is None
+    assert provider.asked == ["text"]
+
+
+async def test_a_remembered_answer_ends_with_the_token(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider.answers["text"] = {**ACTIVE, "exp": int(time.time()) + 10}
+    asking = Introspection(settings(leeway_seconds=0), provider)
+    assert await asking.verify("text") is not None
+    later = time.monotonic() + 20
+    monkeypatch.setattr(time, "monotonic", lambda: later)
+    provider.answers["text"] = {"active": False}
+    assert await asking.verify("text") is None
+
+
+async def test_a_failed_provider_is_not_asked_for_each_token(provider: FakeProvider) -> None:
+    provider.away = True
+    asking = Introspection(settings(), provider)
+    for number in range(20):
+        with pytest.raises(ProviderUnavailableError):
+            await asking.verify(f"token {number}")
+    assert len(provider.asked) == 1
+
+
+async def test_remembered_tokens_continue_while_the_provider_is_away(provider: FakeProvider) -> None:
+    provider.answers["text"] = ACTIVE
+    asking = Introspection(settings(), provider)
+    assert await asking.verify("text") is not None
+    provider.away = True
+    assert await asking.verify("text") is not None
+
+
+async def test_invented_tokens_do_not_displace_valid_ones(provider: FakeProvider) -> None:
+    provider.answers["text"] = ACTIVE
+    asking = Introspection(settings(), provider)
+    assert await asking.verify("text") is not None
+    for number in range(1100):
+        provider.answers[f"invented {number}"] = {"active": False}
+        assert await asking.verify(f"invented {number}") is None
+    assert await asking.verify("text") is not None
+    assert provider.asked.count("text") == 1
+    assert len(asking._invalid) == 1024
+
+
+async def test_one_question_a_token_and_64_in_all_are_open(provider: FakeProvider) -> None:
+    provider.gate = anyio.Event()
+    provider.answers |= {f"token {number}": ACTIVE for number in range(64)}
+    asking = Introspection(settings(), provider)
+    found: list[object] = []
+
+    async def verify(text: str) -> None:
+        found.append(await asking.verify(text))
+
+    async with anyio.create_task_group() as tasks:
+        for number in range(64):
+            tasks.start_soon(verify, f"token {number}")
+            tasks.start_soon(verify, f"token {number}")
+        await anyio.wait_all_tasks_blocked()
+        with pytest.raises(ProviderUnavailableError):
+            await asking.verify("one more")
+        provider.gate.set()
+    assert len(found) == 128
+    assert None not in found
+    assert len(provider.asked) == 64
