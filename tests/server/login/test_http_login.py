@@ -1,0 +1,208 @@
+"""What HTTP requests get with and without a token, in both eras."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.client import ConnectMode
+from mcp.client.streamable_http import streamable_http_client
+
+from server.config.machine import tokens_file
+from server.login.token_file import TokenFile
+from tests.server.login.conftest import ISSUER, JWKS, RSA, FakeProvider
+from tests.server.login.serving import serving, write_skill
+
+MODES: list[ConnectMode] = ["legacy", "2026-07-28"]
+PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+ACCEPT = {"Accept": "application/json, text/event-stream"}
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    return write_skill(tmp_path / "skills")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return TokenFile(tokens_file())
+
+
+@pytest.fixture
+def issuer(monkeypatch: pytest.MonkeyPatch, provider: FakeProvider) -> FakeProvider:
+    """Let servers in this process get keys from memory."""
+    monkeypatch.setattr("server.login.login.Provider", lambda: provider)
+    return provider
+
+
+def bearer(text: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {text}"}
+
+
+async def tool_names(url: str, mode: ConnectMode, text: str) -> list[str]:
+    async with httpx2.AsyncClient(headers=bearer(text)) as http:
+        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+            return [tool.name for tool in (await client.list_tools()).tools]
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_with_a_static_token_is_served(skills: Path, file: TokenFile, mode: ConnectMode) -> None:
+    text = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True) as url:
+        assert "activate_skill" in await tool_names(url, mode, text)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_client_with_a_jwt_is_served(skills: Path, issuer: FakeProvider, mode: ConnectMode) -> None:
+    async with serving(skills, login_issuer=ISSUER, login_jwks_url=JWKS) as url:
+        assert "activate_skill" in await tool_names(url, mode, RSA.sign(aud=url))
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT", "OPTIONS"])
+async def test_every_request_to_the_endpoint_needs_a_token(skills: Path, file: TokenFile, method: str) -> None:
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        answer = await client.request(method, url, headers=ACCEPT)
+        health = await client.get(url.removesuffix("mcp") + "health")
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"] == 'Bearer realm="skillserve"'
+    assert health.status_code == 200
+
+
+async def test_the_challenge_names_metadata_and_scopes(skills: Path, issuer: FakeProvider) -> None:
+    options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_required_scopes": ("skills", "more")}
+    async with serving(skills, **options) as url, httpx2.AsyncClient() as client:
+        missing = await client.post(url, json=PING, headers=ACCEPT)
+        invalid = await client.post(url, json=PING, headers={**ACCEPT, **bearer(RSA.sign())})
+        narrow = await client.post(url, json=PING, headers={**ACCEPT, **bearer(RSA.sign(aud=url, scope="skills"))})
+        wide = await client.post(url, json=PING, headers={**ACCEPT, **bearer(RSA.sign(aud=url, scope="more skills"))})
+    place = url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp")
+    common = f'scope="skills more", resource_metadata="{place}"'
+    assert missing.status_code == 401
+    assert missing.headers["www-authenticate"] == f"Bearer {common}"
+    assert invalid.status_code == 401
+    assert invalid.headers["www-authenticate"].startswith('Bearer error="invalid_token", error_description=')
+    assert invalid.headers["www-authenticate"].endswith(common)
+    assert narrow.status_code == 403
+    assert narrow.headers["www-authenticate"].startswith('Bearer error="insufficient_scope"')
+    assert narrow.headers["www-authenticate"].endswith(common)
+    assert wide.status_code not in {401, 403}
+
+
+@pytest.mark.parametrize("path", ["", "/mcp"])
+async def test_the_metadata_is_where_clients_look(skills: Path, issuer: FakeProvider, path: str) -> None:
+    async with serving(skills, login_issuer=ISSUER) as url, httpx2.AsyncClient() as client:
+        place = url.removesuffix("/mcp") + "/.well-known/oauth-protected-resource" + path
+        answer = await client.get(place)
+    assert answer.json() == {
+        "resource": url,
+        "authorization_servers": [ISSUER],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "skillserve",
+    }
+    assert answer.headers["access-control-allow-origin"] == "*"
+
+
+async def test_a_token_outside_of_the_header_is_no_token(skills: Path, file: TokenFile) -> None:
+    text = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        query = await client.post(f"{url}?access_token={text}", json=PING, headers=ACCEPT)
+        form = await client.post(url, data={"access_token": text}, headers=ACCEPT)
+        cookie = await client.post(url, json=PING, headers={**ACCEPT, "Cookie": f"access_token={text}"})
+    assert [query.status_code, form.status_code, cookie.status_code] == [401, 401, 401]
+
+
+async def test_smuggled_headers_are_refused(skills: Path, file: TokenFile) -> None:
+    text = file.add("anna", (), None)
+    wrong = [
+        [("Authorization", f"Bearer {text}"), ("Authorization", "Bearer other")],
+        [("Authorization", "Bearer other"), ("authorization", f"Bearer {text}")],
+        [("Authorization", f"Bearer {text}, Bearer other")],
+        [("Authorization", f"Bearer {text} other")],
+        [("Authorization", f"Basic {text}")],
+        [("Authorization", "Bearer")],
+        [("Authorization", text)],
+    ]
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        answers = [await client.post(url, json=PING, headers=[*ACCEPT.items(), *headers]) for headers in wrong]
+        others = [
+            await client.post(url, json=PING, headers={**ACCEPT, name: f"Bearer {text}"})
+            for name in ("X-Authorization", "Proxy-Authorization", "X-Forwarded-Access-Token", "Authorization_")
+        ]
+        large = await client.post(url, json=PING, headers={**ACCEPT, **bearer("a." * 10_000 + "a")})
+    assert {answer.status_code for answer in answers} == {400}
+    assert {answer.status_code for answer in others} == {401}
+    assert large.status_code == 401
+
+
+async def test_a_provider_that_is_away_is_no_fault_of_the_client(skills: Path, issuer: FakeProvider) -> None:
+    issuer.away = True
+    async with serving(skills, login_issuer=ISSUER, login_jwks_url=JWKS) as url, httpx2.AsyncClient() as client:
+        answer = await client.post(url, json=PING, headers={**ACCEPT, **bearer(RSA.sign(aud=url))})
+    assert answer.status_code == 503
+    assert answer.headers["retry-after"] == "5"
+    assert "www-authenticate" not in answer.headers
+
+
+async def test_a_session_belongs_to_the_one_who_opened_it(skills: Path, file: TokenFile) -> None:
+    anna, bob = file.add("anna", (), None), file.add("bob", (), None)
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        opened = await client.post(url, json=opening, headers={**ACCEPT, **bearer(anna)})
+        session = {**ACCEPT, "Mcp-Session-Id": opened.headers["mcp-session-id"]}
+        own = await client.post(url, json=PING, headers={**session, **bearer(anna)})
+        foreign = await client.post(url, json=PING, headers={**session, **bearer(bob)})
+        unknown = await client.post(url, json=PING, headers={**session, "Mcp-Session-Id": "0" * 32, **bearer(bob)})
+        stolen = await client.post(url, json=PING, headers=session)
+    assert own.status_code == 200
+    assert (foreign.status_code, foreign.content) == (unknown.status_code, unknown.content) == (404, unknown.content)
+    assert stolen.status_code == 401
+
+
+async def test_a_stream_ends_when_its_token_expires(skills: Path, issuer: FakeProvider) -> None:
+    options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_leeway_seconds": 1}
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    async with serving(skills, **options) as url, httpx2.AsyncClient(timeout=30) as client:
+        token = bearer(RSA.sign(aud=url, exp=int(time.time()) + 1))
+        opened = await client.post(url, json=opening, headers={**ACCEPT, **token})
+        session = {"Accept": "text/event-stream", "Mcp-Session-Id": opened.headers["mcp-session-id"], **token}
+        answer = await client.get(url, headers=session)
+    assert answer.status_code == 200
+
+
+async def test_the_admin_routes_need_the_role_or_the_admin_token(skills: Path, file: TokenFile) -> None:
+    user, admin = file.add("anna", ("editor",), None), file.add("root", ("admin",), None)
+    late = file.add("late", ("admin",), datetime.now(UTC) - timedelta(seconds=5))
+    async with serving(skills, login_tokens=True, admin_token="x" * 32) as url, httpx2.AsyncClient() as client:
+        place = url.removesuffix("mcp") + "admin/status"
+        codes = {
+            name: (await client.get(place, headers=bearer(text) if text else {})).status_code
+            for name, text in {"none": "", "user": user, "admin": admin, "late": late, "token": "x" * 32}.items()
+        }
+        on_endpoint = await client.post(url, json=PING, headers={**ACCEPT, **bearer("x" * 32)})
+    assert codes == {"none": 401, "user": 403, "admin": 200, "late": 401, "token": 200}
+    assert on_endpoint.status_code == 401
+
+
+async def test_no_token_is_in_logs_and_answers(
+    skills: Path, file: TokenFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("DEBUG")
+    text = file.add("anna", (), None)
+    secrets = [text.split("_", 2)[2], "sks_0123_wrongsecret", "aaaa.bbbbbb.wrongjwt"]
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        answers = [
+            (await client.post(url, json=PING, headers={**ACCEPT, **bearer(each)})).text
+            for each in (text, *secrets[1:], f"{text} {text}")
+        ]
+    written = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith(("http", "hpack")))
+    for secret in secrets:
+        assert secret not in written
+        assert all(secret not in answer for answer in answers)
+
