@@ -50,6 +50,7 @@ bench: install
 	$(BIN)/python bench/hook.py
 	$(BIN)/python bench/searches.py
 	$(BIN)/python bench/loading.py
+	$(BIN)/python bench/login.py
 
 # As long as SOAK_SECONDS says; a minute without.
 soak: install

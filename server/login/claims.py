@@ -16,12 +16,14 @@ __all__ = ["is_for", "principal_from"]
 
 _MAX_WORDS: Final = 200
 _MAX_LENGTH: Final = 256
+_MAX_TIME: Final = 2**53
 
 
 def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: LoginSettings) -> Principal | None:
-    """Return the principal of verified claims, None if they name no subject."""
+    """Return the principal of verified claims, None if they name no subject or an impossible expiry."""
     subject = _text(claims.get("sub"))
-    if subject is None:
+    expires = claims.get("exp")
+    if subject is None or not (expires is None or _is_time(expires)):
         return None
     roles = _words(_claim(claims, settings.roles_claim))
     if not roles and settings.default_role is not None:
@@ -29,8 +31,7 @@ def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: Log
     # Entra calls the scopes `scp`.
     scopes = _words(claims.get("scope")) | _words(claims.get("scp"))
     client = _text(claims.get("client_id")) or _text(claims.get("azp"))
-    expires = claims.get("exp")
-    return Principal(subject, kind, roles, scopes, client, int(expires) if isinstance(expires, int | float) else None)
+    return Principal(subject, kind, roles, scopes, client, None if expires is None else int(expires))
 
 
 def is_for(audience: str, claim: object) -> bool:
@@ -51,6 +52,10 @@ def _claim(claims: Mapping[str, Any], path: str) -> object:
 def _words(value: object) -> frozenset[str]:
     words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
     return frozenset(word for word in words[:_MAX_WORDS] if _text(word) is not None)
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and 0 <= value < _MAX_TIME
 
 
 def _text(value: object) -> str | None:

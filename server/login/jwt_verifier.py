@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import jwt
 
@@ -12,6 +12,8 @@ from server.login.access_token import login_token
 from server.login.claims import principal_from
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from jwt.types import Options
 
     from server.config.settings import LoginSettings
@@ -25,6 +27,9 @@ logger = logging.getLogger(__name__)
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 # Other types are not access tokens, such as logout+jwt and dpop+jwt.
 
+_FOREIGN_TYPES: Final = ("ID", "Refresh", "Offline", "Logout")
+# Keycloak names the type of a token in a claim.
+
 _OPTIONS: Final[Options] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
 
 _FAULTS: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
@@ -34,6 +39,15 @@ _FAULTS: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, Recursio
 def looks_like_jwt(text: str) -> bool:
     """Tell whether a token has the three parts of a signed JWT."""
     return text.count(".") == 2  # noqa: PLR2004 - header, claims, signature
+
+
+def _is_bearer(claims: Mapping[str, Any]) -> bool:
+    """Tell whether claims are those of an access token that serves its bearer.
+
+    Not so ID tokens, whose audience is a client, refresh tokens of Keycloak, and tokens that are bound to a key of their
+    client (DPoP, mTLS).
+    """
+    return not {"at_hash", "c_hash", "cnf"} & claims.keys() and claims.get("typ") not in _FOREIGN_TYPES
 
 
 class JwtVerifier:
@@ -76,8 +90,7 @@ class JwtVerifier:
                 issuer=self._settings.issuer,
                 leeway=self._settings.leeway_seconds,
             )
-            # A token that is bound to a key of its client (DPoP, mTLS) proves nothing without that key.
-            principal = None if "cnf" in claims else principal_from(claims, PrincipalKind.JWT, self._settings)
+            principal = principal_from(claims, PrincipalKind.JWT, self._settings) if _is_bearer(claims) else None
         except _FAULTS as error:
             logger.debug("a JWT is invalid: %s", type(error).__name__)
             return None

@@ -63,9 +63,10 @@ class SigningKeys:
     async def run(self) -> None:
         """Fetch the keys at once, at intervals, and when a token names an unknown key, until cancelled."""
         while True:
-            self._wanted = anyio.Event()
             await self._fetch()
             self._last_attempt = time.monotonic()
+            # Wishes that came meanwhile are fulfilled.
+            self._wanted = anyio.Event()
             fetched, self._fetched = self._fetched, anyio.Event()
             fetched.set()
             with anyio.move_on_after(_FRESH_SECONDS):

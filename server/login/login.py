@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -34,21 +35,20 @@ logger = logging.getLogger(__name__)
 
 _MAX_TOKEN: Final = 8192
 # Characters; tokens of large organizations have some 2,000.
-_MAX_SECONDS: Final = 86_400.0
 
 
 class Login:
     """Authenticates requests; it implements the SDK's `TokenVerifier`."""
 
-    def __init__(self, settings: LoginSettings, tokens: Path) -> None:
-        """Verify tokens as `settings` say; `tokens` is the file of static tokens.
+    def __init__(self, settings: LoginSettings, tokens: Path, provider: Provider | None = None) -> None:
+        """Verify tokens as `settings` say; `tokens` is the file of static tokens, `provider` the identity provider.
 
         Raises:
             TokenFileError: the file of static tokens cannot be used.
         """
         self._settings = settings
         self._scopes = frozenset(settings.required_scopes)
-        self._provider = Provider()
+        self._provider = provider or Provider()
         self._static = StaticTokens(TokenFile(tokens)) if settings.tokens else None
         self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
@@ -85,7 +85,9 @@ class Login:
         """Return the token of a request, or why the request is refused."""
         result = await self._judge(scope)
         if isinstance(result, Refusal):
-            logger.info("login refused: %s", result)
+            # Clients that log in begin with a request without a token.
+            level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
+            logger.log(level, "login refused: %s", result)
         return result
 
     async def _judge(self, scope: Scope) -> LoginToken | Refusal:
@@ -110,7 +112,7 @@ class Login:
     def seconds_left(self, token: LoginToken) -> float:
         """Return how long a response to a request with this token may last."""
         if token.expires_at is None:
-            return _MAX_SECONDS
+            return math.inf
         return max(0.0, token.expires_at - time.time()) + self._settings.leeway_seconds
 
 

@@ -37,6 +37,8 @@ async def test_an_active_token_for_this_server_is_accepted_and_remembered(provid
         {"exp": int(time.time()) - 60},
         {"exp": float("nan")},
         {"exp": float("inf")},
+        {"exp": 10**400},
+        {"exp": "tomorrow"},
         {"nbf": int(time.time()) + 60},
         {"nbf": "soon"},
         {"sub": None},

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import json
 import time
 from typing import Any
@@ -27,9 +29,6 @@ def claims() -> dict[str, Any]:
 
 def signed_by_public_key(form: serialization.Encoding) -> str:
     """Sign with HMAC and the text of the RSA key as the secret."""
-    import hashlib
-    import hmac
-
     text = RSA.private.public_key().public_bytes(form, serialization.PublicFormat.SubjectPublicKeyInfo)
     body = f"{part({'alg': 'HS256', 'typ': 'JWT', 'kid': 'rsa'})}.{part(claims())}"
     signature = hmac.new(text, body.encode(), hashlib.sha256).digest()
@@ -62,6 +61,9 @@ WRONG: dict[str, dict[str, Any]] = {
     "issuer with a slash": {"iss": ISSUER + "/"},
     "no subject": {"sub": None},
     "endless subject": {"sub": "a" * 10_000},
+    "an ID token": {"at_hash": "AAAA"},
+    "an ID token of Keycloak": {"typ": "ID"},
+    "expiry beyond all years": {"exp": 10**400},
     "bound to a key": {"cnf": {"jkt": "thumbprint"}},
 }
 
@@ -160,7 +162,7 @@ async def test_many_requests_wait_for_one_fetch(verifying: Setups, provider: Any
             await anyio.wait_all_tasks_blocked()
             provider.gate.set()
         assert len([each for each in results if each is not None]) == 20
-        assert len(provider.asked) <= 2
+        assert provider.asked == [JWKS]
 
 
 @pytest.mark.parametrize("answer", [None, {}, {"keys": 5}, {"keys": [{}] * 65}, {"keys": [5, {"kty": "RSA"}]}])

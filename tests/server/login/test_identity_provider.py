@@ -1,0 +1,141 @@
+"""The SDK's OAuth client logs in at a real identity provider (oidc-provider), in both eras."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import parse_qs, urljoin, urlsplit
+
+import anyio
+import httpx2
+import pytest
+from mcp import Client
+from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider
+from mcp.client.client import ConnectMode
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyUrl
+
+from server.access.principal import Principal, PrincipalKind
+from server.login.login import Login
+from tests.server.login.serving import serving, write_skill
+
+MODULES = Path(os.environ.get("SKILLSERVE_TEST_NODE_MODULES") or Path(__file__).parents[3] / "conformance/node_modules")
+SCRIPT = Path(__file__).with_name("identity_provider.mjs")
+CALLBACK = "http://127.0.0.1:1/callback"
+
+needs_provider = pytest.mark.skipif(
+    shutil.which("node") is None or not (MODULES / "oidc-provider").is_dir(),
+    reason="node or oidc-provider is not installed; `make conformance` installs it",
+)
+
+
+@asynccontextmanager
+async def identity_provider(form: str) -> AsyncIterator[str]:
+    node = MODULES / ".bin/node"
+    command = [str(node) if node.exists() else "node", str(SCRIPT), str(MODULES), form]
+    async with await anyio.open_process(command, stdin=None, stderr=subprocess.DEVNULL) as process:
+        assert process.stdout is not None
+        try:
+            with anyio.fail_after(60):
+                text = ""
+                async for chunk in process.stdout:
+                    text += chunk.decode()
+                    if found := re.search(r"issuer (\S+)\n", text):
+                        yield found[1]
+                        break
+        finally:
+            process.terminate()
+
+
+class Memory:
+    """The storage of the SDK's client."""
+
+    def __init__(self) -> None:
+        self.tokens: OAuthToken | None = None
+        self.info: OAuthClientInformationFull | None = None
+
+    async def get_tokens(self) -> OAuthToken | None:
+        return self.tokens
+
+    async def set_tokens(self, tokens: OAuthToken) -> None:
+        self.tokens = tokens
+
+    async def get_client_info(self) -> OAuthClientInformationFull | None:
+        return self.info
+
+    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
+        self.info = client_info
+
+
+class Browser:
+    """A user who logs in as anna and consents."""
+
+    def __init__(self) -> None:
+        self.landed = ""
+
+    async def open(self, url: str) -> None:
+        async with httpx2.AsyncClient() as http:
+            for _ in range(20):
+                answer = await http.get(url)
+                if answer.status_code == 200:
+                    prompt = re.search(r'name="prompt" value="(\w+)"', answer.text)
+                    action = re.search(r'action="([^"]+)"', answer.text)
+                    assert prompt, answer.text
+                    assert action, answer.text
+                    form = {"prompt": prompt[1], "login": "anna", "password": "any"}
+                    answer = await http.post(urljoin(url, action[1]), data=form)
+                assert answer.status_code in {302, 303}, answer.text
+                url = urljoin(url, answer.headers["location"])
+                if url.startswith(CALLBACK):
+                    self.landed = url
+                    return
+        raise AssertionError("the login did not end")
+
+    async def code(self) -> AuthorizationCodeResult:
+        query = parse_qs(urlsplit(self.landed).query)
+        return AuthorizationCodeResult(code=query["code"][0], state=query["state"][0], iss=query.get("iss", [None])[0])
+
+
+@needs_provider
+@pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+@pytest.mark.parametrize(("form", "kind"), [("jwt", PrincipalKind.JWT), ("opaque", PrincipalKind.OPAQUE)])
+async def test_the_sdks_client_logs_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConnectMode, form: str, kind: PrincipalKind
+) -> None:
+    seen: set[Principal] = set()
+    verify = Login.verify_token
+
+    async def spy(self: Login, token: str) -> object:
+        found = await verify(self, token)
+        seen.update({found.principal} if found else ())
+        return found
+
+    monkeypatch.setattr(Login, "verify_token", spy)
+    async with identity_provider(form) as issuer:
+        options = {
+            "login_issuer": issuer,
+            "login_required_scopes": ("skills",),
+            "login_introspection_url": f"{issuer}/token/introspection",
+            "login_introspection_client_id": "skillserve",
+            "login_introspection_client_secret": "a secret of the client",
+        }
+        async with serving(write_skill(tmp_path / "skills"), **options) as url:
+            browser, memory = Browser(), Memory()
+            metadata = OAuthClientMetadata(
+                redirect_uris=[AnyUrl(CALLBACK)], client_name="test", token_endpoint_auth_method="none"
+            )
+            auth = OAuthClientProvider(url, metadata, memory, browser.open, browser.code)
+            async with httpx2.AsyncClient(auth=auth, timeout=30) as http:
+                async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
+                    tools = [tool.name for tool in (await client.list_tools()).tools]
+    assert "activate_skill" in tools
+    assert memory.tokens is not None
+    assert (memory.tokens.access_token.count(".") == 2) == (form == "jwt")
+    (principal,) = {(each.subject, each.kind, each.roles, each.scopes) for each in seen}
+    assert principal == ("anna", kind, {"editor"}, {"skills"})
