@@ -25,6 +25,8 @@ _FRESH_SECONDS: Final = 600.0
 # Keys are fetched again this often, so that a key that the provider withdrew is refused.
 _COOLDOWN_SECONDS: Final = 10.0
 # An unknown key ID makes the server fetch the keys at most this often, because attackers invent IDs.
+_RETRY_SECONDS: Final = 1.0
+# Until the first keys are there, they are fetched again sooner.
 _WAIT_SECONDS: Final = 6.0
 _MAX_WAITING: Final = 64
 _KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
@@ -53,7 +55,8 @@ class SigningKeys:
             ProviderUnavailableError: the keys were never fetched, and cannot be fetched now.
         """
         key = self._key(key_id, algorithm)
-        if key is None and time.monotonic() - self._last_attempt >= self._cooldown:
+        cooldown = min(self._cooldown, _RETRY_SECONDS) if self._jwks is None else self._cooldown
+        if key is None and time.monotonic() - self._last_attempt >= cooldown:
             await self._wait_for_fetch()
             key = self._key(key_id, algorithm)
         if key is None and self._jwks is None:

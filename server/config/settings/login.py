@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -11,6 +12,11 @@ from msgspec import Meta, Struct
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
 
 __all__ = ["LoginSettings", "SigningAlgorithm", "is_safe_address"]
+
+_SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e]+$"
+# As RFC 6749 defines it; it stands in a header in quotes.
+
+_PLAIN = r"[\x21\x23-\x5b\x5d-\x7e]+"
 
 _LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -66,7 +72,7 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     another one, such as `realm_access.roles` of Keycloak."""
     default_role: NonEmpty | None = None
     """The role of users of the provider whose tokens name none."""
-    required_scopes: tuple[str, ...] = ()
+    required_scopes: tuple[Annotated[str, Meta(pattern=_SCOPE)], ...] = ()
     """Scopes that each token of the provider must have."""
 
     def __post_init__(self) -> None:
@@ -112,6 +118,6 @@ def is_safe_address(url: str) -> bool:
         host, _ = parts.hostname, parts.port
     except ValueError:
         return False
-    if not host or parts.username is not None or parts.query or parts.fragment or not url.isprintable() or " " in url:
+    if not host or parts.username is not None or parts.query or parts.fragment or not re.fullmatch(_PLAIN, url):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and host in _LOCAL)

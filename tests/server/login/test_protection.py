@@ -50,6 +50,8 @@ def test_an_admin_token_is_no_login() -> None:
             {"login_issuer": ISSUER, "login_audience": AUDIENCE, "login_introspection_url": f"{ISSUER}/introspect"},
             "login.introspection_client_id",
         ),
+        ({"login_tokens": True, "login_required_scopes": ('a"b',)}, "login.required_scopes"),
+        ({"login_issuer": ISSUER + '/"', "login_audience": AUDIENCE}, "https://"),
         ({"login_introspection_url": f"{ISSUER}/introspect"}, "login.issuer is missing"),
     ],
 )
