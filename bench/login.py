@@ -28,7 +28,7 @@ CALLS = 2000
 GOAL_MS = 0.2
 ISSUER = "https://id.example.com"
 AUDIENCE = "https://skills.example.com/mcp"
-KEYS = {
+KEYS: dict[str, Any] = {
     "RS256": rsa.generate_private_key(65537, 2048),
     "ES256": ec.generate_private_key(ec.SECP256R1()),
     "EdDSA": ed25519.Ed25519PrivateKey.generate(),
@@ -39,7 +39,7 @@ class _Provider:
     async def get(self, _: str) -> dict[str, Any]:
         keys = []
         for name, key in KEYS.items():
-            public = json.loads(jwt.get_algorithm_by_name(name).to_jwk(key.public_key()))
+            public: dict[str, Any] = json.loads(jwt.get_algorithm_by_name(name).to_jwk(key.public_key()))
             public.pop("key_ops", None)
             keys.append({**public, "kid": name, "alg": name})
         return {"keys": keys}

@@ -44,8 +44,8 @@ def looks_like_jwt(text: str) -> bool:
 def _is_bearer(claims: Mapping[str, Any]) -> bool:
     """Tell whether claims are those of an access token that serves its bearer.
 
-    Not so ID tokens, whose audience is a client, refresh tokens of Keycloak, and tokens that are bound to a key of their
-    client (DPoP, mTLS).
+    ID tokens are for a client, and refresh tokens for the provider. A token that is bound to a key of its client (DPoP,
+    mTLS) would need a proof of that key with each request.
     """
     return not {"at_hash", "c_hash", "cnf"} & claims.keys() and claims.get("typ") not in _FOREIGN_TYPES
 

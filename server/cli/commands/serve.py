@@ -45,9 +45,7 @@ AllowedHosts = Annotated[
     ),
 ]
 
-Insecure = Annotated[
-    bool, typer.Option("--insecure", help="Listen beyond this machine even if clients need no login.")
-]
+Insecure = Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine even if clients need no login.")]
 
 Tools = Annotated[
     list[OptionalTool] | None,

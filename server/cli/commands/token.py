@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -93,7 +93,7 @@ def _end_of(span: str | None) -> datetime | None:
         fail(wrong, EXIT_USAGE)
 
 
-def _row(each: StoredToken, now: datetime) -> dict[str, object]:
+def _row(each: StoredToken, now: datetime) -> dict[str, Any]:
     return {
         "id": each.id,
         "name": each.name,

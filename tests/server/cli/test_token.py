@@ -23,7 +23,9 @@ def stored(state: Path) -> TokenFile:
 
 
 def test_a_token_is_printed_once_listed_without_its_secret_and_revoked(tmp_path: Path) -> None:
-    added = token(tmp_path, "add", "anna", "--role", "editor", "--role", "editor", "--role", "admin", "--expires", "90d")
+    added = token(
+        tmp_path, "add", "anna", "--role", "editor", "--role", "editor", "--role", "admin", "--expires", "90d"
+    )
     assert added.returncode == 0, added.stderr
     text = added.stdout.strip()
     assert re.fullmatch(r"sks_[0-9a-f]{12}_[A-Za-z0-9_-]{43}", text)
@@ -64,7 +66,7 @@ def test_names_roles_and_spans_that_do_not_fit_are_refused(tmp_path: Path, argum
 
 
 def test_a_server_without_a_login_does_not_listen_beyond_this_machine(tmp_path: Path) -> None:
-    result = run("serve", tmp_path, "--transport", "http", "--host", "0.0.0.0", "--port", "0")
+    result = run("serve", tmp_path, "--transport", "http", "--host", "::", "--port", "0")
     assert result.returncode == 2
     assert "clients need no login" in result.stderr
     assert "--insecure" in result.stderr

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -35,7 +35,7 @@ class SigningKey:
     @property
     def public(self) -> dict[str, Any]:
         algorithm = jwt.get_algorithm_by_name(self.algorithm)
-        found = json.loads(algorithm.to_jwk(self.private.public_key()))  # type: ignore[attr-defined]
+        found = json.loads(algorithm.to_jwk(self.private.public_key()))
         found.pop("key_ops", None)
         return {**found, "kid": self.name, "alg": self.algorithm, "use": "sig"}
 
@@ -66,6 +66,7 @@ class FakeProvider(Provider):
         return await self._answer_of(url)
 
     async def post(self, url: str, form: Any, client: tuple[str, str]) -> dict[str, Any]:
+        assert url == f"{ISSUER}/introspect"
         assert client == ("skillserve", "a secret of the client")
         return await self._answer_of(form["token"])
 
@@ -95,7 +96,6 @@ class Setup:
     provider: FakeProvider
     keys: SigningKeys
     verifier: JwtVerifier
-    _: object = field(default=None)
 
     async def roles_of(self, text: str) -> list[str] | None:
         found = await self.verifier.verify(text)

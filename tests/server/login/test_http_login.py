@@ -45,9 +45,11 @@ def bearer(text: str) -> dict[str, str]:
 
 
 async def tool_names(url: str, mode: ConnectMode, text: str) -> list[str]:
-    async with httpx2.AsyncClient(headers=bearer(text)) as http:
-        async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-            return [tool.name for tool in (await client.list_tools()).tools]
+    async with (
+        httpx2.AsyncClient(headers=bearer(text)) as http,
+        Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+    ):
+        return [tool.name for tool in (await client.list_tools()).tools]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -58,13 +60,15 @@ async def test_a_client_with_a_static_token_is_served(skills: Path, file: TokenF
 
 
 @pytest.mark.parametrize("mode", MODES)
-async def test_a_client_with_a_jwt_is_served(skills: Path, issuer: FakeProvider, mode: ConnectMode) -> None:
+@pytest.mark.usefixtures("issuer")
+async def test_a_client_with_a_jwt_is_served(skills: Path, mode: ConnectMode) -> None:
     async with serving(skills, login_issuer=ISSUER, login_jwks_url=JWKS) as url:
         assert "activate_skill" in await tool_names(url, mode, RSA.sign(aud=url))
 
 
 @pytest.mark.parametrize("method", ["GET", "POST", "DELETE", "PUT", "OPTIONS"])
-async def test_every_request_to_the_endpoint_needs_a_token(skills: Path, file: TokenFile, method: str) -> None:
+@pytest.mark.usefixtures("file")
+async def test_every_request_to_the_endpoint_needs_a_token(skills: Path, method: str) -> None:
     async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
         answer = await client.request(method, url, headers=ACCEPT)
         health = await client.get(url.removesuffix("mcp") + "health")
@@ -73,7 +77,8 @@ async def test_every_request_to_the_endpoint_needs_a_token(skills: Path, file: T
     assert health.status_code == 200
 
 
-async def test_the_challenge_names_metadata_and_scopes(skills: Path, issuer: FakeProvider) -> None:
+@pytest.mark.usefixtures("issuer")
+async def test_the_challenge_names_metadata_and_scopes(skills: Path) -> None:
     options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_required_scopes": ("skills", "more")}
     async with serving(skills, **options) as url, httpx2.AsyncClient() as client:
         missing = await client.post(url, json=PING, headers=ACCEPT)
@@ -94,7 +99,8 @@ async def test_the_challenge_names_metadata_and_scopes(skills: Path, issuer: Fak
 
 
 @pytest.mark.parametrize("path", ["", "/mcp"])
-async def test_the_metadata_is_where_clients_look(skills: Path, issuer: FakeProvider, path: str) -> None:
+@pytest.mark.usefixtures("issuer")
+async def test_the_metadata_is_where_clients_look(skills: Path, path: str) -> None:
     async with serving(skills, login_issuer=ISSUER) as url, httpx2.AsyncClient() as client:
         place = url.removesuffix("/mcp") + "/.well-known/oauth-protected-resource" + path
         answer = await client.get(place)
@@ -164,7 +170,8 @@ async def test_a_session_belongs_to_the_one_who_opened_it(skills: Path, file: To
     assert stolen.status_code == 401
 
 
-async def test_a_stream_ends_when_its_token_expires(skills: Path, issuer: FakeProvider) -> None:
+@pytest.mark.usefixtures("issuer")
+async def test_a_stream_ends_when_its_token_expires(skills: Path) -> None:
     options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_leeway_seconds": 1}
     params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
     opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
@@ -190,9 +197,7 @@ async def test_the_admin_routes_need_the_role_or_the_admin_token(skills: Path, f
     assert on_endpoint.status_code == 401
 
 
-async def test_no_token_is_in_logs_and_answers(
-    skills: Path, file: TokenFile, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_no_token_is_in_logs_and_answers(skills: Path, file: TokenFile, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     text = file.add("anna", (), None)
     secrets = [text.split("_", 2)[2], "sks_0123_wrongsecret", "aaaa.bbbbbb.wrongjwt"]
@@ -201,8 +206,9 @@ async def test_no_token_is_in_logs_and_answers(
             (await client.post(url, json=PING, headers={**ACCEPT, **bearer(each)})).text
             for each in (text, *secrets[1:], f"{text} {text}")
         ]
-    written = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith(("http", "hpack")))
+    written = "\n".join(
+        record.getMessage() for record in caplog.records if not record.name.startswith(("http", "hpack"))
+    )
     for secret in secrets:
         assert secret not in written
         assert all(secret not in answer for answer in answers)
-

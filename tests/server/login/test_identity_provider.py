@@ -128,14 +128,18 @@ async def test_the_sdks_client_logs_in(
         async with serving(write_skill(tmp_path / "skills"), **options) as url:
             browser, memory = Browser(), Memory()
             metadata = OAuthClientMetadata(
-                redirect_uris=[AnyUrl(CALLBACK)], client_name="test", token_endpoint_auth_method="none"
+                redirect_uris=[AnyUrl(CALLBACK)],
+                client_name="test",
+                token_endpoint_auth_method="none",  # noqa: S106 - a public client has no secret
             )
             auth = OAuthClientProvider(url, metadata, memory, browser.open, browser.code)
-            async with httpx2.AsyncClient(auth=auth, timeout=30) as http:
-                async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
-                    tools = [tool.name for tool in (await client.list_tools()).tools]
+            async with (
+                httpx2.AsyncClient(auth=auth, timeout=30) as http,
+                Client(streamable_http_client(url, http_client=http), mode=mode) as client,
+            ):
+                tools = [tool.name for tool in (await client.list_tools()).tools]
     assert "activate_skill" in tools
     assert memory.tokens is not None
     assert (memory.tokens.access_token.count(".") == 2) == (form == "jwt")
     (principal,) = {(each.subject, each.kind, each.roles, each.scopes) for each in seen}
-    assert principal == ("anna", kind, {"editor"}, {"skills"})
+    assert principal == ("anna", kind, frozenset({"editor"}), frozenset({"skills"}))

@@ -18,9 +18,10 @@ async def test_an_active_token_for_this_server_is_accepted_and_remembered(provid
     provider.answers["text"] = {**ACTIVE, "client_id": "app", "exp": int(time.time()) + 90}
     asking = Introspection(settings(), provider)
     first, second = await asking.verify("text"), await asking.verify("text")
-    assert first is second is not None
+    assert first is not None
+    assert first is second
     assert (first.principal.subject, first.principal.kind) == ("anna", PrincipalKind.OPAQUE)
-    assert (first.principal.roles, first.principal.scopes, first.token) == ({"a"}, {"read"}, "")
+    assert (first.principal.roles, first.principal.scopes, first.token) == (frozenset({"a"}), frozenset({"read"}), "")
     assert provider.asked == ["text"]
 
 

@@ -32,7 +32,7 @@ async def answering(answer: bytes, *, endless: bool = False, silent: bool = Fals
     listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
     async with listener, anyio.create_task_group() as tasks:
         tasks.start_soon(listener.serve, handle)
-        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/keys"
+        yield f"http://127.0.0.1:{listener.extra(SocketAttribute.local_port)}/keys"  # noqa: S610 - anyio's
         tasks.cancel_scope.cancel()
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -36,7 +35,11 @@ def test_a_token_has_the_principal_and_roles_that_it_was_created_with(file: Toke
     assert token is not None
     assert token.token == ""
     principal = token.principal
-    assert (principal.subject, principal.kind, principal.roles) == ("anna", PrincipalKind.TOKEN, {"editor", "admin"})
+    assert (principal.subject, principal.kind, principal.roles) == (
+        "anna",
+        PrincipalKind.TOKEN,
+        frozenset({"editor", "admin"}),
+    )
     assert principal.expires_at == int(end.timestamp())
     assert text.split("_", 2)[2] not in repr(token)
 
@@ -45,8 +48,17 @@ def test_unknown_expired_and_changed_tokens_are_refused(file: TokenFile) -> None
     text, expired = file.add("anna", (), None), file.add("bob", (), PAST)
     tokens = StaticTokens(file)
     assert tokens.verify(text) is not None
-    other = ("A" if text[-1] != "A" else "B")
-    for wrong in (expired, text[:-1] + other, text + "A", text[:-1], "sks_", "sks__", "sks_000000000000_a", text.upper()):
+    other = "A" if text[-1] != "A" else "B"
+    for wrong in (
+        expired,
+        text[:-1] + other,
+        text + "A",
+        text[:-1],
+        "sks_",
+        "sks__",
+        "sks_000000000000_a",
+        text.upper(),
+    ):
         assert tokens.verify(wrong) is None
 
 
@@ -92,6 +104,6 @@ def test_an_invalid_file_has_no_valid_token(file: TokenFile, text: str, caplog: 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
 def test_a_file_that_others_can_write_is_refused(file: TokenFile) -> None:
     file.add("anna", (), None)
-    os.chmod(file.path, 0o620)
+    file.path.chmod(0o620)
     with pytest.raises(TokenFileError, match="other users can write"):
         file.tokens()
