@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -23,6 +24,7 @@ from server.login.static_tokens import StaticTokens
 from server.login.token_file import PREFIX, TokenFile
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -109,8 +111,17 @@ class Login:
             return Refusal.SCOPE
         return token
 
-    def seconds_left(self, token: LoginToken) -> float:
-        """Return how long a response to a request with this token may last."""
+    @contextmanager
+    def lasting(self, token: LoginToken) -> Iterator[None]:
+        """End what happens inside when the token expires, or is a static token that is revoked."""
+        with anyio.move_on_after(self._seconds_left(token)) as scope:
+            if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
+                with self._static.ended_by_revocation(token, scope):
+                    yield
+            else:
+                yield
+
+    def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:
             return math.inf
         return max(0.0, token.expires_at - time.time()) + self._settings.leeway_seconds
@@ -120,7 +131,7 @@ class RequireLogin:
     """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
 
     The token itself goes no further: what is served sees no `Authorization` header. A response, such as a stream of
-    notifications, ends when the token expires.
+    notifications, ends when the token expires or is revoked.
     """
 
     def __init__(self, app: ASGIApp, login: Login) -> None:
@@ -139,5 +150,5 @@ class RequireLogin:
             return
         headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
         user, credentials = AuthenticatedUser(token), AuthCredentials(token.scopes)
-        with anyio.move_on_after(self._login.seconds_left(token)):
+        with self._login.lasting(token):
             await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, send)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import logging
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +16,8 @@ from server.login.access_token import login_token
 from server.login.token_file import PREFIX, StoredToken, TokenFile, TokenFileError, hash_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from server.login.access_token import LoginToken
 
 __all__ = ["StaticTokens"]
@@ -38,6 +41,7 @@ class StaticTokens:
         self._file = file
         self._stamp = self._read_stamp()
         self._tokens = {token.id: token for token in file.tokens()}
+        self._responses: dict[str, set[anyio.CancelScope]] = {}
 
     def verify(self, text: str) -> LoginToken | None:
         """Return the token with this text, None if it is unknown, revoked or expired."""
@@ -49,11 +53,31 @@ class StaticTokens:
             return None
         return login_token(_principal(found), _ISSUER)
 
+    @contextmanager
+    def ended_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
+        """Let the revocation of its token end a response that is being sent."""
+        responses = self._responses.setdefault(token.client_id, set())
+        responses.add(response)
+        try:
+            yield
+        finally:
+            responses.discard(response)
+            if not responses:
+                self._responses.pop(token.client_id, None)
+
     async def run(self) -> None:
         """Follow changes of the file until cancelled."""
         while True:
             await anyio.sleep(_POLL_SECONDS)
             await anyio.to_thread.run_sync(self.reload_if_changed)
+            self._end_revoked()
+
+    def _end_revoked(self) -> None:
+        valid = {_client_id(token) for token in self._tokens.values()}
+        for client_id, responses in self._responses.items():
+            if client_id not in valid:
+                for response in responses:
+                    response.cancel()
 
     def reload_if_changed(self) -> None:
         """Read the file again if it has changed; an invalid file has no valid token."""
@@ -80,4 +104,8 @@ class StaticTokens:
 
 def _principal(token: StoredToken) -> Principal:
     expires = None if token.expires is None else int(token.expires.timestamp())
-    return Principal(token.name, PrincipalKind.TOKEN, frozenset(token.roles), frozenset(), f"token:{token.id}", expires)
+    return Principal(token.name, PrincipalKind.TOKEN, frozenset(token.roles), frozenset(), _client_id(token), expires)
+
+
+def _client_id(token: StoredToken) -> str:
+    return f"token:{token.id}"

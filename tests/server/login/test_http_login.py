@@ -44,6 +44,14 @@ def bearer(text: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {text}"}
 
 
+async def open_session(client: httpx2.AsyncClient, url: str, token: str) -> dict[str, str]:
+    """Open a session of the handshake era, and return the headers of a request for its stream."""
+    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    opened = await client.post(url, json=opening, headers={**ACCEPT, **bearer(token)})
+    return {"Accept": "text/event-stream", "Mcp-Session-Id": opened.headers["mcp-session-id"], **bearer(token)}
+
+
 async def tool_names(url: str, mode: ConnectMode, text: str) -> list[str]:
     async with (
         httpx2.AsyncClient(headers=bearer(text)) as http,
@@ -173,14 +181,27 @@ async def test_a_session_belongs_to_the_one_who_opened_it(skills: Path, file: To
 @pytest.mark.usefixtures("issuer")
 async def test_a_stream_ends_when_its_token_expires(skills: Path) -> None:
     options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_leeway_seconds": 1}
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
     async with serving(skills, **options) as url, httpx2.AsyncClient(timeout=30) as client:
-        token = bearer(RSA.sign(aud=url, exp=int(time.time()) + 1))
-        opened = await client.post(url, json=opening, headers={**ACCEPT, **token})
-        session = {"Accept": "text/event-stream", "Mcp-Session-Id": opened.headers["mcp-session-id"], **token}
+        session = await open_session(client, url, RSA.sign(aud=url, exp=int(time.time()) + 1))
         answer = await client.get(url, headers=session)
     assert answer.status_code == 200
+
+
+async def test_the_streams_of_a_revoked_token_end_and_no_others(skills: Path, file: TokenFile) -> None:
+    anna, bob = file.add("anna", (), None), file.add("bob", (), None)
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient(timeout=30) as client:
+        sessions = [await open_session(client, url, text) for text in (anna, bob)]
+        async with (
+            client.stream("GET", url, headers=sessions[0]) as annas,
+            client.stream("GET", url, headers=sessions[1]) as bobs,
+        ):
+            file.revoke("anna")
+            async for _ in annas.aiter_bytes():
+                pass
+            assert not bobs.is_closed
+            refused = await client.post(url, json=PING, headers={**sessions[0], **ACCEPT})
+            served = await client.post(url, json=PING, headers={**sessions[1], **ACCEPT})
+    assert (refused.status_code, served.status_code) == (401, 200)
 
 
 async def test_the_admin_routes_need_the_role_or_the_admin_token(skills: Path, file: TokenFile) -> None:
