@@ -10,7 +10,7 @@ PEERS_STAMP := $(PEERS)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents docs docs-serve check clean
+.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -86,6 +86,10 @@ trigger-agents: install $(NODE_STAMP)
 # `skillserve eval` likewise.
 eval-agents: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.evals $(AGENTS)
+
+# Claude Code logs in at an identity provider and loads a skill from a server that needs a login.
+login-agents: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.login
 
 # Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
 docs: export NO_MKDOCS_2_WARNING := 1

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import re
 import shutil
-import subprocess
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
-from urllib.parse import parse_qs, urljoin, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
-import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -21,36 +15,17 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
 from pydantic import AnyUrl
 
+from conformance.identity_provider import CLIENT_SECRET, MODULES, USER, identity_provider, log_in
 from server.access.principal import Principal, PrincipalKind
 from server.login.login import Login
 from tests.server.login.serving import serving, write_skill
 
-MODULES = Path(os.environ.get("SKILLSERVE_TEST_NODE_MODULES") or Path(__file__).parents[3] / "conformance/node_modules")
-SCRIPT = Path(__file__).with_name("identity_provider.mjs")
 CALLBACK = "http://127.0.0.1:1/callback"
 
 needs_provider = pytest.mark.skipif(
     shutil.which("node") is None or not (MODULES / "oidc-provider").is_dir(),
     reason="node or oidc-provider is not installed; `make conformance` installs it",
 )
-
-
-@asynccontextmanager
-async def identity_provider(form: str) -> AsyncIterator[str]:
-    node = MODULES / ".bin/node"
-    command = [str(node) if node.exists() else "node", str(SCRIPT), str(MODULES), form]
-    async with await anyio.open_process(command, stdin=None, stderr=subprocess.DEVNULL) as process:
-        assert process.stdout is not None
-        try:
-            with anyio.fail_after(60):
-                text = ""
-                async for chunk in process.stdout:
-                    text += chunk.decode()
-                    if found := re.search(r"issuer (\S+)\n", text):
-                        yield found[1]
-                        break
-        finally:
-            process.terminate()
 
 
 class Memory:
@@ -74,28 +49,13 @@ class Memory:
 
 
 class Browser:
-    """A user who logs in as anna and consents."""
+    """The browser of a user who logs in and consents."""
 
     def __init__(self) -> None:
         self.landed = ""
 
     async def open(self, url: str) -> None:
-        async with httpx2.AsyncClient() as http:
-            for _ in range(20):
-                answer = await http.get(url)
-                if answer.status_code == 200:
-                    prompt = re.search(r'name="prompt" value="(\w+)"', answer.text)
-                    action = re.search(r'action="([^"]+)"', answer.text)
-                    assert prompt, answer.text
-                    assert action, answer.text
-                    form = {"prompt": prompt[1], "login": "anna", "password": "any"}
-                    answer = await http.post(urljoin(url, action[1]), data=form)
-                assert answer.status_code in {302, 303}, answer.text
-                url = urljoin(url, answer.headers["location"])
-                if url.startswith(CALLBACK):
-                    self.landed = url
-                    return
-        raise AssertionError("the login did not end")
+        self.landed = await log_in(url, CALLBACK)
 
     async def code(self) -> AuthorizationCodeResult:
         query = parse_qs(urlsplit(self.landed).query)
@@ -123,7 +83,7 @@ async def test_the_sdks_client_logs_in(
             "login_required_scopes": ("skills",),
             "login_introspection_url": f"{issuer}/token/introspection",
             "login_introspection_client_id": "skillserve",
-            "login_introspection_client_secret": "a secret of the client",
+            "login_introspection_client_secret": CLIENT_SECRET,
         }
         async with serving(write_skill(tmp_path / "skills"), **options) as url:
             browser, memory = Browser(), Memory()
@@ -142,4 +102,4 @@ async def test_the_sdks_client_logs_in(
     assert memory.tokens is not None
     assert (memory.tokens.access_token.count(".") == 2) == (form == "jwt")
     (principal,) = {(each.subject, each.kind, each.roles, each.scopes) for each in seen}
-    assert principal == ("anna", kind, frozenset({"editor"}), frozenset({"skills"}))
+    assert principal == (USER, kind, frozenset({"editor"}), frozenset({"skills"}))

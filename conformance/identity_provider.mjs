@@ -1,4 +1,4 @@
-// A real identity provider on loopback: `node identity_provider.mjs FOLDER_OF_NODE_MODULES jwt|opaque`.
+// The identity provider that identity_provider.py starts: `node identity_provider.mjs FOLDER_OF_NODE_MODULES jwt|opaque`.
 // It prints its issuer. Its development pages let any user log in and consent.
 import http from "node:http";
 import { pathToFileURL } from "node:url";
