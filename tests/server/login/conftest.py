@@ -41,7 +41,7 @@ class SigningKey:
 
     def sign(self, headers: dict[str, Any] | None = None, **claims: Any) -> str:
         now = int(time.time())
-        usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "anna", "iat": now, "exp": now + 300}
+        usual = {"iss": ISSUER, "aud": AUDIENCE, "sub": "anna", "iat": now, "exp": now + 86_400}
         given = {name: value for name, value in {**usual, **claims}.items() if value is not None}
         return jwt.encode(given, self.private, self.algorithm, {"kid": self.name, **(headers or {})})
 

@@ -40,7 +40,7 @@ async def test_an_active_token_for_this_server_is_accepted_and_remembered(provid
         {"exp": float("inf")},
         {"exp": 10**400},
         {"exp": "tomorrow"},
-        {"nbf": int(time.time()) + 60},
+        {"nbf": int(time.time()) + 80_000},
         {"nbf": "soon"},
         {"sub": None},
         {"sub": {"a": 1}},

@@ -17,6 +17,7 @@ from server.login.access_token import ProviderUnavailableError
 from tests.server.login.conftest import AUDIENCE, EC, ED, FOREIGN, ISSUER, JWKS, RSA, Setups, SigningKey
 
 NOW = int(time.time())
+"""When the tests were collected, which may be minutes before one of them runs."""
 
 
 def part(value: Any) -> str:
@@ -24,7 +25,7 @@ def part(value: Any) -> str:
 
 
 def claims() -> dict[str, Any]:
-    return {"iss": ISSUER, "aud": AUDIENCE, "sub": "anna", "exp": NOW + 300}
+    return {"iss": ISSUER, "aud": AUDIENCE, "sub": "anna", "exp": NOW + 86_400}
 
 
 def signed_by_public_key(form: serialization.Encoding) -> str:
@@ -51,8 +52,8 @@ WRONG: dict[str, dict[str, Any]] = {
     "expired": {"exp": NOW - 60},
     "without expiry": {"exp": None},
     "endless": {"exp": float("inf")},
-    "not yet valid": {"nbf": NOW + 120},
-    "issued in the future": {"iat": NOW + 120},
+    "not yet valid": {"nbf": NOW + 80_000},
+    "issued in the future": {"iat": NOW + 80_000},
     "foreign audience": {"aud": "https://other.example.com/mcp"},
     "audience with more path": {"aud": AUDIENCE + "/more"},
     "no audience": {"aud": None},
@@ -75,9 +76,10 @@ async def test_wrong_claims_are_refused(verifying: Setups, name: str) -> None:
 
 
 async def test_clocks_may_differ_by_the_leeway(verifying: Setups) -> None:
+    now = int(time.time())
     async with verifying(leeway_seconds=60) as setup:
-        assert await setup.verifier.verify(RSA.sign(exp=NOW - 20, nbf=NOW + 20)) is not None
-        assert await setup.verifier.verify(RSA.sign(exp=NOW - 90)) is None
+        assert await setup.verifier.verify(RSA.sign(exp=now - 20, nbf=now + 20)) is not None
+        assert await setup.verifier.verify(RSA.sign(exp=now - 90)) is None
 
 
 @pytest.mark.parametrize(
