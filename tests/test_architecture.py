@@ -39,7 +39,7 @@ SERVER_FLOORS = (
     {"run", "admin", "visibility", "plugins", "login"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook", "history"},
-    {"config", "wire", "authoring", "access"},
+    {"config", "wire", "authoring", "access", "limits"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 

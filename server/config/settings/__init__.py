@@ -12,6 +12,7 @@ from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
 from server.config.settings.layers import load_settings
+from server.config.settings.limits import LimitSettings
 from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
@@ -53,6 +54,7 @@ __all__ = [
     "HistorySettings",
     "HttpSettings",
     "ImproveSettings",
+    "LimitSettings",
     "LogLevel",
     "LoggingSettings",
     "LoginSettings",

@@ -26,6 +26,7 @@ _PREFIXES: Final = {
     "history": "history_",
     "improve": "improve_",
     "logging": "log_",
+    "limits": "limits_",
     "login": "login_",
     "runs": "run_",
     "schedules": "schedule_",
