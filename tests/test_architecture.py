@@ -53,6 +53,7 @@ CORE_FLOORS = (
     {"rendering", "skill_states"},
     {"catalog"},
     {"conflicts", "loading", "guard", "withheld_files", "catalog_filter", "selection"},
+    {"skill_choice"},
     {"skill", "requirements"},
     {"gates"},
     {"disk", "format"},

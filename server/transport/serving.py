@@ -16,6 +16,7 @@ from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.history.at_start import record_edits
 from server.hosting.host import Host
+from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.protocol.early_answers import EarlyAnswers
 from server.run.telemetry import traced
@@ -53,7 +54,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     spans = traced(os.environ if offers_runs(settings) or settings.schedules.enabled else {})
     if settings.server.transport is Transport.STDIO:
         with spans:
-            _serve_stdio(Host(library, settings, files, usage))
+            _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)))
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
@@ -63,7 +64,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     _collect_garbage()
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
-        host = Host(library, settings, files, usage)
+        host = Host(library, settings, files, usage, rule=role_rule(settings.access))
         server = HttpServer(SkillServer(host, local=False), host, streams=needs_event_streams(settings))
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:

@@ -8,6 +8,7 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 """
 
 from server.config.files import ConfigurationError
+from server.config.settings.access import AccessSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
@@ -41,6 +42,7 @@ from server.config.settings.skills import (
 from server.config.settings.tools import GuardSettings, OptionalTool, ToolSettings
 
 __all__ = [
+    "AccessSettings",
     "AdminSettings",
     "AuditMode",
     "AuditSettings",

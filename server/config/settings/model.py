@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from server.config.settings.access import AccessSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
@@ -52,6 +53,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schedules: ScheduleSettings = ScheduleSettings()
     improve: ImproveSettings = ImproveSettings()
     login: LoginSettings = LoginSettings()
+    access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()

@@ -22,6 +22,7 @@ DEFAULTS: Final = Settings()
 SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "project")
 
 _PREFIXES: Final = {
+    "access": "access_",
     "admin": "admin_",
     "history": "history_",
     "improve": "improve_",
@@ -71,7 +72,7 @@ _FLAGS: Final = {
 # Flags that do not follow the rule: `--`, then the option with hyphens.
 
 _FILE_ONLY: Final = frozenset(
-    {"audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
+    {"access_roles", "audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
 )
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
 

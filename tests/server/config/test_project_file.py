@@ -261,6 +261,8 @@ USABLE: dict[str, str] = {
     "server.page_size": "1",
     "logging.level": "'error'",
     "http.insecure": "true",
+    "access.roles": "{reader = ['*']}",
+    "access.default_roles": "[]",
     "limits.requests_per_second": "1.0",
     "limits.burst": "1",
     "limits.concurrent_requests": "1",
