@@ -36,7 +36,7 @@ SERVER_FLOORS = (
     {"protocol"},
     {"improve"},
     {"evals", "schedules"},
-    {"run", "admin", "visibility", "plugins", "login"},
+    {"run", "admin", "visibility", "plugins", "login", "replicas"},
     {"hosting", "exchange", "remote", "clients"},
     {"listing", "scripts", "hook", "history"},
     {"config", "wire", "authoring", "access"},

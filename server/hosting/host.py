@@ -24,7 +24,7 @@ from skills_core.diagnostics import one_line
 from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from mcp.server.context import ServerRequestContext
@@ -100,6 +100,7 @@ class Host:
         self._failed = False
         self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
+        self._listeners: list[Callable[[], None]] = []
         self._note_unread()
 
     @property
@@ -158,9 +159,15 @@ class Host:
                     self._failed = False
                     if change:
                         self.texts.refresh(partial(self.change_in, change=change))
+                        for listener in self._listeners:
+                            listener()
                 finally:
                     self._note_unread()
                 return change
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener`, which must not raise, after each reload that changed the catalog and was announced."""
+        self._listeners.append(listener)
 
     async def try_reload(self, changed: Iterable[Path] | None = None) -> Change | None:
         """Reload for background callers; log a failure and return None."""

@@ -18,6 +18,7 @@ from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.listing.runs import needs_event_streams, offers_runs
 from server.protocol.early_answers import EarlyAnswers
+from server.replicas.errors import ReplicaSettingsError
 from server.run.telemetry import traced
 from server.transport.early_stdio import answer_while_loading
 from server.transport.signals import interrupted_by_sigterm, reload_when_asked
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.hosting.usage import Usage
+    from server.replicas.replica import Replica
     from server.transport.http import HttpServer
     from server.transport.standard_pipes import Opening
     from skills_core.library import Library
@@ -65,12 +67,13 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
         server = HttpServer(SkillServer(host, local=False), host, streams=needs_event_streams(settings))
+        replica = _replica(host)
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            anyio.run(_serve_http, host, server, listener, admin)
+            anyio.run(_serve_http, host, server, listener, admin, replica)
 
 
 def _serve_stdio(host: Host) -> None:
@@ -100,7 +103,27 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+def _replica(host: Host) -> Replica | None:
+    """Return this server as one of several replicas, None if it is the only one.
+
+    Raises:
+        ReplicaSettingsError: the Redis client is not installed, or the settings cannot be used.
+    """
+    if not host.settings.replicas.enabled:
+        return None
+    try:
+        from server.replicas.replica import Replica
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "redis":
+            raise
+        message = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
+        raise ReplicaSettingsError(message) from None
+    return Replica(host)
+
+
+async def _serve_http(
+    host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None, replica: Replica | None
+) -> None:
     import asyncio
 
     from server.protocol.schedule_prompts import announce_schedules
@@ -117,6 +140,8 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
+        if replica is not None:
+            tasks.start_soon(replica.run)
         if admin is not None:
             tasks.start_soon(serve_locally, host, admin)
         async with server.exchanges.serving():

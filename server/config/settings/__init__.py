@@ -15,6 +15,7 @@ from server.config.settings.layers import load_settings
 from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
+from server.config.settings.replicas import ReplicaSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.schedules import ScheduleSettings
 from server.config.settings.scripts import ScriptSettings
@@ -60,6 +61,7 @@ __all__ = [
     "ProjectDiscovery",
     "ProjectSettings",
     "ProjectSource",
+    "ReplicaSettings",
     "RunSettings",
     "ScheduleSettings",
     "ScriptSettings",

@@ -27,6 +27,7 @@ _PREFIXES: Final = {
     "improve": "improve_",
     "logging": "log_",
     "login": "login_",
+    "replicas": "replicas_",
     "runs": "run_",
     "schedules": "schedule_",
     "scripts": "script_",
