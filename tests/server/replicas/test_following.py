@@ -78,7 +78,10 @@ URI = "skill://changing/notes.txt"
 
 
 def change(skills: Path, text: str) -> None:
-    (skills / "changing" / "notes.txt").write_text(text)
+    """Change the file in one step: a replica may look at any time."""
+    new = skills.parent / "new"
+    new.write_text(text)
+    new.replace(skills / "changing" / "notes.txt")
 
 
 @pytest.fixture
@@ -217,23 +220,27 @@ async def test_replicas_whose_skills_differ_for_good_do_not_look_at_the_disk_for
 
 @pytest.mark.parametrize("forged", ["no seal", "another secret", "another channel"])
 async def test_what_does_not_carry_the_seal_of_the_group_is_ignored(
-    forged: str, redis_server: RedisServer, changing: Path
+    forged: str, redis_server: RedisServer, changing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     text = b'{"channel": "skillserve:catalog", "message": {"replica": "x", "digest": "y"}}'
     if forged == "another channel":
         text = text.replace(b"skillserve:catalog", b"another:catalog")
     codec = AESGCMRequestStateCodec([SECRET if forged == "another channel" else SECRET[::-1]])
     sealed = text.decode() if forged == "no seal" else codec.seal(text)
+    heard: list[object] = []
+    real_hear = following.CatalogFollower._on_message
+
+    def hear(self: following.CatalogFollower, message: dict[str, object]) -> None:
+        heard.append(message["replica"])
+        real_hear(self, message)
+
+    monkeypatch.setattr(following.CatalogFollower, "_on_message", hear)
     async with replicas(redis_server, changing) as (one,):
-        change(changing, "1")
-        assert await asyncio.to_thread(redis_server.client.publish, "skillserve:catalog", sealed) == 1
-        # The message would make the replica look at the disk. It arrives before this one, which does.
-        good = AESGCMRequestStateCodec([SECRET]).seal(
-            b'{"channel": "skillserve:catalog", "message": {"replica": "z", "digest": "z"}}'
-        )
-        assert one.told == []
-        await asyncio.to_thread(redis_server.client.publish, "skillserve:catalog", good)
-        await one.until_told_of(URI)
+        good = text.replace(b'"x"', b'"good"').replace(b"another:catalog", b"skillserve:catalog")
+        for each in (sealed, AESGCMRequestStateCodec([SECRET]).seal(good)):
+            assert await asyncio.to_thread(redis_server.client.publish, "skillserve:catalog", each) == 1
+        await one.until(lambda: "good" in heard)
+        assert "x" not in heard
 
 
 def test_the_digest_of_a_catalog_does_not_depend_on_where_it_is_mounted(tmp_path: Path) -> None:
