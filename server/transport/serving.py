@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from server.hosting.usage import Usage
     from server.operation.records import Records
+    from server.transport.early_probes import EarlyListener
     from server.transport.http import HttpServer
     from server.transport.standard_pipes import Opening
     from skills_core.library import Library
@@ -42,10 +43,17 @@ _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not boun
 logger = logging.getLogger(__name__)
 
 
-def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None) -> None:
+def serve(
+    library: Library,
+    settings: Settings,
+    files: Sequence[Path] = (),
+    usage: Usage | None = None,
+    early: EarlyListener | None = None,
+) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
-    `usage` counts how often skills are used, earlier servers included.
+    `usage` counts how often skills are used, earlier servers included. `early` is a listener that answers probes until
+    now.
 
     Raises:
         AddressInUseError: the server cannot listen on the HTTP address.
@@ -63,7 +71,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 
     require_protection(settings)
     _collect_garbage()
-    with listen(settings.http) as listener:
+    with early.take() if early is not None else listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
         records = Records()
@@ -125,7 +133,7 @@ async def _serve_http(
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:
-            tasks.start_soon(serve_locally, host, admin, records)
+            tasks.start_soon(serve_locally, host, admin, records, server.operation.open())
         async with server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()

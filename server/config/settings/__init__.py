@@ -14,6 +14,7 @@ from server.config.settings.improve import ImproveSettings
 from server.config.settings.layers import load_settings
 from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
+from server.config.settings.operation import OperationSettings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.runs import RunSettings
 from server.config.settings.schedules import ScheduleSettings
@@ -56,6 +57,7 @@ __all__ = [
     "LogLevel",
     "LoggingSettings",
     "LoginSettings",
+    "OperationSettings",
     "OptionalTool",
     "ProjectDiscovery",
     "ProjectSettings",

@@ -8,6 +8,7 @@ from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
 from server.config.settings.login import LoginSettings
+from server.config.settings.operation import OperationSettings
 from server.config.settings.project import ProjectSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.schedules import ScheduleSettings
@@ -51,6 +52,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schedules: ScheduleSettings = ScheduleSettings()
     improve: ImproveSettings = ImproveSettings()
     login: LoginSettings = LoginSettings()
+    operation: OperationSettings = OperationSettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None
