@@ -38,7 +38,7 @@ SERVER_FLOORS = (
     {"evals", "schedules"},
     {"run", "admin", "visibility", "plugins", "login"},
     {"hosting", "exchange", "remote", "clients"},
-    {"listing", "scripts", "hook", "history"},
+    {"listing", "scripts", "hook", "history", "auditlog"},
     {"config", "wire", "authoring", "access"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
