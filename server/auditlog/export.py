@@ -45,7 +45,7 @@ def object_of(entry: Entry) -> dict[str, Any]:
 def exported(entries: Iterable[Entry], kind: ExportFormat) -> Iterator[str]:
     """Yield the lines of an export, without their ends."""
     if kind is ExportFormat.JSONL:
-        yield from (json.dumps(object_of(entry), ensure_ascii=False) for entry in entries)
+        yield from (json.dumps(object_of(entry)) for entry in entries)
         return
     yield ",".join(COLUMNS)
     for entry in entries:
