@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.hosting.usage import Usage
+    from server.operation.records import Records
     from server.transport.http import HttpServer
     from server.transport.standard_pipes import Opening
     from skills_core.library import Library
@@ -56,6 +57,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
             _serve_stdio(Host(library, settings, files, usage))
         return
     from server.admin.sockets import admin_socket
+    from server.operation.records import Records
     from server.protocol.server import SkillServer
     from server.transport.http import HttpServer, checks_host, listen, require_protection
 
@@ -64,13 +66,16 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage)
-        server = HttpServer(SkillServer(host, local=False), host, streams=needs_event_streams(settings))
+        records = Records()
+        server = HttpServer(
+            SkillServer(host, local=False, records=records), host, streams=needs_event_streams(settings)
+        )
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            anyio.run(_serve_http, host, server, listener, admin)
+            anyio.run(_serve_http, host, server, listener, admin, records)
 
 
 def _serve_stdio(host: Host) -> None:
@@ -100,7 +105,9 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+async def _serve_http(
+    host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None, records: Records
+) -> None:
     import asyncio
 
     from server.protocol.schedule_prompts import announce_schedules
@@ -118,7 +125,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:
-            tasks.start_soon(serve_locally, host, admin)
+            tasks.start_soon(serve_locally, host, admin, records)
         async with server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
