@@ -127,25 +127,21 @@ class AuditLog:
         today = datetime.now(UTC).date()
         with self._changed:
             lost, since = self._lost, self._lost_since
-        if batch or lost:
+        if batch:
             file = self._current_file(today)
-            written = file.append(batch) if batch else 0
+            written = file.append(batch)
             with self._changed:
                 for _ in range(written):
                     self._waiting.popleft()
             if file.fault is not None:
                 raise file.fault
         if lost:
-            self._append_own(file, {"event": AuditEvent.GAP, "lost": lost, "since": since})
+            gap = {"when": timestamp(), "event": AuditEvent.GAP, "lost": lost, "since": since}
+            self._current_file(today).append_all([gap])
             with self._changed:
                 self._lost -= lost
                 self._lost_since = timestamp() if self._lost else ""
         self._delete_old_days(today)
-
-    def _append_own(self, file: LogFile, fields: dict[str, Any]) -> None:
-        """Write a record about the log itself."""
-        if not file.append([{"when": timestamp(), **fields}]):
-            raise file.fault or OSError("the file cannot be written")
 
     def _current_file(self, today: date) -> LogFile:
         """Return the file of the day; a file that others removed or changed is not continued, but named."""
@@ -168,8 +164,8 @@ class AuditLog:
         old = tuple(name for name in contents(self._folder).files if name.day < first)
         if old:
             # The record comes first: what is missing without one was removed by somebody else.
-            before = {"event": AuditEvent.RETENTION, "before": first.isoformat()}
-            self._append_own(self._current_file(today), before)
+            before = {"when": timestamp(), "event": AuditEvent.RETENTION, "before": first.isoformat()}
+            self._current_file(today).append_all([before])
             remove_before(self._folder, old)
         self._kept_since = first
 
@@ -183,8 +179,7 @@ def append_now(folder: Path, record: AuditRecord) -> None:
     try:
         file = LogFile(folder, datetime.now(UTC).date())
         try:
-            if not file.append([fields_of(record)]):
-                raise file.fault or OSError("the file cannot be written")
+            file.append_all([fields_of(record)])
         finally:
             file.close(ended=file.is_intact())
     except OSError as error:

@@ -15,7 +15,7 @@ from server.auditlog.folder import LogFileName, ends_of_files, prepare
 from server.auditlog.records import AuditEvent, timestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from datetime import date
     from pathlib import Path
 
@@ -67,11 +67,13 @@ class LogFile:
             "seen": [*ends.values()],
         }
         self.fault: OSError | None = None
-        if not self.append([start]):
+        try:
+            self.append_all([start])
+        except OSError:
             os.close(self._descriptor)
             with suppress(OSError):
                 self._path.unlink()
-            raise self.fault or OSError("the file cannot be written")
+            raise
 
     @property
     def end(self) -> tuple[str, int, str]:
@@ -93,7 +95,7 @@ class LogFile:
         If it has fewer than were given, or the disk does not confirm them, `fault` says why. What another process may
         have seen as a record is never taken back.
         """
-        content, ends = b"", []
+        content, ends = b"", list[tuple[int, str]]()
         for record in records:
             line, digest = chained_line(record, self._seq + len(ends) + 1, ends[-1][1] if ends else self._hash)
             content += line
@@ -111,6 +113,15 @@ class LogFile:
         except OSError as error:
             self.fault = self.fault or error
         return len(kept)
+
+    def append_all(self, records: Sequence[Mapping[str, Any]]) -> None:
+        """Write records.
+
+        Raises:
+            OSError: the file does not have all of them.
+        """
+        if self.append(records) < len(records):
+            raise self.fault or OSError("the file cannot be written")
 
     def close(self, *, ended: bool = True) -> None:
         """Close the file, with a last record unless it cannot be continued."""

@@ -11,6 +11,7 @@ import typer
 
 from server import __version__
 from server.cli.commands.activate import activate
+from server.cli.commands.analytics import analytics
 from server.cli.commands.audit import audit
 from server.cli.commands.audit_log import audit_log
 from server.cli.commands.catalog import catalog
@@ -72,6 +73,7 @@ _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
     *(triggers, lint, report),
+    analytics,
     audit,
     rollback,
 )

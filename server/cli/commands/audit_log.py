@@ -186,7 +186,7 @@ def _filter(
             moments.append(None if text is None else moment_of(text))
         except SkillsError as error:
             fail(f"{flag} {error}", EXIT_USAGE)
-    return RecordFilter(*moments, principal, skill, decision, event)
+    return RecordFilter(moments[0], moments[1], principal, skill, decision, event)
 
 
 def _line(entry: Entry) -> str:

@@ -66,10 +66,12 @@ def test_a_file_in_the_place_of_the_folder_is_refused(folder: Path) -> None:
 
 def test_threads_record_at_once(folder: Path) -> None:
     with AuditLog(folder, 30) as log:
-        threads = [
-            threading.Thread(target=lambda own=own: [log.record(activation(f"{own}-{n}")) for n in range(200)])
-            for own in range(8)
-        ]
+
+        def record(own: int) -> None:
+            for number in range(200):
+                log.record(activation(f"{own}-{number}"))
+
+        threads = [threading.Thread(target=record, args=(own,)) for own in range(8)]
         for thread in threads:
             thread.start()
         for thread in threads:
