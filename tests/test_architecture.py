@@ -38,8 +38,10 @@ SERVER_FLOORS = (
     {"evals", "schedules"},
     {"run", "admin", "visibility", "plugins", "login"},
     {"hosting", "exchange", "remote", "clients"},
-    {"listing", "scripts", "hook", "history", "operation"},
-    {"config", "wire", "authoring", "access"},
+    {"listing", "scripts", "hook", "history"},
+    {"config", "wire", "authoring"},
+    {"operation"},
+    {"access"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 

@@ -237,6 +237,7 @@ USABLE: dict[str, str] = {
     "runs.mcp_servers": "'mcp.json'",
     "tools.declared": "['mine/*']",
     "admin.token": "'0123456789abcdef'",
+    "logging.format": "'json'",
     "operation.metrics": "true",
     "operation.drain_seconds": "1",
     "operation.drain_notice_seconds": "1",
