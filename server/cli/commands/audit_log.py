@@ -30,7 +30,7 @@ _LIST = "list"
 
 audit_log = typer.Typer(
     cls=group_with_default(_LIST),
-    help="Show the record of who used which skill; options alone are for `list`.",
+    help="Show who used which skill; without a command, as `list` does.",
     subcommand_metavar="[COMMAND] [ARGS]...",
 )
 
