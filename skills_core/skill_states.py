@@ -14,6 +14,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
 from skills_core.requirements import Requiring, unmet_requirements
 from skills_core.skill import Skill, State
+from skills_core.skill_choice import chooses
 from skills_core.sources import Scope
 
 if TYPE_CHECKING:
@@ -166,22 +167,12 @@ def _choice_against(
     """Return how the settings `enabled` and `disabled` exclude a skill, None if they do not."""
     if not environment.disabled and not environment.enabled:
         return None
-    if any(_selects(choice, content, source, content.names) for choice in environment.disabled):
+    if any(chooses(choice, content, source, content.names) for choice in environment.disabled):
         return Exclusion(Reason.DISABLED, "the setting 'disabled' names it")
     names = content.names_beside(settlement.names) if environment.enabled else ()
-    if environment.enabled and not any(_selects(choice, content, source, names) for choice in environment.enabled):
+    if environment.enabled and not any(chooses(choice, content, source, names) for choice in environment.enabled):
         return Exclusion(Reason.DISABLED, "the setting 'enabled' does not name it")
     return None
-
-
-def _selects(choice: str, content: SkillContent, source: Source, names: Sequence[str]) -> bool:
-    """Tell whether a choice selects a skill: by one of `names`, by `tag:TAG`, or by `source:` with a scope or path."""
-    kind, colon, value = choice.partition(":")
-    if colon and kind == "tag":
-        return value.strip().lower() in {tag.lower() for tag in content.instructions.frontmatter.tags}
-    if colon and kind == "source":
-        return value.strip() in {source.scope.value, str(source.root)}
-    return choice in names
 
 
 def _untrusted(project: str) -> str:

@@ -39,7 +39,7 @@ SERVER_FLOORS = (
     {"run", "admin", "visibility", "plugins", "login"},
     {"hosting", "exchange", "remote", "clients", "auditlog"},
     {"listing", "scripts", "hook", "history", "operation"},
-    {"config", "wire", "authoring", "access"},
+    {"config", "wire", "authoring", "access", "limits"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 
@@ -53,6 +53,7 @@ CORE_FLOORS = (
     {"rendering", "skill_states"},
     {"catalog"},
     {"conflicts", "loading", "guard", "withheld_files", "catalog_filter", "selection"},
+    {"skill_choice"},
     {"skill", "requirements"},
     {"gates"},
     {"disk", "format"},

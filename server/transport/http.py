@@ -134,6 +134,7 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False, login: 
         streamable_http_path=settings.path,
         json_response=not streams,
         session_idle_timeout=settings.session_idle_seconds,
+        max_request_body_size=host.settings.limits.request_bytes,
         transport_security=security,
         custom_starlette_routes=[
             Route("/health", health),
@@ -145,7 +146,9 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False, login: 
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
 
         route = _endpoint_route(app, settings.path)
-        route.app = RequireLogin(route.app, login)
+        from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
+
+        route.app = RequireLogin(Limiting(route.app, host.settings.limits), login)
     return EventStreams(_with_direct_endpoint(app, settings.path), server.handshake.reachable)
 
 

@@ -17,6 +17,7 @@ from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.history.at_start import record_edits
 from server.hosting.host import Host
+from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
@@ -57,7 +58,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     if settings.server.transport is Transport.STDIO:
         records = Records()
         with recording(settings, records), spans:
-            _serve_stdio(Host(library, settings, files, usage), records)
+            _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)), records)
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
@@ -67,7 +68,7 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     _collect_garbage()
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
-        host = Host(library, settings, files, usage)
+        host = Host(library, settings, files, usage, rule=role_rule(settings.access))
         records = Records()
         server = HttpServer(
             SkillServer(host, local=False, records=records), host, streams=needs_event_streams(settings)

@@ -9,6 +9,7 @@ from msgspec.inspect import (
     CustomType,
     DictType,
     EnumType,
+    FloatType,
     IntType,
     NoneType,
     StrType,
@@ -46,6 +47,8 @@ def described(kind: Type) -> str:  # noqa: PLR0911 - one for each kind
             return f"table of {described(value)}"
         case IntType(ge=low, le=high):
             return "whole number" + _range(low, high)
+        case FloatType(ge=low, le=high):
+            return "number" + _range(low, high)
         case StrType(pattern=pattern):
             return "text" + (f" that matches `{pattern}`" if pattern else "")
     return _SIMPLE[type(kind)]

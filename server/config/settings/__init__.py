@@ -8,11 +8,13 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 """
 
 from server.config.files import ConfigurationError
+from server.config.settings.access import AccessSettings
 from server.config.settings.audit_log import AuditLogSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
 from server.config.settings.layers import load_settings
+from server.config.settings.limits import LimitSettings
 from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
@@ -41,6 +43,7 @@ from server.config.settings.skills import (
 from server.config.settings.tools import GuardSettings, OptionalTool, ToolSettings
 
 __all__ = [
+    "AccessSettings",
     "AdminSettings",
     "AuditLogSettings",
     "AuditMode",
@@ -55,6 +58,7 @@ __all__ = [
     "HistorySettings",
     "HttpSettings",
     "ImproveSettings",
+    "LimitSettings",
     "LogLevel",
     "LoggingSettings",
     "LoginSettings",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from server.config.settings.access import AccessSettings
 from server.config.settings.audit_log import AuditLogSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
+from server.config.settings.limits import LimitSettings
 from server.config.settings.login import LoginSettings
 from server.config.settings.project import ProjectSettings
 from server.config.settings.runs import RunSettings
@@ -53,6 +55,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schedules: ScheduleSettings = ScheduleSettings()
     improve: ImproveSettings = ImproveSettings()
     login: LoginSettings = LoginSettings()
+    access: AccessSettings = AccessSettings()
+    limits: LimitSettings = LimitSettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None

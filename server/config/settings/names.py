@@ -22,11 +22,13 @@ DEFAULTS: Final = Settings()
 SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "project")
 
 _PREFIXES: Final = {
+    "access": "access_",
     "admin": "admin_",
     "audit_log": "audit_log_",
     "history": "history_",
     "improve": "improve_",
     "logging": "log_",
+    "limits": "limits_",
     "login": "login_",
     "runs": "run_",
     "schedules": "schedule_",
@@ -73,7 +75,7 @@ _FLAGS: Final = {
 # Flags that do not follow the rule: `--`, then the option with hyphens.
 
 _FILE_ONLY: Final = frozenset(
-    {"audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
+    {"access_roles", "audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
 )
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
 

@@ -110,7 +110,8 @@ class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Which skills are offered to models, in which order and at what length."""
 
     enabled: tuple[str, ...] = ()
-    """Skills to serve, by name, `tag:NAME` or `source:SCOPE` or `source:PATH`; if it is empty, all."""
+    """Skills to serve, by name, in which `*` stands for any characters, `tag:NAME` or `source:SCOPE` or `source:PATH`;
+    if it is empty, all."""
     disabled: tuple[str, ...] = ()
     """Skills to exclude, named as in `enabled`, which it overrides."""
     pinned: tuple[str, ...] = ()

@@ -121,8 +121,9 @@ class StdioWire:
 
 
 @asynccontextmanager
-async def over_http(url: str, era: Era, name: str) -> AsyncGenerator[Asker]:
-    async with httpx2.AsyncClient(timeout=60) as client:
+async def over_http(url: str, era: Era, name: str, token: str = "") -> AsyncGenerator[Asker]:
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    async with httpx2.AsyncClient(timeout=60, headers=headers) as client:
         asker = Asker(HttpWire(client, url, era), era, name)
         await asker.open()
         yield asker

@@ -1,0 +1,23 @@
+"""Limits of what one principal may ask of a server over HTTP."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+__all__ = ["LimitSettings"]
+
+
+class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Limits of requests over HTTP. All but the size apply to each principal, so they need a login (`[login]`)."""
+
+    requests_per_second: Annotated[float, Meta(ge=0, le=100_000)] = 100.0
+    """Requests a second that a principal may send for long. With 0 there is no limit."""
+    burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5000
+    """Requests that a principal may send at once after a pause. Clients that read a whole library need one for each
+    file."""
+    concurrent_requests: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
+    """Requests in progress that a principal may have, with its open event streams. With 0 there is no limit."""
+    request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 4_194_304
+    """Most bytes of the body of a request, with and without a login."""

@@ -1,0 +1,28 @@
+"""Views by role: each set of roles that callers have is one view."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from server.access.principal import principal_of
+from server.access.roles import Roles
+from server.hosting.views import ViewRule
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+    from server.config.settings import AccessSettings
+
+__all__ = ["role_rule"]
+
+
+def role_rule(settings: AccessSettings) -> ViewRule | None:
+    """Return the rule that shows callers the skills of their roles; None if the settings have no roles."""
+    if not settings.roles:
+        return None
+    roles = Roles(settings.roles, settings.default_roles)
+
+    def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
+        return roles.of(principal_of(ctx))
+
+    return ViewRule(view_of, roles.show)

@@ -1,0 +1,113 @@
+"""Accounts of the requests of each principal: a token bucket for their rate, and a count of those in progress."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+__all__ = ["LimitExceededError", "LimitReason", "PrincipalLimits"]
+
+MAX_ACCOUNTS = 10_000
+"""Accounts after which those are dropped that are as good as new."""
+
+_BUSY_SECONDS = 1.0
+# When a client should try again that has too many requests in progress; nobody knows when one of them ends.
+
+Key: TypeAlias = tuple[str, str]
+
+
+class LimitReason(StrEnum):
+    """Which limit a request exceeds."""
+
+    RATE = "rate"
+    """The principal sends requests too fast."""
+    CONCURRENCY = "concurrency"
+    """The principal has too many requests in progress."""
+
+
+class LimitExceededError(SkillsError):
+    """A request exceeds a limit of its principal; it may be sent again after `seconds`."""
+
+    def __init__(self, reason: LimitReason, message: str, seconds: float) -> None:
+        """Describe the limit in `message`, for the client."""
+        super().__init__(message)
+        self.limit = reason
+        self.seconds = seconds
+
+
+@dataclass(slots=True)
+class _Account:
+    """The tokens of a principal at a time of the clock, and how many of its requests are in progress."""
+
+    tokens: float
+    at: float
+    running: int = 0
+
+
+class PrincipalLimits:
+    """The limits that hold for each principal on its own."""
+
+    def __init__(self, rate: float, burst: int, concurrent: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Admit `rate` requests a second, `burst` at once, and `concurrent` in progress; 0 means no limit.
+
+        `clock` returns seconds and never runs back.
+        """
+        self._rate = rate
+        self._burst = burst
+        self._concurrent = concurrent
+        self._clock = clock
+        self._accounts: dict[Key, _Account] = {}
+
+    def __len__(self) -> int:
+        """Return how many principals have an account."""
+        return len(self._accounts)
+
+    @contextmanager
+    def admitted(self, principal: Key) -> Iterator[None]:
+        """Count a request as in progress within the block.
+
+        Raises:
+            LimitExceededError: the request exceeds a limit; it is not counted.
+        """
+        account = self._admit(principal)
+        try:
+            yield
+        finally:
+            account.running -= 1
+
+    def _admit(self, principal: Key) -> _Account:
+        now = self._clock()
+        account = self._accounts.get(principal)
+        if account is None:
+            account = self._opened(principal, now)
+        if self._concurrent and account.running >= self._concurrent:
+            message = f"too many requests in progress; at most {self._concurrent}, open event streams included"
+            raise LimitExceededError(LimitReason.CONCURRENCY, message, _BUSY_SECONDS)
+        if self._rate:
+            account.tokens, account.at = self._tokens(account, now), now
+            if account.tokens < 1:
+                message = f"too many requests; at most {self._rate:g} a second for long"
+                raise LimitExceededError(LimitReason.RATE, message, (1 - account.tokens) / self._rate)
+            account.tokens -= 1
+        account.running += 1
+        return account
+
+    def _opened(self, principal: Key, now: float) -> _Account:
+        if len(self._accounts) >= MAX_ACCOUNTS:
+            self._accounts = {key: each for key, each in self._accounts.items() if not self._is_as_new(each, now)}
+        account = self._accounts[principal] = _Account(self._burst, now)
+        return account
+
+    def _is_as_new(self, account: _Account, now: float) -> bool:
+        return not account.running and (not self._rate or self._tokens(account, now) >= self._burst)
+
+    def _tokens(self, account: _Account, now: float) -> float:
+        return min(float(self._burst), account.tokens + (now - account.at) * self._rate)

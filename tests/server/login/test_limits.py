@@ -1,0 +1,102 @@
+"""Limits of principals over real HTTP."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from server.config.machine import tokens_file
+from server.login.token_file import TokenFile
+from tests.server.login.serving import serving, write_skill
+from tests.server.login.test_http_login import ACCEPT, PING, bearer, open_session
+
+_META = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+MODERN = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": _META}}
+MODERN_HEADERS = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    return write_skill(tmp_path / "skills")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return TokenFile(tokens_file())
+
+
+async def test_a_principal_that_asks_too_fast_waits_and_others_do_not(
+    skills: Path, file: TokenFile, caplog: pytest.LogCaptureFixture
+) -> None:
+    anna, ben = file.add("anna", (), None), file.add("ben", (), None)
+    limits = {"limits_requests_per_second": 0.01, "limits_burst": 2}
+    caplog.set_level(logging.INFO)
+    async with serving(skills, login_tokens=True, **limits) as url, httpx2.AsyncClient() as client:
+        answers = [await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)}) for _ in range(4)]
+        assert [answer.status_code for answer in answers] == [200, 200, 429, 429]
+        answer = answers[-1]
+        assert 90 <= int(answer.headers["retry-after"]) <= 100
+        assert answer.headers["cache-control"] == "no-store"
+        body = answer.json()
+        assert (body["jsonrpc"], body["id"], body["error"]["code"]) == ("2.0", None, -32000)
+        assert body["error"]["message"] == "too many requests; at most 0.01 a second for long"
+        other = await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(ben)})
+        assert other.status_code == 200
+    assert "request refused: limit of rate" in caplog.messages
+    assert "anna" not in caplog.text
+
+
+async def test_the_limit_holds_for_a_session_of_the_handshake_era(skills: Path, file: TokenFile) -> None:
+    anna = file.add("anna", (), None)
+    limits = {"limits_requests_per_second": 0.01, "limits_burst": 2}
+    async with serving(skills, login_tokens=True, **limits) as url, httpx2.AsyncClient() as client:
+        session = {**await open_session(client, url, anna), **ACCEPT}
+        assert (await client.post(url, json=PING, headers=session)).status_code == 200
+        assert (await client.post(url, json=PING, headers=session)).status_code == 429
+
+
+async def test_an_open_stream_is_a_request_in_progress_until_it_ends(skills: Path, file: TokenFile) -> None:
+    anna = file.add("anna", (), None)
+    async with (
+        serving(skills, login_tokens=True, limits_concurrent_requests=1) as url,
+        httpx2.AsyncClient() as client,
+    ):
+        session = await open_session(client, url, anna)
+        async with client.stream("GET", url, headers=session) as stream:
+            assert stream.status_code == 200
+            refused = await client.post(url, json=PING, headers={**session, **ACCEPT})
+            assert refused.status_code == 429
+            assert refused.headers["retry-after"] == "1"
+            assert "event streams included" in refused.json()["error"]["message"]
+
+
+async def test_refused_logins_are_not_counted_for_the_principal(skills: Path, file: TokenFile) -> None:
+    anna = file.add("anna", (), None)
+    limits = {"limits_requests_per_second": 0.01, "limits_burst": 1}
+    async with serving(skills, login_tokens=True, **limits) as url, httpx2.AsyncClient() as client:
+        for _ in range(3):
+            assert (await client.post(url, json=MODERN, headers={**MODERN_HEADERS})).status_code == 401
+        answer = await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)})
+        assert answer.status_code == 200
+
+
+async def in_chunks(size: int) -> AsyncIterator[bytes]:
+    for _ in range(size // 512):
+        yield b" " * 512
+
+
+@pytest.mark.parametrize("sent", ["whole", "in chunks"])
+async def test_a_body_beyond_the_limit_is_refused_without_a_login_too(skills: Path, sent: str) -> None:
+    async with serving(skills, limits_request_bytes=2048) as url, httpx2.AsyncClient() as client:
+        for size, expected in ((1024, 400), (4096, 413)):
+            content = in_chunks(size) if sent == "in chunks" else b" " * size
+            answer = await client.post(url, content=content, headers={**ACCEPT, "Content-Type": "application/json"})
+            assert answer.status_code == expected, answer.text
