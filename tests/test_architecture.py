@@ -37,8 +37,8 @@ SERVER_FLOORS = (
     {"improve"},
     {"evals", "schedules"},
     {"run", "admin", "visibility", "plugins", "login"},
-    {"hosting", "exchange", "remote", "clients"},
-    {"listing", "scripts", "hook", "history"},
+    {"hosting", "exchange", "remote", "clients", "auditlog"},
+    {"listing", "scripts", "hook", "history", "operation"},
     {"config", "wire", "authoring", "access", "limits"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""

@@ -36,7 +36,7 @@ PAGES = (
         f"docs/guides/{name}.md"
         for name in (
             *("write-a-skill", "choose-sources", "connect-a-client", "check-visibility", "search", "guard-tool-calls"),
-            *("run-skills", "give-runs-tools", "run-scripts", "run-workflows", "operate-a-server"),
+            *("run-skills", "give-runs-tools", "run-scripts", "run-workflows", "operate-a-server", "audit-log"),
             *("evaluate-a-skill", "read-eval-reports", "test-triggers", "audit-skills"),
         )
     ),

@@ -11,8 +11,11 @@ import typer
 
 from server import __version__
 from server.cli.commands.activate import activate
+from server.cli.commands.analytics import analytics
 from server.cli.commands.audit import audit
+from server.cli.commands.audit_log import audit_log
 from server.cli.commands.catalog import catalog
+from server.cli.commands.config import config
 from server.cli.commands.eval import evaluate
 from server.cli.commands.guard import guard
 from server.cli.commands.history import history, rollback
@@ -70,6 +73,7 @@ _COMMANDS = (
     *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
     *(triggers, lint, report),
+    analytics,
     audit,
     rollback,
 )
@@ -80,6 +84,8 @@ for decide in (propose, accept, reject):
     history.command()(decide)
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)
+app.add_typer(audit_log, name="audit-log")
+app.add_typer(config, name="config")
 app.add_typer(history, name="history")
 app.add_typer(runs, name="runs")
 app.add_typer(plugin, name="plugin")

@@ -29,9 +29,9 @@ def own_file(config_home: Path) -> Path:
 def read_settings_file(file: Path) -> dict[str, Any]:
     """Return the unchecked values of a settings file, with their paths made absolute.
 
-    Paths of sources, workflows, the file of MCP servers and the record of runs are relative to the settings file. If
-    they were relative to the working directory, a repository could substitute its own programs, workflows and
-    interrupted runs for those of the user.
+    Paths of sources, workflows, the file of MCP servers, the record of runs and the audit log are relative to the
+    settings file. If they were relative to the working directory, a repository could substitute its own programs,
+    workflows and interrupted runs for those of the user.
 
     Raises:
         ConfigurationError: the file cannot be read, or is not valid TOML.
@@ -52,6 +52,11 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: {error}") from None
     if "project" in found:
         raise ConfigurationError(f"{file}: project: unknown")
+    _locate_all(found, file)
+    return found
+
+
+def _locate_all(found: dict[str, Any], file: Path) -> None:
     if isinstance(discovery := found.get("discovery"), dict):
         _locate_sources(discovery, file.parent)
     for section in ("history", "improve"):
@@ -59,7 +64,8 @@ def read_settings_file(file: Path) -> dict[str, Any]:
             _locate_named_sources(named, file.parent)
     if isinstance(runs := found.get("runs"), dict):
         _locate_files_of_runs(runs, file.parent)
-    return found
+    if isinstance(audit_log := found.get("audit_log"), dict) and "folder" in audit_log:
+        audit_log["folder"] = _located(audit_log["folder"], file.parent)
 
 
 def _locate_sources(discovery: dict[str, Any], folder: Path) -> None:

@@ -7,6 +7,7 @@ import os
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server.config.jdai import JdaiFiles
 from server.config.trust import TrustError, TrustFile
@@ -15,10 +16,14 @@ from skills_core.gates import Environment
 from skills_core.locations import Places, project_of
 from skills_core.sources import real_path
 
+if TYPE_CHECKING:
+    from server.config.settings import AuditLogSettings
+
 __all__ = [
     "SCHEDULED_RUN",
     "Machine",
     "ServedEnvironment",
+    "audit_log_folder",
     "current_environment",
     "current_places",
     "is_scheduled_run",
@@ -161,6 +166,11 @@ def state_home() -> Path:
 def tokens_file() -> Path:
     """Return the file of the static tokens with which clients log in over HTTP."""
     return state_home() / "tokens.json"
+
+
+def audit_log_folder(settings: AuditLogSettings) -> Path:
+    """Return the folder of the audit log."""
+    return state_home() / "audit-log" if settings.folder is None else Path(settings.folder).expanduser()
 
 
 def _config_home(home: Path) -> Path:

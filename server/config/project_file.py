@@ -52,14 +52,14 @@ class ProjectFileResult(Struct, frozen=True):
 
 
 class ProjectFile:
-    """The settings file in the working directory."""
+    """The settings file in the working directory; `is_own` if it is the user's own file, which is read elsewhere."""
 
     def __init__(self, places: Places) -> None:
         """Read nothing yet."""
         self.path = places.working_directory / FILE_NAME
         self._own = own_file(places.config_home)
         # If the working directory is the folder of the user's own settings, they are read there, not here.
-        self._is_own = real_path(self.path.parent) == real_path(self._own.parent)
+        self.is_own = real_path(self.path.parent) == real_path(self._own.parent)
         self._project = project_of(places.working_directory, places.home)
         # Trusting the home directory, or a folder above it, would trust all projects.
         self._can_be_trusted = not real_path(places.home).is_relative_to(real_path(self._project))
@@ -71,7 +71,7 @@ class ProjectFile:
         """
         notices = [f"{self._ignored(path)}.{self._trust('it')}" for path in others if os.path.lexists(path)]
         try:
-            raw = None if self._is_own else read_bounded(self.path)
+            raw = None if self.is_own else read_bounded(self.path)
         except FileRefusedError as error:
             return ProjectFileResult(notices=(f"{self._ignored(self.path)}: {error.message}.", *notices))
         if raw is None:
@@ -92,7 +92,7 @@ class ProjectFile:
         """
         kept: dict[str, Any] = {}
         ignored: list[str] = []
-        for path, value in entries({} if self._is_own else read_settings_file(self.path)):
+        for path, value in entries({} if self.is_own else read_settings_file(self.path)):
             target = _setting_path(path)
             if target in _ALLOWED:
                 if path != target:

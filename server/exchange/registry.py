@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import secrets
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -28,6 +28,7 @@ from server.exchange.lifecycle import ENDED, State
 from server.exchange.limits import ExchangeLimits
 from server.exchange.responses import input_required, needs_consent, not_finished
 from server.listing.runs import CONFIRM, CONTINUE
+from server.operation.notes import NOTES, adopt
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from server.exchange.client_exchange import ConsentQuestion, Work
+    from server.operation.notes import Notes
 
 __all__ = ["ExchangeRegistry"]
 
@@ -48,12 +50,16 @@ _START_AGAIN = "start again with a call without it"
 
 @dataclass(slots=True, eq=False)
 class _Entry:
-    """An exchange, and the numbers of its responses with questions: of the latest, and of the latest with answers."""
+    """An exchange, and the numbers of its responses with questions: of the latest, and of the latest with answers.
+
+    `notes` are those on the request that began it.
+    """
 
     exchange: ClientExchange
     asked: int = 0
     answered: int = 0
     asked_in_call: int = 0
+    notes: Notes | None = field(default_factory=NOTES.get)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +132,10 @@ class ExchangeRegistry:
             entry = self._resume_by_model_token(str(token), caller, agrees=bool(arguments.get(CONFIRM)))
         else:
             entry = self._begin(caller, work)
-        return await self._respond(ctx, entry, params.get("name", ""))
+        try:
+            return await self._respond(ctx, entry, params.get("name", ""))
+        finally:
+            adopt(entry.notes)
 
     # The life of an exchange
 

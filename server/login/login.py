@@ -22,6 +22,7 @@ from server.login.keys import SigningKeys
 from server.login.provider import Provider
 from server.login.static_tokens import StaticTokens
 from server.login.token_file import PREFIX, TokenFile
+from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRecord
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,17 +39,24 @@ logger = logging.getLogger(__name__)
 _MAX_TOKEN: Final = 8192
 # Characters; tokens of large organizations have some 2,000.
 
+_MAX_PATH: Final = 200
+
 
 class Login:
     """Authenticates requests; it implements the SDK's `TokenVerifier`."""
 
-    def __init__(self, settings: LoginSettings, tokens: Path, provider: Provider | None = None) -> None:
+    def __init__(
+        self, settings: LoginSettings, tokens: Path, provider: Provider | None = None, records: Records | None = None
+    ) -> None:
         """Verify tokens as `settings` say; `tokens` is the file of static tokens, `provider` the identity provider.
+
+        Refused requests are recorded in `records`.
 
         Raises:
             TokenFileError: the file of static tokens cannot be used.
         """
         self._settings = settings
+        self._records = records or Records()
         self._scopes = frozenset(settings.required_scopes)
         self._provider = provider or Provider()
         self._static = StaticTokens(TokenFile(tokens)) if settings.tokens else None
@@ -90,7 +98,20 @@ class Login:
             # Clients that log in begin with a request without a token.
             level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
             logger.log(level, "login refused: %s", result)
+            if self._records.wanted:
+                self._records.emit(self._record(scope, result))
         return result
+
+    def _record(self, scope: Scope, refusal: Refusal) -> RequestRecord:
+        client = scope.get("client")
+        return RequestRecord(
+            method=LOGIN_METHOD,
+            request_id=self._records.new_id(),
+            address=str(client[0]) if client else "",
+            target=str(scope["path"])[:_MAX_PATH],
+            decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
+            reason=f"login_{refusal}",
+        )
 
     async def _judge(self, scope: Scope) -> LoginToken | Refusal:
         headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]

@@ -1,15 +1,19 @@
-"""What every message passes on its way in and out: limits, sealed state, instructions, and the translation of errors.
+"""What every message passes on its way in and out: limits, records, sealed state, instructions, translation of errors.
 
 One middleware does all of it, because each one costs every request 1 % of its time over HTTP.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mcp_types.methods import is_input_required
 
+from server.operation.notes import note_error
+from server.operation.records import Records
 from server.protocol.instructions import OPENING, with_instructions
+from server.protocol.recording import recorded
 from server.wire.errors import translated
 from server.wire.request_limits import checked
 
@@ -25,10 +29,14 @@ __all__ = ["Boundary"]
 class Boundary:
     """The middleware of the server."""
 
-    def __init__(self, host: Host, state: SealedState) -> None:
-        """Add the instructions of `host`; `state` seals and opens what a client keeps for the server."""
+    def __init__(self, host: Host, state: SealedState, records: Records | None = None) -> None:
+        """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
+
+        Requests are recorded while `records` has sinks.
+        """
         self._host = host
         self._state = state
+        self._records = records or Records()
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass a message on, and return its result.
@@ -36,6 +44,11 @@ class Boundary:
         Raises:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
+        if self._records.wanted and ctx.request_id is not None:
+            return await recorded(self._records, ctx, partial(self._answer, call_next))
+        return await self._answer(call_next, ctx)
+
+    async def _answer(self, call_next: CallNext, ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
         try:
             message = checked(ctx)
             if message is None:
@@ -47,4 +60,5 @@ class Boundary:
                 return await self._state.seal(message, result)
             return with_instructions(self._host, message, result) if message.method in OPENING else result
         except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
+            note_error(error)
             raise translated(error, ctx.method) from None

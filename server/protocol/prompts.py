@@ -13,6 +13,8 @@ import anyio.to_thread
 
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
+from server.operation.notes import note_skill
+from server.operation.records import Use
 from server.protocol.schedule_prompts import offers_schedules
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
@@ -66,6 +68,7 @@ class PromptHandlers:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})
         self._host.usage.add(skill.key)
+        note_skill(skill, Use.ACTIVATED)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
         recipient = self._recipients.of(ctx)
         texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]

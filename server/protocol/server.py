@@ -15,6 +15,7 @@ from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
 from server.improve.host_service import create_improving_host_service
+from server.operation.records import Records
 from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.activation.recipients import Recipients
 from server.protocol.boundary import Boundary
@@ -43,12 +44,13 @@ class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
     `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
-    the calls that converse with clients, `runs` the service that runs skills.
+    the calls that converse with clients, `runs` the service that runs skills, `records` those who hear of requests.
     """
 
-    def __init__(self, host: Host, *, local: bool) -> None:
-        """Build the server; `local` tells that clients share the server's disk."""
+    def __init__(self, host: Host, *, local: bool, records: Records | None = None) -> None:
+        """Build the server; `local` tells that clients share the server's disk. Requests are recorded in `records`."""
         self._host = host
+        self.records = records or Records()
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry()
         self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
@@ -87,7 +89,7 @@ class SkillServer(Server[Any]):
         SkillsExtension(host).register(self)
         sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
-        self.middleware[:] = [Boundary(host, sealed)]
+        self.middleware[:] = [Boundary(host, sealed, self.records)]
 
     async def _on_initialized(self, ctx: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         async with anyio.create_task_group() as tasks:

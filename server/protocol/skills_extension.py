@@ -9,6 +9,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing import skills
 from server.listing.envelope import without_envelope
+from server.operation.notes import note_skill
+from server.operation.records import Use
 from server.protocol.identity import EXTENSIONS
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import Reason
@@ -56,6 +58,7 @@ class SkillsExtension:
         found = view.catalog.file(params.uri)
         if found is None or found[1] is not found[0].content.main:
             raise InvalidRequestError(f"No skill is served at {params.uri[:500]}")
+        note_skill(found[0], Use.READ)
         if not found[0].content.published:
             raise InvalidRequestError(
                 f"The skill at {params.uri[:500]} is not published: {_unpublished_reason(found[0])}"

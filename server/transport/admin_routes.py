@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import hmac
 import logging
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
 from mcp.server.transport_security import TransportSecurityMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from server.access.principal import ADMIN_ROLE
+from server.access.principal import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
 from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
 from server.hosting.status_filter import StatusFilter, StatusFilterError
+from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -31,16 +33,26 @@ __all__ = ["guarded_routes", "open_routes"]
 
 logger = logging.getLogger(__name__)
 
+_PRINCIPAL: Final = "skillserve.principal"
+# The key in the scope of a request that was let through.
 
-def open_routes(host: Host) -> list[Route]:
-    """Return the routes for connections that are authenticated already."""
-    return _routes(_Endpoints(host), lambda endpoint: endpoint)
+_ADMINISTRATOR: Final = Principal("admin token", PrincipalKind.TOKEN, frozenset({ADMIN_ROLE}))
+
+_BAD_REQUEST: Final = 400
+_FAULT: Final = 500
 
 
-def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login | None = None) -> list[Route]:
+def open_routes(host: Host, records: Records | None = None) -> list[Route]:
+    """Return the routes for connections that are authenticated already; `records` hears of requests."""
+    return _routes(_Endpoints(host), lambda endpoint: _recorded(endpoint, records or Records()))
+
+
+def guarded_routes(
+    host: Host, security: TransportSecuritySettings, login: Login | None = None, records: Records | None = None
+) -> list[Route]:
     """Return the routes that require the token of the settings, or a login with the role `admin`.
 
-    There are none without an admin token and a login.
+    There are none without an admin token and a login. `records` hears of requests.
     """
     token = host.settings.admin.token
     if token is None and login is None:
@@ -48,17 +60,23 @@ def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login
     expected = None if token is None else token.get_secret_value().encode("ascii")
     browsers = TransportSecurityMiddleware(security)
 
+    records = records or Records()
+
     def guard(endpoint: Endpoint) -> Endpoint:
+        answered = _recorded(endpoint, records)
+
         async def guarded(request: Request) -> Response:
             refused = await browsers.validate_request(request)
             if refused is not None:
                 return refused
             if expected is not None and _has_token(request, expected):
-                return await endpoint(request)
+                request.scope[_PRINCIPAL] = _ADMINISTRATOR
+                return await answered(request)
             if login is None:
+                _record(records, request, LOCAL, RequestReason.ROLE)
                 return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
-            refused = await _refused_by_login(request, login)
-            return await endpoint(request) if refused is None else refused
+            refused = await _refused_by_login(request, login, records)
+            return await answered(request) if refused is None else refused
 
         return guarded
 
@@ -70,14 +88,61 @@ def _has_token(request: Request, expected: bytes) -> bool:
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8"), expected)
 
 
-async def _refused_by_login(request: Request, login: Login) -> Response | None:
+def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
+    """Return the endpoint, which records each request."""
+
+    async def recorded(request: Request) -> Response:
+        begin = perf_counter()
+        response = await endpoint(request)
+        if response.status_code < _BAD_REQUEST:
+            decision, reason = Decision.ALLOWED, RequestReason.NONE
+        elif response.status_code < _FAULT:
+            decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
+        else:
+            decision, reason = Decision.FAILED, RequestReason.INTERNAL
+        principal = request.scope.get(_PRINCIPAL, LOCAL)
+        _record(records, request, principal, reason, decision, perf_counter() - begin)
+        return response
+
+    return recorded
+
+
+def _record(
+    records: Records,
+    request: Request,
+    principal: Principal,
+    reason: RequestReason,
+    decision: Decision = Decision.DENIED,
+    seconds: float = 0.0,
+) -> None:
+    if not records.wanted:
+        return
+    records.emit(
+        RequestRecord(
+            method=ADMIN_METHOD,
+            request_id=records.new_id(),
+            principal=principal,
+            address=request.client.host if request.client else "",
+            target=request.url.path,
+            decision=decision,
+            reason=reason,
+            seconds=seconds,
+        )
+    )
+
+
+async def _refused_by_login(request: Request, login: Login, records: Records) -> Response | None:
     """Return the refusal of a request by the login, None if its principal is an administrator."""
     from server.login.challenge import Refusal  # noqa: PLC0415 - most servers have no login
 
     token = await login.authenticate(request.scope)
     if isinstance(token, Refusal):
         return login.challenges.response(token)
-    return None if ADMIN_ROLE in token.principal.roles else login.challenges.response(Refusal.ROLE)
+    request.scope[_PRINCIPAL] = token.principal
+    if ADMIN_ROLE in token.principal.roles:
+        return None
+    _record(records, request, token.principal, RequestReason.ROLE)
+    return login.challenges.response(Refusal.ROLE)
 
 
 def _routes(endpoints: _Endpoints, guard: Callable[[Endpoint], Endpoint]) -> list[Route]:

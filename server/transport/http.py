@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.login.login import Login
+    from server.operation.records import Records
     from server.protocol.server import SkillServer
     from server.run.supervisor import RunSupervisor
 
@@ -135,7 +136,11 @@ def build_app(server: SkillServer, host: Host, *, streams: bool = False, login: 
         session_idle_timeout=settings.session_idle_seconds,
         max_request_body_size=host.settings.limits.request_bytes,
         transport_security=security,
-        custom_starlette_routes=[Route("/health", health), *metadata, *guarded_routes(host, security, login)],
+        custom_starlette_routes=[
+            Route("/health", health),
+            *metadata,
+            *guarded_routes(host, security, login, server.records),
+        ],
     )
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
@@ -168,13 +173,13 @@ def _endpoint_route(app: Starlette, path: str) -> Route:
     return next(route for route in app.routes if isinstance(route, Route) and route.path == path)
 
 
-def _open_login(host: Host) -> Login | None:
+def _open_login(host: Host, records: Records) -> Login | None:
     """Return the login of the settings, None if requests need none."""
     if not host.settings.login.required:
         return None
     from server.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
 
-    return Login(host.settings.login, tokens_file())
+    return Login(host.settings.login, tokens_file(), records=records)
 
 
 def checks_host(settings: HttpSettings) -> bool:
@@ -221,7 +226,7 @@ class HttpServer(_Uvicorn):
     """The HTTP server; within `stopped_by_signals`, a signal stops it."""
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
-        self._login = _open_login(host)
+        self._login = _open_login(host, server.records)
         self._responses = build_app(server, host, streams=streams, login=self._login)
         super().__init__(self._responses, "on")
         self._server = server
@@ -270,9 +275,9 @@ class HttpServer(_Uvicorn):
                 connection.transport.abort()
 
 
-async def serve_locally(host: Host, listener: socket.socket) -> None:
+async def serve_locally(host: Host, listener: socket.socket, records: Records | None = None) -> None:
     """Serve the admin endpoint on a socket that only the server's user can reach, until cancelled."""
-    server = _Uvicorn(Starlette(routes=open_routes(host)), "off")
+    server = _Uvicorn(Starlette(routes=open_routes(host, records)), "off")
     try:
         await server.serve(sockets=[listener])
     finally:

@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server import __version__
+from server.auditlog.recording import recording
 from server.config.machine import runtime_folders
 from server.config.settings import Settings, Transport
 from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
+from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
 from server.run.telemetry import traced
 from server.transport.early_stdio import answer_while_loading
@@ -49,12 +51,14 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 
     Raises:
         AddressInUseError: the server cannot listen on the HTTP address.
+        AuditLogError: the settings demand an audit log, which cannot be written.
     """
     # Only runs make spans, so a server without runs does not import the tracing libraries.
     spans = traced(os.environ if offers_runs(settings) or settings.schedules.enabled else {})
     if settings.server.transport is Transport.STDIO:
-        with spans:
-            _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)))
+        records = Records()
+        with recording(settings, records), spans:
+            _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)), records)
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
@@ -65,31 +69,39 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
     with listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage, rule=role_rule(settings.access))
-        server = HttpServer(SkillServer(host, local=False), host, streams=needs_event_streams(settings))
+        records = Records()
+        server = HttpServer(
+            SkillServer(host, local=False, records=records), host, streams=needs_event_streams(settings)
+        )
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
-        with server.stopped_by_signals(), spans, admin_socket(runtime_folders(), port) as admin:
+        with (
+            server.stopped_by_signals(),
+            recording(settings, records),
+            spans,
+            admin_socket(runtime_folders(), port) as admin,
+        ):
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            anyio.run(_serve_http, host, server, listener, admin)
+            anyio.run(_serve_http, host, server, listener, admin, records)
 
 
-def _serve_stdio(host: Host) -> None:
+def _serve_stdio(host: Host, records: Records) -> None:
     """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
     # Not every system can wait for a terminal together with other descriptors, and a person is in no such hurry.
     if host.views_differ or os.isatty(0) or not (can_wait_for(0) and can_wait_for(1)):
         run = _load_stdio_server()
         _collect_garbage()
-        run(host, None)
+        run(host, None, records)
         return
     with claimed_pipes() as (source, sink):
         with interrupted_by_sigterm():
             opening = answer_while_loading(_load_stdio_server, EarlyAnswers(host).answer, source, sink)
         _collect_garbage()
-        _load_stdio_server()(host, opening)
+        _load_stdio_server()(host, opening, records)
 
 
-def _load_stdio_server() -> Callable[[Host, Opening | None], None]:
+def _load_stdio_server() -> Callable[[Host, Opening | None, Records], None]:
     from server.transport.stdio_server import run
 
     return run
@@ -101,7 +113,9 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None) -> None:
+async def _serve_http(
+    host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None, records: Records
+) -> None:
     import asyncio
 
     from server.protocol.schedule_prompts import announce_schedules
@@ -119,7 +133,7 @@ async def _serve_http(host: Host, server: HttpServer, listener: socket.socket, a
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
         if admin is not None:
-            tasks.start_soon(serve_locally, host, admin)
+            tasks.start_soon(serve_locally, host, admin, records)
         async with server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()

@@ -18,6 +18,7 @@ from server.transport.stdio import serve_stdio
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
+    from server.operation.records import Records
     from server.transport.standard_pipes import Opening
 
 __all__ = ["run"]
@@ -28,13 +29,13 @@ _POLLS_AFTER_EOF = 20
 _CATCH_UP_SECONDS = 5
 
 
-def run(host: Host, opening: Opening | None) -> None:
+def run(host: Host, opening: Opening | None, records: Records) -> None:
     """Serve until the client closes stdin or a signal comes; `opening` is as in `serve_stdio`."""
-    anyio.run(_serve, host, opening)
+    anyio.run(_serve, host, opening, records)
 
 
-async def _serve(host: Host, opening: Opening | None) -> None:
-    server = SkillServer(host, local=True)
+async def _serve(host: Host, opening: Opening | None, records: Records) -> None:
+    server = SkillServer(host, local=True, records=records)
     answered = Answered(opening.silent, opening.streams) if opening else Answered()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_follow, host, answered)

@@ -43,6 +43,7 @@ def server_environment(**settings: str) -> dict[str, str]:
         "PYTHONPATH": str(REPOSITORY),
         "SKILLSERVE_WATCH_DEBOUNCE_MS": "60",
         "SKILLSERVE_USAGE": "false",
+        "SKILLSERVE_ANALYTICS": "false",
         **settings,
     }
 

@@ -6,13 +6,13 @@ import re
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from typer.core import TyperGroup
 
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.default_command import group_with_default
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
@@ -30,18 +30,8 @@ _DEFAULT = "log"
 _SHOWN = 10
 
 
-class _LogByDefault(TyperGroup):
-    """A group of commands in which what is no command is the name of a skill, for the command `log`."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer does not export the type
-        """Insert the default command, unless a command or the help is asked for."""
-        if not (args and (args[0] in self.commands or args[0] == "--help")):
-            args = [_DEFAULT, *args]
-        return super().parse_args(ctx, args)
-
-
 history = typer.Typer(
-    cls=_LogByDefault,
+    cls=group_with_default(_DEFAULT),
     help="Show the history of skills; `history NAME` is for `log NAME`.",
     subcommand_metavar="[NAME | COMMAND] [ARGS]...",
 )

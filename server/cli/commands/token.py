@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.auditlog.records import AuditEvent
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.record_command import record_command
 
 if TYPE_CHECKING:
     from server.login.token_file import StoredToken, TokenFile
@@ -44,6 +46,7 @@ def add(
             )
     print_text(_file().add(name, roles, _end_of(expires)))
     print_notice("store this token now: it cannot be shown again")
+    record_command(AuditEvent.TOKEN_ADDED, name)
 
 
 @token.command("list")
@@ -67,6 +70,7 @@ def revoke(
     if not _file().revoke(name):
         fail(f"there is no token {name}; `skillserve token list` shows the tokens", EXIT_NO)
     print_text(f"revoked: {name}")
+    record_command(AuditEvent.TOKEN_REVOKED, name)
 
 
 def _file() -> TokenFile:

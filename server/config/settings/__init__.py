@@ -9,6 +9,7 @@ project is trusted, the file can set the values of `ProjectSettings` for the pro
 
 from server.config.files import ConfigurationError
 from server.config.settings.access import AccessSettings
+from server.config.settings.audit_log import AuditLogSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
@@ -44,6 +45,7 @@ from server.config.settings.tools import GuardSettings, OptionalTool, ToolSettin
 __all__ = [
     "AccessSettings",
     "AdminSettings",
+    "AuditLogSettings",
     "AuditMode",
     "AuditSettings",
     "CatalogSettings",

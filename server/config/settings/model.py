@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from server.config.settings.access import AccessSettings
+from server.config.settings.audit_log import AuditLogSettings
 from server.config.settings.evals import EvalSettings
 from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
@@ -43,6 +44,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     clients: ClientSettings = ClientSettings()
     search: SearchSettings = SearchSettings()
     audit: AuditSettings = AuditSettings()
+    audit_log: AuditLogSettings = AuditLogSettings()
     watch: WatchSettings = WatchSettings()
     tools: ToolSettings = ToolSettings()
     guard: GuardSettings = GuardSettings()

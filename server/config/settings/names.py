@@ -24,6 +24,7 @@ SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "
 _PREFIXES: Final = {
     "access": "access_",
     "admin": "admin_",
+    "audit_log": "audit_log_",
     "history": "history_",
     "improve": "improve_",
     "logging": "log_",
@@ -37,6 +38,8 @@ _PREFIXES: Final = {
 _OPTIONS: Final = {
     ("audit", "accept"): "audit_accept",
     ("audit", "mode"): "audit",
+    ("audit_log", "analytics"): "analytics",
+    ("audit_log", "enabled"): "audit_log",
     ("catalog", "budget"): "catalog_budget",
     ("clients", "budgets"): "client_budgets",
     ("history", "sources"): "history",

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import mime_type
+from server.operation.notes import note_skill
+from server.operation.records import Use
 from server.protocol.activation.parts import beginning_within, message_within
 from server.wire.arguments import flag, string
 from server.wire.errors import InvalidRequestError
@@ -74,6 +76,7 @@ class Activation:
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
+        note_skill(skill, Use.ACTIVATED)
         recipient = self._recipients.of(call.ctx)
         request = [text_block(render_request(skill, message_within(message, room)))] if message else []
         about: dict[str, Any] = {

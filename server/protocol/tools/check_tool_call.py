@@ -8,11 +8,13 @@ import anyio.to_thread
 
 from server.listing.envelope import text_block, tool_result
 from server.listing.guard import ARGUMENTS, CHECK, TOOL, offers_tool
+from server.operation.notes import note_denied
+from server.operation.records import RequestReason
 from server.protocol.tool_call import Tool, is_always_there
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.guard import log_decision
+from skills_core.guard import Verdict, log_decision
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,6 +43,8 @@ class GuardHandler:
         if not isinstance(given, dict):
             raise InvalidRequestError('arguments must be the object of the call, such as {"command": "ls"}')
         decision = await self.decide(tool, given, call.view)
+        if decision.verdict is Verdict.DENY:
+            note_denied(RequestReason.GUARD)
         rule = decision.rule if decision.discloses_rule else None
         structured = {
             "decision": decision.verdict.value,

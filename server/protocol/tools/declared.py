@@ -11,6 +11,8 @@ import anyio.to_thread
 from server.exchange.elicitation import ClientUser
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
+from server.operation.notes import note_denied, note_skill
+from server.operation.records import RequestReason, Use
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
 
@@ -63,6 +65,7 @@ class DeclaredToolHandler:
         # The call may have waited for its turn, and its skill may have changed meanwhile.
         view, name = self._host.view(call.ctx), call.name
         skill, declaration = _declared(view, name)
+        note_skill(skill, Use.RAN)
         guard = await anyio.to_thread.run_sync(self._host.guard.for_view, view)
         variables = await anyio.to_thread.run_sync(variables_of, skill)
         found = declared_tools(
@@ -79,6 +82,10 @@ class DeclaredToolHandler:
             secrets=Secrets(variables),
         )
         result = await gate.call(name, dict(call.arguments), 1)
+        if result.decision is CallDecision.DENIED:
+            note_denied(RequestReason.GUARD)
+        elif result.decision in {CallDecision.DECLINED, CallDecision.NOBODY_TO_ASK}:
+            note_denied(RequestReason.DECLINED)
         if warning := runner.setup.isolation.warning:
             logger.warning("tool %s of %s: %s", one_line(name), one_line(skill.key), warning)
         return tool_result([text_block(result.text)], is_error=result.decision is not CallDecision.DONE)

@@ -18,6 +18,8 @@ from server.clients.results import room_of
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from server.operation.notes import note_error, note_found, note_invalid, note_tool
+from server.operation.records import RequestReason
 from server.protocol.activation.calls import Activation
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import Tool, ToolCall, has_skills
@@ -105,7 +107,9 @@ class ToolHandlers:
         client = client_of(ctx)
         handle = tell_news if client.announces_tools and is_news_tool(params.name) else self._handler(params.name, view)
         if handle is None:
+            note_invalid(RequestReason.UNKNOWN_TOOL)
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
+        note_tool(params.name)
         conversation = self.conversations.of(ctx, view.changes)
         schema = view.tool_schemas.get(params.name, {})
         arguments = without_additions(params.arguments or {}, schema)
@@ -118,6 +122,7 @@ class ToolHandlers:
             if "structuredContent" in result and not call.structured:
                 result = {key: value for key, value in result.items() if key != "structuredContent"}
         except SkillsError as error:
+            note_error(error)
             # The message repeats names that the authors of skills chose.
             result = tool_result([text_block(escape_tags(str(error)))], is_error=True)
         if "content" not in result:
@@ -155,6 +160,7 @@ class ToolHandlers:
         search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
+        note_found(match.skill.key for match in matches)
         room = call.room
         shown = len(matches)
         while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):

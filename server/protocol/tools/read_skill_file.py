@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type
 from server.listing.tools import READ
+from server.operation.notes import note_denied, note_skill
+from server.operation.records import RequestReason, Use
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
 from skills_core.rendering.beginning import reading_call
@@ -45,9 +47,11 @@ class FileReader:
         # Models pass what they have seen: a relative path, or the file's URI.
         uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
         owner, file, raw = await self._host.read(uri, call.ctx)
+        note_skill(owner, Use.READ)
         if not call.view.settings.catalog.serve_evals:
             refuse_eval_file(owner, file)
         if is_withheld_from_models(owner, file, raw):
+            note_denied(RequestReason.WITHHELD)
             raise InvalidRequestError(
                 f"{file.path} of the skill {owner.key!r} instructs in what is for the user to call; a model may not "
                 "read it. The user calls such a skill as a command."

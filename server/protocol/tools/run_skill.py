@@ -10,6 +10,8 @@ import anyio.to_thread
 from server.config.settings import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
+from server.operation.notes import note_skill
+from server.operation.records import Use
 from server.protocol.activation.calls import invocable, texts_of
 from server.protocol.tool_call import Tool, has_skills
 from server.protocol.tools.run_participants import participants_of
@@ -50,6 +52,7 @@ class RunHandlers:
         if _resumes(arguments):
             return await self._exchanges.handle_call(ctx, arguments, _no_new_work)
         skill = invocable(catalog, string(arguments, "name"))
+        note_skill(skill, Use.RAN)
         values, message = texts_of(arguments), string(arguments, "message", default="") or None
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:

@@ -11,6 +11,8 @@ import anyio.to_thread
 from server.exchange.elicitation import ClientUser
 from server.listing.envelope import text_block, tool_result
 from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
+from server.operation.notes import note_denied, note_skill
+from server.operation.records import RequestReason, Use
 from server.protocol.tool_call import Tool, has_skills
 from server.scripts.factory import variables_of
 from server.scripts.report import report_of
@@ -91,6 +93,7 @@ class ScriptHandler:
         run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
         decision = await self._guard.decide(RUN, arguments, call.view)
         if decision.verdict is Verdict.DENY:
+            note_denied(RequestReason.GUARD)
             raise InvalidRequestError(decision.reason)
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
@@ -122,6 +125,7 @@ class ScriptHandler:
             skill = catalog.skill(name, catalog.offered)
             file = catalog.file_of(skill, path)
             refuse_eval_file(skill, file)
+            note_skill(skill, Use.RAN)
             variables = await anyio.to_thread.run_sync(variables_of, skill)
             logger.info("script: %s %s of %s %s", one_line(file.path), file.digest, one_line(skill.key), skill.digest)
             try:
@@ -171,6 +175,7 @@ async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
     question = confirmation_question(RUN, "a script", arguments, reason)
     agreed = None if question is None else await user.confirm(question)
     if not agreed:
+        note_denied(RequestReason.DECLINED)
         why = "This client cannot ask the user, so the script was not run." if agreed is None else "The user declined."
         raise InvalidRequestError(f"{reason} {why}")
 

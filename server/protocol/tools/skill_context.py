@@ -12,6 +12,8 @@ from server.hosting.search_results import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
+from server.operation.notes import note_skill
+from server.operation.records import Use
 from server.protocol.tool_call import Tool
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
@@ -87,6 +89,7 @@ class ContextHandlers:
                     "the prompt of the skill. No tool returns it, as a model may call every tool."
                 )
             self._host.usage.add(key)
+            note_skill(found.call.skill, Use.ACTIVATED)
         return found
 
 

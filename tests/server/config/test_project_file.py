@@ -201,6 +201,10 @@ def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
 USABLE: dict[str, str] = {
     "audit.mode": "'off'",
     "audit.accept": "[{finding = 'x/secret', reason = 'mine'}]",
+    "audit_log.enabled": "false",
+    "audit_log.folder": "'/x'",
+    "audit_log.retention_days": "1",
+    "audit_log.analytics": "false",
     "evals.judge_model": "'http://127.0.0.1/v1'",
     "evals.judge_key": "'0123456789abcdef'",
     "catalog.serve_evals": "true",

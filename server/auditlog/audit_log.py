@@ -1,0 +1,190 @@
+"""The audit log of a running server: records go into a bounded queue, and one thread writes them.
+
+No request waits for the disk. The writer is a thread of its own rather than a task, because a file system that hangs
+would hang the end of the process too: a daemon thread is left behind after a bounded wait.
+
+While the disk is full, records wait in memory and are written later. What does not fit there is counted, and the number
+is recorded as a gap.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from server.auditlog.errors import AuditLogError
+from server.auditlog.folder import contents, prepare, remove_before
+from server.auditlog.log_file import LogFile, fields_of
+from server.auditlog.records import AuditEvent, timestamp
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+    from server.auditlog.records import AuditRecord
+
+__all__ = ["AuditLog", "append_now"]
+
+logger = logging.getLogger(__name__)
+
+_MAX_WAITING: Final = 10_000
+_BATCH: Final = 500
+_RETRY_SECONDS: Final = 1.0
+_IDLE_SECONDS: Final = 600.0
+# A server without requests deletes old days too.
+_STOP_SECONDS: Final = 5.0
+
+
+class AuditLog:
+    """The log of one process. Use it as a context manager: its end writes what still waits."""
+
+    def __init__(self, folder: Path, retention_days: int, *, max_waiting: int = _MAX_WAITING) -> None:
+        """Write to `folder`, and delete days that are older than `retention_days`.
+
+        Raises:
+            AuditLogError: the folder cannot be used.
+        """
+        self._folder, self._retention, self._max = folder, timedelta(days=retention_days), max_waiting
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._lost, self._lost_since = 0, ""
+        self._changed = threading.Condition()
+        self._stopping = False
+        self._failing = False
+        self._file: LogFile | None = None
+        self._last_ends: tuple[tuple[str, int, str], ...] = ()
+        self._kept_since: date | None = None
+        self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
+        prepare(folder)
+        try:
+            self._file = LogFile(folder, datetime.now(UTC).date())
+        except OSError as error:
+            raise AuditLogError(f"{folder}: the audit log cannot be written: {_reason(error)}") from None
+
+    def record(self, record: AuditRecord) -> None:
+        """Note an event; never wait for the disk. Any thread may call this."""
+        fields = fields_of(record)
+        with self._changed:
+            if len(self._waiting) >= self._max:
+                self._lost_since = self._lost_since or record.when
+                self._lost += 1
+                return
+            self._waiting.append(fields)
+            self._changed.notify()
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write what waits, within a bound."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
+        self._thread.join(_STOP_SECONDS)
+        left = len(self._waiting) + self._lost
+        if self._thread.is_alive() or left:
+            logger.warning("the audit log ends without %d records: the disk is full or does not answer", left)
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._stopping or self._waiting, _IDLE_SECONDS)
+                stopping = self._stopping
+            written = self._try_to_write()
+            if stopping and (not written or not self._waiting):
+                if self._file is not None:
+                    self._file.close(ended=self._file.is_intact())
+                return
+            if not written:
+                with self._changed:
+                    self._changed.wait_for(lambda: self._stopping, _RETRY_SECONDS)
+
+    def _try_to_write(self) -> bool:
+        """Write a batch of what waits, and delete old days; return whether the disk took it."""
+        batch = [*islice(self._waiting, _BATCH)]
+        try:
+            self._append(batch)
+        except (OSError, AuditLogError) as error:
+            if not self._failing:
+                where = one_line(str(self._folder))
+                message = "the audit log cannot be written, so records wait in memory: %s: %s"
+                logger.warning(message, where, _reason(error))
+            self._failing = True
+            return False
+        if self._failing:
+            logger.warning("the audit log can be written again")
+        self._failing = False
+        return True
+
+    def _append(self, batch: list[dict[str, Any]]) -> None:
+        today = datetime.now(UTC).date()
+        with self._changed:
+            lost, since = self._lost, self._lost_since
+        if batch:
+            file = self._current_file(today)
+            written = file.append(batch)
+            with self._changed:
+                for _ in range(written):
+                    self._waiting.popleft()
+            if file.fault is not None:
+                raise file.fault
+        if lost:
+            gap = {"when": timestamp(), "event": AuditEvent.GAP, "lost": lost, "since": since}
+            self._current_file(today).append_all([gap])
+            with self._changed:
+                self._lost -= lost
+                self._lost_since = timestamp() if self._lost else ""
+        self._delete_old_days(today)
+
+    def _current_file(self, today: date) -> LogFile:
+        """Return the file of the day; a file that others removed or changed is not continued, but named."""
+        file = self._file
+        if file is not None:
+            intact = file.is_intact()
+            if intact and file.name.day >= today:
+                return file
+            self._file, self._last_ends = None, (file.end,)
+            file.close(ended=intact)
+            if not intact:
+                logger.warning("the file %s of the audit log cannot be continued; another one is begun", str(file.name))
+        self._file = LogFile(self._folder, today, self._last_ends)
+        return self._file
+
+    def _delete_old_days(self, today: date) -> None:
+        first = today - self._retention
+        if self._kept_since == first:
+            return
+        old = tuple(name for name in contents(self._folder).files if name.day < first)
+        if old:
+            # The record comes first: what is missing without one was removed by somebody else.
+            before = {"when": timestamp(), "event": AuditEvent.RETENTION, "before": first.isoformat()}
+            self._current_file(today).append_all([before])
+            remove_before(self._folder, old)
+        self._kept_since = first
+
+
+def append_now(folder: Path, record: AuditRecord) -> None:
+    """Write one record of a process that ends at once, and wait for the disk.
+
+    Raises:
+        AuditLogError: the folder cannot be used or written.
+    """
+    try:
+        file = LogFile(folder, datetime.now(UTC).date())
+        try:
+            file.append_all([fields_of(record)])
+        finally:
+            file.close(ended=file.is_intact())
+    except OSError as error:
+        raise AuditLogError(f"{folder}: the audit log cannot be written: {_reason(error)}") from None
+
+
+def _reason(error: OSError | AuditLogError) -> str:
+    return (error.strerror or str(error)).lower() if isinstance(error, OSError) else str(error)

@@ -1,0 +1,79 @@
+"""Record the requests of a server as its settings say: in the audit log, and in the counts for analytics."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING
+
+from server.config.machine import audit_log_folder, state_home
+from server.config.settings import Transport
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.auditlog.records import AuditRecord
+    from server.config.settings import Settings
+    from server.operation.records import Records
+
+__all__ = ["record_now", "recording"]
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def recording(settings: Settings, records: Records) -> Iterator[None]:
+    """Record requests within the block, as the settings say; its end writes the last records.
+
+    Raises:
+        AuditLogError: the settings demand an audit log, and its folder cannot be used.
+    """
+    with ExitStack() as stack:
+        if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
+            _add_audit_log(settings, records, stack)
+        if settings.audit_log.analytics:
+            from server.auditlog.analytics import Analytics  # noqa: PLC0415 - only where it is on
+            from server.auditlog.usage_counts import UsageFile  # noqa: PLC0415
+
+            analytics = Analytics(UsageFile(state_home()), settings.audit_log.retention_days)
+            records.add(stack.enter_context(analytics))
+        yield
+
+
+def record_now(settings: Settings, record: AuditRecord) -> None:
+    """Record what a command does, if the audit log is on.
+
+    Raises:
+        AuditLogError: the record cannot be written.
+    """
+    if _wants_audit_log(settings, serves_http=True):
+        from server.auditlog.audit_log import append_now  # noqa: PLC0415 - only where it is on
+
+        append_now(audit_log_folder(settings.audit_log), record)
+
+
+def _wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
+    enabled = settings.audit_log.enabled
+    # Clients of stdio need no login.
+    return settings.login.required and serves_http if enabled is None else enabled
+
+
+def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> None:
+    from server.auditlog.audit_log import AuditLog  # noqa: PLC0415 - only where it is on
+    from server.auditlog.errors import AuditLogError  # noqa: PLC0415
+    from server.auditlog.requests import AuditSink  # noqa: PLC0415
+
+    folder = audit_log_folder(settings.audit_log)
+    try:
+        log = stack.enter_context(AuditLog(folder, settings.audit_log.retention_days))
+    except AuditLogError as error:
+        if settings.audit_log.enabled:
+            raise
+        logger.warning("nothing is recorded in the audit log: %s", one_line(str(error)))
+        return
+    sink = AuditSink(log.record)
+    # Before the log ends, which is entered earlier.
+    stack.callback(sink.flush)
+    records.add(sink)
+    logger.info("audit log: %s", one_line(str(folder)))

@@ -1,0 +1,108 @@
+"""What the audit log keeps of an event: names and decisions, and never texts, arguments or tokens."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from skills_core.diagnostics import without_lone_surrogates
+
+__all__ = ["MAX_TEXT", "AuditEvent", "AuditRecord", "Entry", "bounded", "timestamp"]
+
+MAX_TEXT: Final = 300
+"""Characters that a record keeps of a name; clients choose some of them."""
+
+_TOKEN: Final = re.compile(r"sks_[0-9a-f]{12}_[\w-]+|eyJ[\w-]+\.[\w-]*\.[\w-]*|bearer\s+\S+", re.ASCII | re.IGNORECASE)
+# A client may put its token where a name belongs.
+
+
+class AuditEvent(StrEnum):
+    """What happened."""
+
+    ACTIVATION = "activation"
+    """A client got the text of a skill."""
+    READ = "read"
+    """A client read a file of a skill."""
+    RUN = "run"
+    """A client had a skill, a workflow, a script or a declared tool executed."""
+    ADMIN = "admin"
+    """A client or an operator used a tool or a route that administers the server."""
+    REQUEST = "request"
+    """Any other request; it is recorded only if it was denied."""
+    LOGIN_REFUSED = "login_refused"
+    """A request was refused because of its token."""
+    TOKEN_ADDED = "token_added"  # noqa: S105 - the name of an event
+    """`skillserve token add` made a token."""
+    TOKEN_REVOKED = "token_revoked"  # noqa: S105
+    """`skillserve token revoke` removed a token."""
+    START = "start"
+    """The first record of a file: its writer, and the ends of the files that were there."""
+    GAP = "gap"
+    """Records were lost, because the disk failed or was too slow."""
+    RETENTION = "retention"
+    """Files of the days before `before` are deleted, because they are older than the settings want."""
+    END = "end"
+    """The last record of a file whose writer ended regularly."""
+
+
+class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One event. `when` is in UTC; None stands for what does not apply or is not known.
+
+    `target` names what a request was about where it was no skill. `count` is the number of events of this kind that one
+    record stands for.
+    """
+
+    when: str
+    event: AuditEvent
+    principal: str | None = None
+    kind: str | None = None
+    roles: tuple[str, ...] = ()
+    client: str | None = None
+    era: str | None = None
+    address: str | None = None
+    method: str | None = None
+    tool: str | None = None
+    skill: str | None = None
+    digest: str | None = None
+    target: str | None = None
+    decision: str | None = None
+    reason: str | None = None
+    request_id: str | None = None
+    count: int = 1
+
+
+class Entry(AuditRecord, frozen=True, kw_only=True, omit_defaults=True):
+    """A record as a file has it: with its number in the file, its chain, and the fields of the log's own events.
+
+    `seen` has the name, the last number and the last hash of files that were there when this file was begun.
+    """
+
+    seq: int
+    prev: str
+    hash: str
+    file: str | None = None
+    host: str | None = None
+    pid: int | None = None
+    version: str | None = None
+    seen: tuple[tuple[str, int, str], ...] = ()
+    lost: int = 0
+    since: str | None = None
+    before: str | None = None
+
+
+def timestamp(moment: datetime | None = None) -> str:
+    """Return a moment, by default now, as the log writes it: in UTC, with milliseconds."""
+    return (moment or datetime.now(UTC)).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def bounded(text: object) -> str | None:
+    """Return a name as the log keeps it: of bounded length, and without anything that looks like a token."""
+    if text is None:
+        return None
+    # Cut before searching, because a client may send megabytes; what is cut in two is longer than what is kept.
+    short = _TOKEN.sub("[token]", without_lone_surrogates(str(text)[: 8 * MAX_TEXT]))
+    return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT - 1]}…"

@@ -1,0 +1,141 @@
+"""Which requests the audit log records, and what it keeps of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from msgspec import structs
+
+from server.auditlog.records import AuditEvent, AuditRecord, bounded, timestamp
+from server.config.settings import OptionalTool
+from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["AuditSink", "audit_record"]
+
+_EVENTS: Final = {Use.ACTIVATED: AuditEvent.ACTIVATION, Use.READ: AuditEvent.READ, Use.RAN: AuditEvent.RUN}
+_RUN_TOOLS: Final = frozenset({OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW, OptionalTool.RUN_SKILL_SCRIPT})
+_ADMIN_TOOLS: Final = frozenset(
+    {
+        *(OptionalTool.SKILLS_STATUS, OptionalTool.RELOAD_SKILLS, OptionalTool.ROLLBACK_SKILL),
+        *(OptionalTool.SCHEDULE_SKILL, OptionalTool.PAUSE_SCHEDULE, OptionalTool.RESUME_SCHEDULE),
+        *(OptionalTool.RUN_SCHEDULE, OptionalTool.REMOVE_SCHEDULE),
+    }
+)
+_ATTEMPTS: Final = frozenset({RequestReason.UNKNOWN_SKILL, RequestReason.UNKNOWN_FILE, RequestReason.UNKNOWN_TOOL})
+# What a caller may not see does not exist for it.
+_NAMING: Final = frozenset({"resources/read", "prompts/get", "resources/subscribe"})
+
+_WINDOW_SECONDS: Final = 60.0
+_MOST_IN_WINDOW: Final = 100
+_FIRST_STEP: Final = "login_missing"
+# Clients that log in begin with a request without a token.
+
+
+def audit_record(request: RequestRecord) -> AuditRecord | None:
+    """Return what is recorded of a request, None if nothing is."""
+    event = _event_of(request)
+    if event is None:
+        return None
+    is_login = event is AuditEvent.LOGIN_REFUSED
+    principal = request.principal
+    return AuditRecord(
+        when=timestamp(),
+        event=event,
+        principal=None if is_login else bounded(principal.subject),
+        kind=None if is_login else principal.kind,
+        roles=tuple(filter(None, map(bounded, sorted(principal.roles)[:20]))),
+        client=bounded(" ".join(filter(None, request.client)) or None),
+        era=request.era or None,
+        address=request.address or None,
+        method=bounded(request.method),
+        tool=bounded(request.tool or None),
+        skill=bounded(request.skill or None),
+        digest=request.digest or None,
+        # With a skill, the target says the same again, except for its files.
+        target=None if request.skill and request.target == request.skill else bounded(request.target or None),
+        decision=request.decision,
+        reason=bounded(request.reason or None),
+        request_id=request.request_id,
+    )
+
+
+def _event_of(request: RequestRecord) -> AuditEvent | None:
+    if request.method == LOGIN_METHOD:
+        return None if request.reason == _FIRST_STEP else AuditEvent.LOGIN_REFUSED
+    if request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS:
+        return AuditEvent.ADMIN
+    if request.use is not None:
+        return _EVENTS[request.use]
+    if request.tool in _RUN_TOOLS:
+        return AuditEvent.RUN
+    is_attempt = request.reason in _ATTEMPTS or (request.method in _NAMING and request.decision is Decision.INVALID)
+    return AuditEvent.REQUEST if request.decision is Decision.DENIED or is_attempt else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Alike:
+    """What refused requests have in common, so that one record can stand for many of them."""
+
+    event: AuditEvent
+    principal: str | None
+    kind: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    first: AuditRecord
+    recorded: int = 1
+    left: int = 0
+
+
+class AuditSink:
+    """Records requests. Of requests that are refused for one reason, it records the first 100 in each minute.
+
+    The others of that minute become one record with their number. Otherwise whoever cannot log in could fill the disk.
+    """
+
+    def __init__(self, write: Callable[[AuditRecord], None], clock: Callable[[], float] = time.monotonic) -> None:
+        """Pass records to `write`."""
+        self._write, self._clock = write, clock
+        self._window = clock()
+        self._refused: dict[_Alike, _Counted] = {}
+
+    def __call__(self, request: RequestRecord) -> None:
+        """Record a request."""
+        if self._clock() - self._window >= _WINDOW_SECONDS:
+            self.flush()
+        record = audit_record(request)
+        if record is None:
+            return
+        if request.decision in {Decision.DENIED, Decision.INVALID} and not self._admits(record):
+            return
+        self._write(record)
+
+    def flush(self) -> None:
+        """Write the numbers of requests that were not recorded one by one."""
+        for counted in self._refused.values():
+            if counted.left:
+                many = structs.replace(
+                    counted.first, when=timestamp(), count=counted.left, target=None, address=None, request_id=None
+                )
+                self._write(many)
+        self._refused.clear()
+        self._window = self._clock()
+
+    def _admits(self, record: AuditRecord) -> bool:
+        alike = _Alike(record.event, record.principal, record.kind, record.reason)
+        counted = self._refused.get(alike)
+        if counted is None:
+            self._refused[alike] = _Counted(record)
+            return True
+        if counted.recorded < _MOST_IN_WINDOW:
+            self._refused[alike] = replace(counted, recorded=counted.recorded + 1)
+            return True
+        self._refused[alike] = replace(counted, left=counted.left + 1)
+        return False

@@ -1,0 +1,211 @@
+"""The command `audit-log`: list, export and verify the record of who used which skill."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.auditlog.export import ExportFormat
+from server.auditlog.records import AuditEvent
+from server.cli.commands.options import AsJson
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.default_command import group_with_default
+from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.auditlog.reading import LogReader, RecordFilter
+    from server.auditlog.records import Entry
+
+__all__ = ["audit_log"]
+
+_LIST = "list"
+
+audit_log = typer.Typer(
+    cls=group_with_default(_LIST),
+    help="Show who used which skill; without a command, as `list` does.",
+    subcommand_metavar="[COMMAND] [ARGS]...",
+)
+
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Only records from this date or time on, or of a span before now, as in 7d."),
+]
+Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only records before this date, time or span.")]
+OfPrincipal = Annotated[str | None, typer.Option("--principal", metavar="NAME", help="Only records of this user.")]
+OfSkill = Annotated[str | None, typer.Option("--skill", metavar="NAME", help="Only records about this skill.")]
+WithDecision = Annotated[
+    str | None, typer.Option("--decision", metavar="DECISION", help="Only records with this decision, such as denied.")
+]
+OfEvent = Annotated[AuditEvent | None, typer.Option("--event", help="Only records of this event.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="The folder of the records.", show_default="as in the settings"),
+]
+
+
+@audit_log.command(_LIST)
+def list_records(  # noqa: PLR0913 - one parameter for each flag
+    *,
+    since: Since = None,
+    until: Until = None,
+    principal: OfPrincipal = None,
+    skill: OfSkill = None,
+    decision: WithDecision = None,
+    event: OfEvent = None,
+    limit: Annotated[int, typer.Option(min=1, metavar="N", help="Show the newest N records.")] = 100,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """List records, oldest first."""
+    from server.auditlog.export import object_of
+
+    reader = _reader(folder)
+    wanted = _filter(since, until, principal, skill, decision, event)
+    # One more than is shown tells whether there are more.
+    found = deque(reader.records(wanted), limit + 1)
+    shown = [*found][-limit:]
+    if as_json:
+        # In ASCII, because JSON would leave some control characters of the names as they are.
+        print_text(
+            json.dumps({"records": [object_of(entry) for entry in shown], "unreadable": reader.unreadable}, indent=2)
+        )
+    else:
+        for entry in shown:
+            print_text(_line(entry))
+        if len(found) > limit:
+            print_notice(f"these are the newest {limit} records; --limit shows more")
+    _tell_unreadable(reader)
+
+
+@audit_log.command()
+def export(
+    *,
+    kind: Annotated[ExportFormat, typer.Option("--format", help="The format of the records.")] = ExportFormat.JSONL,
+    since: Since = None,
+    until: Until = None,
+    principal: OfPrincipal = None,
+    skill: OfSkill = None,
+    decision: WithDecision = None,
+    event: OfEvent = None,
+    folder: Folder = None,
+) -> None:
+    """Print all records as JSON lines or CSV, oldest first.
+
+    In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
+    """
+    from server.auditlog.export import exported
+
+    reader = _reader(folder)
+    wanted = _filter(since, until, principal, skill, decision, event)
+    lines: Iterator[str] = exported(reader.records(wanted), kind)
+    while batch := [*itertools.islice(lines, 1000)]:
+        print_text("\n".join(batch))
+    _tell_unreadable(reader)
+
+
+@audit_log.command()
+def verify(*, folder: Folder = None, as_json: AsJson = False) -> None:
+    """Check that no record was changed or removed.
+
+    The exit code is 1 if one was. The end of each file is printed; kept elsewhere, it shows later whether all of the
+    file was written again.
+    """
+    from server.auditlog.verification import verify as verified
+
+    found = verified(_folder(folder))
+    if as_json:
+        print_json(
+            {
+                "intact": found.is_intact,
+                "records": found.records,
+                "findings": [
+                    {
+                        "kind": each.kind,
+                        "damage": each.kind.is_damage,
+                        "file": each.file,
+                        "line": each.line,
+                        "message": each.message,
+                    }
+                    for each in found.findings
+                ],
+                "files": [{"file": end.file, "records": end.records, "hash": end.hash} for end in found.ends],
+            }
+        )
+    else:
+        for end in found.ends:
+            print_text(f"{end.file}  {end.records} records  {end.hash}")
+        for each in found.findings:
+            where = each.file if each.line is None else f"{each.file}:{each.line}"
+            severity = "error" if each.kind.is_damage else "note"
+            print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
+        print_text(
+            f"{'intact' if found.is_intact else 'NOT intact'}: {found.records} records in {len(found.ends)} files"
+        )
+    if not found.is_intact:
+        raise typer.Exit(EXIT_NO)
+
+
+def _folder(given: Path | None) -> Path:
+    if given is not None:
+        if not given.is_dir():
+            fail(f"--folder {str(given)!r}: there is no such folder", EXIT_USAGE)
+        return given
+    from server.config.bootstrap import user_settings
+    from server.config.machine import Machine, audit_log_folder, current_places
+
+    return audit_log_folder(user_settings(Machine(current_places()), {}).audit_log)
+
+
+def _reader(given: Path | None) -> LogReader:
+    from server.auditlog.reading import LogReader
+
+    return LogReader(_folder(given))
+
+
+def _filter(
+    since: str | None,
+    until: str | None,
+    principal: str | None,
+    skill: str | None,
+    decision: str | None,
+    event: AuditEvent | None,
+) -> RecordFilter:
+    from server.auditlog.reading import RecordFilter, moment_of
+
+    moments: list[str | None] = []
+    for flag, text in (("--since", since), ("--until", until)):
+        try:
+            moments.append(None if text is None else moment_of(text))
+        except SkillsError as error:
+            fail(f"{flag} {error}", EXIT_USAGE)
+    return RecordFilter(moments[0], moments[1], principal, skill, decision, event)
+
+
+def _line(entry: Entry) -> str:
+    """Return a record as one line; names come from clients, so control characters are escaped."""
+    from server.auditlog.export import object_of
+
+    fields: dict[str, Any] = object_of(entry)
+    when, event = fields.pop("when"), fields.pop("event")
+    who, decision = fields.pop("principal", "-"), fields.pop("decision", "")
+    rest = [f"{name}={_value(fields[name])}" for name in fields if name not in {"kind", "roles", "era", "request_id"}]
+    return one_line("  ".join(filter(None, [when, event, _value(who), decision, *rest])))
+
+
+def _value(value: object) -> str:
+    """Return a value that cannot be taken for another field."""
+    text = str(value)
+    return repr(text) if not text or " " in text or "=" in text else text
+
+
+def _tell_unreadable(reader: LogReader) -> None:
+    if reader.unreadable:
+        print_notice(f"{reader.unreadable} lines are no records; run `skillserve audit-log verify`")

@@ -1,0 +1,206 @@
+"""Check settings against one another and against this machine: what has no effect, and what stops a server."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from datetime import UTC, datetime
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from server.cli.config_check.finding import Finding, Level
+from server.config.machine import audit_log_folder
+from server.config.settings import OptionalTool, Transport
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
+
+    from server.cli.config_check.settings_check import CheckedSettings
+    from server.login.token_file import StoredToken
+
+    Check: TypeAlias = Callable[["CheckedSettings"], Iterator[Finding]]
+
+__all__ = ["check_conflicts"]
+
+_OF_PROVIDER: Final = (
+    *("audience", "resource", "jwks_url", "introspection_url", "introspection_client_id"),
+    *("introspection_client_secret", "roles_claim", "default_role", "required_scopes", "algorithms"),
+)
+_WRITABLE: Final = 0o022
+
+
+def check_conflicts(checked: CheckedSettings, tokens: tuple[StoredToken, ...] | None) -> Iterator[Finding]:
+    """Compare settings; sections with a fault of their own are left out."""
+    for sections, check in _CHECKS:
+        if checked.can_compare(*sections):
+            yield from check(checked)
+    if tokens is not None and checked.can_compare("login"):
+        yield from _tokens(checked, tokens)
+
+
+def _finding(checked: CheckedSettings, level: Level, key: str, message: str, advice: str) -> Finding:
+    return Finding(level, checked.origin(key), key, message, advice)
+
+
+def _protection(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.transport.http import UnprotectedAddressError, checks_host, require_protection
+
+    settings = checked.settings
+    serves = settings.server.transport is Transport.HTTP
+    try:
+        require_protection(settings)
+    except UnprotectedAddressError:
+        message = f"{settings.http.host} can be reached from other machines, and clients need no login"
+        advice = "set login.tokens or login.issuer, or listen on 127.0.0.1, or set http.insecure behind a firewall"
+        yield _finding(checked, Level.ERROR if serves else Level.WARNING, "http.host", message, advice)
+    if settings.http.insecure and settings.login.required:
+        message = "it has no effect, because clients need a login"
+        yield _finding(checked, Level.WARNING, "http.insecure", message, "remove it")
+    if not checks_host(settings.http):
+        message = "requests with any Host header are accepted"
+        advice = "name the host names of the server in http.allowed_hosts"
+        yield _finding(checked, Level.WARNING, "http.host", message, advice)
+
+
+def _provider(checked: CheckedSettings) -> Iterator[Finding]:
+    if checked.settings.login.issuer is not None:
+        return
+    for name in _OF_PROVIDER:
+        if checked.is_set(f"login.{name}"):
+            message = "it has no effect without login.issuer"
+            yield _finding(checked, Level.WARNING, f"login.{name}", message, "set login.issuer, or remove it")
+
+
+def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[Finding]:
+    login, now = checked.settings.login, datetime.now(UTC)
+    valid = [each for each in tokens if not each.is_expired(now)]
+    if login.tokens and not valid and login.issuer is None:
+        message = "there is no valid token, so nobody can log in" if tokens else "there is no token yet"
+        advice = "make one: skillserve token add NAME"
+        yield _finding(checked, Level.WARNING, "login.tokens", message, advice)
+    if valid and not login.tokens:
+        message = "it is off, so the tokens of `skillserve token list` are not accepted"
+        yield _finding(checked, Level.WARNING, "login.tokens", message, "set it, or revoke the tokens")
+
+
+def _runs(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.listing.runs import missing_tool_messages, runs_unavailable_reason
+
+    runs = checked.settings.runs
+    reason = runs_unavailable_reason(runs)
+    if runs.model is not None and reason is not None:
+        yield _finding(checked, Level.WARNING, "runs.model", reason, "correct the model, or set what it needs")
+    else:
+        for message in missing_tool_messages(checked.settings):
+            advice = "set runs.model and runs.workflows, or remove the tool or the workflow"
+            yield _finding(checked, Level.WARNING, "tools.enabled", message, advice)
+    if runs.tools and runs.workspace is None:
+        message = f"{', '.join(runs.tools)}: no folder is named that they may use"
+        yield _finding(checked, Level.ERROR, "runs.tools", message, "set runs.workspace, or remove the tools")
+    if runs.workspace is not None and not Path(os.path.expanduser(runs.workspace)).is_dir():  # noqa: PTH111
+        message = f"{runs.workspace}: there is no such folder"
+        level = Level.ERROR if runs.tools else Level.WARNING
+        yield _finding(checked, level, "runs.workspace", message, "create the folder, or correct the path")
+    if runs.model_key is not None and (runs.model is None or "://" not in runs.model):
+        message = "it has no effect: it is for a model that is named by its URL"
+        yield _finding(checked, Level.WARNING, "runs.model_key", message, "remove it, or name such a model")
+
+
+def _evals(checked: CheckedSettings) -> Iterator[Finding]:
+    evals = checked.settings.evals
+    if evals.judge_key is not None and "://" not in (evals.judge_model or ""):
+        message = "it has no effect: it is for a judge that is named by its URL"
+        yield _finding(checked, Level.WARNING, "evals.judge_key", message, "remove it, or set evals.judge_model")
+
+
+def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.listing.runs import runs_unavailable_reason
+
+    settings = checked.settings
+    tools = [each for each in settings.tools.enabled if each.endswith(("_schedule", "_schedules", "schedule_skill"))]
+    if settings.schedules.enabled and (reason := runs_unavailable_reason(settings.runs)):
+        message = f"schedules cannot run skills: {reason}"
+        yield _finding(checked, Level.WARNING, "schedules.enabled", message, "set runs.model")
+    if OptionalTool.SCHEDULE_SKILL in tools and not settings.schedules.enabled:
+        message = "schedule_skill makes schedules that this server does not fire"
+        advice = "set schedules.enabled, or run `skillserve schedule daemon`"
+        yield _finding(checked, Level.WARNING, "tools.enabled", message, advice)
+
+
+def _histories(checked: CheckedSettings) -> Iterator[Finding]:
+    history, improve = checked.settings.history, checked.settings.improve
+    missing = [each for each in improve.sources if each not in history.sources]
+    if missing and not history.automatic:
+        message = f"{', '.join(missing)}: without a history, nothing is improved"
+        advice = "add them to history.sources, or set history.automatic"
+        yield _finding(checked, Level.WARNING, "improve.sources", message, advice)
+    if (history.sources or improve.sources) and find_spec("dulwich") is None:
+        key = "history.sources" if history.sources else "improve.sources"
+        message = "histories need the extra `history`"
+        yield _finding(checked, Level.ERROR, key, message, "run: pip install 'skillserve[history]'")
+
+
+def _catalog(checked: CheckedSettings) -> Iterator[Finding]:
+    catalog = checked.settings.catalog
+    for name in sorted({*catalog.enabled} & {*catalog.disabled}):
+        message = f"{name}: it is in catalog.disabled too, which wins"
+        yield _finding(checked, Level.WARNING, "catalog.enabled", message, "remove it from one of the two")
+    for name in catalog.pinned:
+        if name in catalog.disabled:
+            message = f"{name}: it is in catalog.disabled, so it is not listed"
+            yield _finding(checked, Level.WARNING, "catalog.pinned", message, "remove it from one of the two")
+
+
+def _sources(checked: CheckedSettings) -> Iterator[Finding]:
+    for number, source in enumerate(checked.settings.discovery.sources):
+        path = Path(source.path)
+        if not path.is_dir():
+            message = f"{path}: {'this is not a folder' if os.path.lexists(path) else 'there is no such folder'}"
+            found = _finding(checked, Level.WARNING, "discovery.sources", message, "create it, or correct the path")
+            yield Finding(found.level, found.file, f"discovery.sources.{number}.path", message, found.advice)
+
+
+def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
+    log, login = checked.settings.audit_log, checked.settings.login
+    if log.enabled is False and login.required:
+        message = "clients log in, but nothing is recorded of what they do"
+        yield _finding(checked, Level.WARNING, "audit_log.enabled", message, "remove it, unless that is meant")
+    if log.enabled or (log.enabled is None and login.required):
+        folder = audit_log_folder(log)
+        if fault := _folder_fault(folder):
+            level = Level.ERROR if log.enabled else Level.WARNING
+            message = f"{folder}: {fault}"
+            yield _finding(checked, level, "audit_log.folder", message, "restrict or choose a folder of your own")
+
+
+def _folder_fault(folder: Path) -> str | None:
+    """Return why a folder cannot be written to, or must not be, without creating it."""
+    try:
+        existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+        mode = existing.stat().st_mode
+    except (OSError, StopIteration):
+        return "it cannot be reached"
+    if not stat.S_ISDIR(mode):
+        return f"{existing} is not a folder"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return f"{existing} cannot be written to"
+    if existing == folder and sys.platform != "win32" and mode & _WRITABLE:
+        return "other users can write to it"
+    return None
+
+
+_CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
+    (("http", "login", "server"), _protection),
+    (("login",), _provider),
+    (("runs", "tools"), _runs),
+    (("evals",), _evals),
+    (("schedules", "runs", "tools"), _schedules),
+    (("history", "improve"), _histories),
+    (("catalog",), _catalog),
+    (("discovery",), _sources),
+    (("audit_log", "login"), _audit_log),
+)
+"""Each check with the sections that it compares."""

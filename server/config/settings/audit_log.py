@@ -1,0 +1,28 @@
+"""The audit log of a server, and the counts of how skills are used."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from server.config.values import NonEmpty
+
+__all__ = ["AuditLogSettings"]
+
+
+class AuditLogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The record of who used which skill, for `skillserve audit-log`, and the counts for `skillserve analytics`."""
+
+    enabled: bool | None = None
+    """Whether activations, runs, denials and administration are recorded. By default they are if clients have to log in
+    (`[login]`). With `true` a server does not start if it cannot record; by default it starts, and warns."""
+    folder: NonEmpty | None = None
+    """The folder of the records, which other users must not be able to write to. In a file of settings a path is
+    relative to that file. By default it is `audit-log` in the user's state folder. Servers may share it, also over a
+    network."""
+    retention_days: Annotated[int, Meta(ge=1, le=36_500)] = 365
+    """Days after which records and counts are deleted."""
+    analytics: bool = True
+    """Whether uses of skills are counted for `skillserve analytics`: by day, client and a keyed hash of the user. The
+    counts stay in the state folder and contain no texts."""

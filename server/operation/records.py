@@ -1,0 +1,154 @@
+"""Records of what a server was asked and how it decided, for those who count, log or audit it.
+
+A record contains names, decisions and figures; it never contains the texts of requests and results, nor tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+from server.access.principal import LOCAL, Principal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["ADMIN_METHOD", "LOGIN_METHOD", "Client", "Decision", "Records", "RequestReason", "RequestRecord", "Use"]
+
+logger = logging.getLogger(__name__)
+
+LOGIN_METHOD = "login"
+"""The method of a record of a refused login."""
+ADMIN_METHOD = "admin"
+"""The method of a record of a request to the admin routes; `target` is the path."""
+
+
+class Decision(StrEnum):
+    """The outcome of a request."""
+
+    ALLOWED = "allowed"
+    """It was answered."""
+    DENIED = "denied"
+    """It was refused because of who sent it, how often, or by a guard or a user."""
+    INVALID = "invalid"
+    """It asked for something that does not exist, or in a wrong form."""
+    FAILED = "failed"
+    """It was valid, and the server, a run or a tool failed."""
+
+
+class Use(StrEnum):
+    """What a request did with its skill."""
+
+    ACTIVATED = "activated"
+    """It returned the instructions."""
+    READ = "read"
+    """It returned a file or the entry of the skill."""
+    RAN = "ran"
+    """It ran the skill, a script or a declared tool of it."""
+
+
+class RequestReason(StrEnum):
+    """Why a request was decided as it was; refused logins have the reasons of `Refusal` with the prefix `login_`."""
+
+    NONE = ""
+    INPUT_REQUIRED = "input_required"
+    """The answer is a question to the client, which repeats the request."""
+    UNKNOWN_METHOD = "unknown_method"
+    UNKNOWN_TOOL = "unknown_tool"
+    UNKNOWN_SKILL = "unknown_skill"
+    UNKNOWN_FILE = "unknown_file"
+    INVALID_REQUEST = "invalid_request"
+    GUARD = "guard"
+    """The guard of tool calls denies it."""
+    DECLINED = "declined"
+    """The user declined, or could not be asked."""
+    ROLE = "role"
+    """The roles of the caller do not allow it."""
+    LIMIT = "limit"
+    """The caller sends too many or too large requests."""
+    WITHHELD = "withheld"
+    """The skill or file is not for models."""
+    CANCELLED = "cancelled"
+    """The client cancelled it or disconnected, or the server stopped."""
+    TOOL_FAILED = "tool_failed"
+    """A run, a script or a tool of a skill did not succeed."""
+    UNAVAILABLE = "unavailable"
+    """A file or a service cannot be reached at present."""
+    INTERNAL = "internal"
+
+
+class Client(NamedTuple):
+    """The name and the version that a client gave itself; empty if it gave none."""
+
+    name: str = ""
+    version: str = ""
+
+
+NO_CLIENT: Final = Client()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """One request and its outcome; the empty string stands for what does not apply.
+
+    `target` names what was asked for: the URI of a resource, the name of a prompt, or the skill's name in a tool call.
+    The client chose it, and it is cut to a bounded length. `skill` and `digest` are those of a skill that exists and
+    that the caller sees. `found` has the keys of the skills that a search returned. `reason` is a `RequestReason` or a
+    code of the same form; the number of different codes is bounded. `tool` is the name of a tool that exists.
+    `address` is the network address of the client. `seconds` is how long the answer took, and `request_id` is unique.
+    """
+
+    method: str
+    request_id: str
+    principal: Principal = LOCAL
+    client: Client = NO_CLIENT
+    era: str = ""
+    address: str = ""
+    target: str = ""
+    tool: str = ""
+    skill: str = ""
+    digest: str = ""
+    use: Use | None = None
+    found: tuple[str, ...] = ()
+    decision: Decision = Decision.ALLOWED
+    reason: str = RequestReason.NONE
+    seconds: float = 0.0
+
+
+Sink: TypeAlias = "Callable[[RequestRecord], None]"
+
+
+class Records:
+    """Passes each record to all sinks. Without sinks, requests are not recorded at all."""
+
+    def __init__(self) -> None:
+        """Begin without sinks."""
+        self._sinks: tuple[Sink, ...] = ()
+        # Unique among the replicas of a server too, at less cost than a random number for each request.
+        self._prefix = os.urandom(6).hex()
+        self._numbers = itertools.count(1)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether there is a sink."""
+        return bool(self._sinks)
+
+    def add(self, sink: Sink) -> None:
+        """Call `sink` with each record from now on, on the event loop after the request; it must not block."""
+        self._sinks = (*self._sinks, sink)
+
+    def new_id(self) -> str:
+        """Return the id of a request."""
+        return f"{self._prefix}-{next(self._numbers)}"
+
+    def emit(self, record: RequestRecord) -> None:
+        """Pass a record to the sinks; one that fails is logged, and does not affect the request nor the others."""
+        for sink in self._sinks:
+            try:
+                sink(record)
+            except Exception:
+                logger.exception("a record of a request was lost")

@@ -1,0 +1,155 @@
+"""Record each request: who asked, for what, and how it was decided."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+from mcp_types.methods import is_input_required
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
+
+from server.access.principal import principal_of
+from server.exchange.errors import RunEndedError
+from server.operation.notes import NOTES, Notes
+from server.operation.records import Client, Decision, RequestReason, RequestRecord
+from server.wire.errors import code_of
+from skills_core.diagnostics import one_line
+from skills_core.errors import (
+    EvalFileError,
+    FileRefusedError,
+    FileUnavailableError,
+    SkillsError,
+    UnknownFileError,
+    UnknownSkillError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from mcp.server.context import HandlerResult, ServerRequestContext
+
+    from server.operation.records import Records
+
+__all__ = ["recorded"]
+
+_MAX_NAME: Final = 200
+_MAX_TARGET: Final = 300
+
+_REASONS: Final[dict[type[Exception], RequestReason]] = {
+    UnknownSkillError: RequestReason.UNKNOWN_SKILL,
+    UnknownFileError: RequestReason.UNKNOWN_FILE,
+    EvalFileError: RequestReason.WITHHELD,
+    FileRefusedError: RequestReason.WITHHELD,
+    FileUnavailableError: RequestReason.UNAVAILABLE,
+}
+
+_INVALID: Final = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
+
+_TARGETS: Final = ("uri", "name")
+# The parameters of a request, and of a tool call, that name what it is about.
+
+
+async def recorded(
+    records: Records,
+    ctx: ServerRequestContext[Any, Any],
+    answer: Callable[[ServerRequestContext[Any, Any]], Awaitable[HandlerResult]],
+) -> HandlerResult:
+    """Return the answer to a request, and emit its record; `answer` raises the errors of the protocol."""
+    notes = Notes(records.new_id(), principal_of(ctx))
+    token = NOTES.set(notes)
+    begin = perf_counter()
+    # What remains if the task is cancelled.
+    decision, reason = Decision.FAILED, str(RequestReason.CANCELLED)
+    try:
+        result = await answer(ctx)
+        decision, reason = _of_result(notes, result)
+    except Exception as error:
+        decision, reason = _noted(notes) or _of_error(notes.error or error)
+        raise
+    else:
+        return result
+    finally:
+        seconds = perf_counter() - begin
+        NOTES.reset(token)
+        records.emit(
+            RequestRecord(
+                method=one_line(ctx.method)[:_MAX_NAME],
+                request_id=notes.request_id,
+                principal=notes.principal,
+                client=_client(ctx),
+                era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
+                address=_address(ctx),
+                target=_target(ctx),
+                tool=notes.tool,
+                skill=notes.skill,
+                digest=notes.digest,
+                use=notes.use,
+                found=notes.found,
+                decision=decision,
+                reason=reason,
+                seconds=seconds,
+            )
+        )
+
+
+def _noted(notes: Notes) -> tuple[Decision, str] | None:
+    return None if notes.decision is None else (notes.decision, notes.reason)
+
+
+def _of_result(notes: Notes, result: HandlerResult) -> tuple[Decision, str]:
+    if (noted := _noted(notes)) is not None:
+        return noted
+    if notes.error is not None:
+        return _of_error(notes.error)
+    if is_input_required(result):
+        return Decision.ALLOWED, RequestReason.INPUT_REQUIRED
+    if isinstance(result, dict) and result.get("isError"):
+        return Decision.FAILED, RequestReason.TOOL_FAILED
+    return Decision.ALLOWED, RequestReason.NONE
+
+
+def _of_error(error: Exception) -> tuple[Decision, str]:
+    known = _REASONS.get(type(error))
+    if isinstance(error, RunEndedError):
+        return Decision.INVALID, RequestReason.INVALID_REQUEST
+    if isinstance(error, SkillsError):
+        code = code_of(error)
+    elif isinstance(error, MCPError):
+        code = error.code
+    else:
+        code = INVALID_PARAMS if isinstance(error, ValidationError) else 0
+    if code == METHOD_NOT_FOUND:
+        return Decision.INVALID, RequestReason.UNKNOWN_METHOD
+    if code in _INVALID:
+        return Decision.INVALID, known or RequestReason.INVALID_REQUEST
+    return Decision.FAILED, known or RequestReason.INTERNAL
+
+
+def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
+    sent = ctx.session.client_params
+    if sent is not None:
+        return Client(one_line(sent.client_info.name[:_MAX_NAME]), one_line(sent.client_info.version[:_MAX_NAME]))
+    # While `initialize` is handled, the session does not know its client yet.
+    info = (ctx.params or {}).get("clientInfo") if ctx.method == "initialize" else None
+    if not isinstance(info, dict):
+        return Client()
+    name, version = (one_line(str(info.get(key, ""))[:_MAX_NAME]) for key in ("name", "version"))
+    return Client(name, version)
+
+
+def _address(ctx: ServerRequestContext[Any, Any]) -> str:
+    scope = getattr(ctx.request, "scope", None)
+    client = scope.get("client") if isinstance(scope, dict) else None
+    return str(client[0]) if client else ""
+
+
+def _target(ctx: ServerRequestContext[Any, Any]) -> str:
+    params = ctx.params or {}
+    names: Any = params.get("arguments") if ctx.method == "tools/call" else params
+    if not isinstance(names, dict):
+        return ""
+    keys = ("name", "skill") if ctx.method == "tools/call" else _TARGETS
+    return next((one_line(found[:_MAX_TARGET]) for key in keys if isinstance(found := names.get(key), str)), "")

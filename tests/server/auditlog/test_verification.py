@@ -1,0 +1,153 @@
+"""The chain: whatever somebody does to records that a later file names, the verification finds it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from server.auditlog.chain import chained_line, read_line
+from server.auditlog.reading import RecordFilter
+from server.auditlog.records import AuditEvent
+from server.auditlog.verification import FindingKind, verify
+from tests.server.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "log"
+
+
+def test_a_log_as_it_was_written_is_intact_and_its_ends_are_told(folder: Path) -> None:
+    first, second = write_file(folder, "a", "b"), write_file(folder, "c")
+    found = verify(folder)
+    assert (found.findings, found.records, found.is_intact) == ([], 7, True)
+    assert {(end.file, end.records) for end in found.ends} == {(first.name, 4), (second.name, 3)}
+    assert {*skills_in(folder)} == {"a", "b", "c"}
+
+
+def test_a_missing_folder_is_an_empty_log(folder: Path) -> None:
+    assert verify(folder).ends == []
+    assert entries(folder) == []
+
+
+Change = Callable[[list[bytes], int], list[bytes]]
+CHANGES: dict[str, Change] = {
+    "a line removed": lambda lines, at: lines[:at] + lines[at + 1 :],
+    "a line twice": lambda lines, at: lines[: at + 1] + lines[at:],
+    "two lines exchanged": lambda lines, at: lines[:at] + lines[at : at + 2][::-1] + lines[at + 2 :],
+    "the rest removed": lambda lines, at: lines[:at],
+    "an empty line": lambda lines, at: [*lines[:at], b"\n", *lines[at:]],
+    "a line of something else": lambda lines, at: [*lines[:at], b'{"seq":1}\n', *lines[at:]],
+    "a line of another file": lambda lines, at: [*lines[:at], lines[0], *lines[at + 1 :]] if at else [*lines, lines[0]],
+    "the end of a line removed": lambda lines, at: [*lines[:at], lines[at][:-1], *lines[at + 1 :]],
+}
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(name=st.sampled_from(sorted(CHANGES)), data=st.data(), count=st.integers(0, 6))
+def test_each_change_of_the_lines_of_a_file_that_another_names_is_found(
+    name: str, data: st.DataObject, count: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("log") / "log"
+    file = write_file(folder, *(f"s{number}" for number in range(count)))
+    write_file(folder, "later")
+    lines = file.read_bytes().splitlines(keepends=True)
+    changed = CHANGES[name](lines, data.draw(st.integers(0, len(lines) - 1)))
+    file.write_bytes(b"".join(changed))
+    assert bool(damage(folder)) == (changed != lines)
+    shutil.rmtree(folder)
+
+
+@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(data=st.data())
+def test_each_byte_counts(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("log") / "log"
+    file = write_file(folder, "a", "b")
+    write_file(folder, "later")
+    content = bytearray(file.read_bytes())
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at] ^= data.draw(st.integers(1, 255))
+    file.write_bytes(content)
+    assert damage(folder)
+    shutil.rmtree(folder)
+
+
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(content=st.binary(max_size=300), mode=st.sampled_from(["ab", "wb"]))
+def test_no_bytes_stop_the_reader_or_the_verification(
+    content: bytes, mode: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = tmp_path_factory.mktemp("log") / "log"
+    file = write_file(folder, "a", ended=False)
+    with file.open(mode) as opened:
+        opened.write(content)
+    verify(folder)
+    assert skills_in(folder) == (["a"] if mode == "ab" else [])
+    shutil.rmtree(folder)
+
+
+def test_a_removed_file_is_found_unless_retention_deleted_it(folder: Path) -> None:
+    file = write_file(folder, "a")
+    write_file(folder, "b")
+    file.unlink()
+    assert damage(folder) == {FindingKind.REMOVED}
+
+
+def test_a_file_under_the_name_of_another_is_found(folder: Path) -> None:
+    first, second = write_file(folder, "a"), write_file(folder, "b")
+    first.write_bytes(second.read_bytes())
+    assert FindingKind.FOREIGN in damage(folder)
+
+
+def test_a_record_computed_again_is_found_by_the_record_after_it(folder: Path) -> None:
+    file = write_file(folder, "a", "b")
+    lines = file.read_bytes().splitlines(keepends=True)
+    entry = read_line(lines[1].rstrip())
+    forged, _ = chained_line({"when": entry.when, "event": "activation", "skill": "x"}, 1, entry.prev)
+    file.write_bytes(b"".join([lines[0], forged, *lines[2:]]))
+    assert damage(folder) == {FindingKind.CHANGED}
+
+
+def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
+    file = write_file(folder, "a", ended=False)
+    with file.open("ab") as opened:
+        opened.write(b'{"seq":2,"when":"2026')
+    write_file(folder, "b")
+    assert kinds(folder) == {FindingKind.TORN, FindingKind.OPEN}
+    assert verify(folder).is_intact
+    assert {*skills_in(folder)} == {"a", "b"}
+
+
+@pytest.mark.parametrize("place", ["link", "folder", "fifo", "other"])
+def test_what_is_no_file_of_the_log_is_told_and_never_opened(place: str, folder: Path, tmp_path: Path) -> None:
+    own = write_file(folder, "a")
+    name = f"{TODAY}-{'0' * 16}.jsonl"
+    if place == "link":
+        outside = tmp_path / "outside"
+        outside.write_bytes(own.read_bytes())
+        (folder / name).symlink_to(outside)
+    elif place == "folder":
+        (folder / name).mkdir()
+    elif place == "fifo":
+        if not hasattr(os, "mkfifo"):
+            pytest.skip("this system has no FIFOs")
+        os.mkfifo(folder / name)
+    else:
+        (folder / "notes.txt").write_text("{}")
+    expected = FindingKind.IGNORED if place == "other" else FindingKind.FOREIGN
+    assert kinds(folder) == {expected}
+    assert skills_in(folder) == ["a"]
+
+
+def test_files_name_the_ends_of_the_latest_days(folder: Path) -> None:
+    files = [write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (9, 5, 3, 1)]
+    write_file(folder)
+    starts = entries(folder, RecordFilter(event=AuditEvent.START))
+    assert [name for name, _, _ in starts[-1].seen] == [file.name for file in files[1:]]

@@ -1,0 +1,290 @@
+"""`skillserve config check`: every fault is found, with its file, its key and what to do; nothing is started."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from server.cli.config_check.check import ConfigurationReport, check_configuration
+from server.cli.config_check.finding import Finding, Level
+from server.config.machine import Machine
+from server.config.settings import ConfigurationError, load_settings
+from server.config.settings.names import BY_PATH
+from server.login.token_file import TokenFile
+from skills_core.locations import Places
+from tests.server.cli.test_cli import run
+from tests.server.config.test_project_file import KINDS, NAMES, USABLE, VALUES, as_toml, posix
+
+
+class Configuration:
+    """The files of a user and a project."""
+
+    def __init__(self, space: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home, self.project = space / "home", space / "project"
+        self.file = self.home / ".config/skillserve/skillserve.toml"
+        self.file.parent.mkdir(parents=True)
+        (self.project / ".git").mkdir(parents=True)
+        self.places = Places(self.home, self.project, self.home / ".config")
+        monkeypatch.setenv("XDG_STATE_HOME", str(space / "state"))
+        self.tokens = space / "state/skillserve/tokens.json"
+
+    def write(self, text: str, mode: int = 0o600) -> None:
+        self.file.write_text(text)
+        self.file.chmod(mode)
+
+    def check(self, **environment: str) -> ConfigurationReport:
+        return check_configuration(Machine(self.places), environment)
+
+    def found(self, **environment: str) -> list[tuple[str | None, str]]:
+        return [(each.key, each.message) for each in self.check(**environment).findings]
+
+    def only(self, **environment: str) -> Finding:
+        (found,) = self.check(**environment).findings
+        assert found.advice
+        return found
+
+
+@pytest.fixture
+def configuration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Configuration:
+    return Configuration(tmp_path.resolve(), monkeypatch)
+
+
+def test_without_files_there_is_nothing_to_find(configuration: Configuration) -> None:
+    report = configuration.check()
+    assert report.findings == ()
+    assert [each.path for each in report.files if each.exists] == []
+    assert str(configuration.file) in [each.path for each in report.files]
+
+
+def test_every_fault_of_the_file_is_found_with_its_key(configuration: Configuration) -> None:
+    text = """
+    port = 9000
+    [http]
+    prot = 1
+    host = ""
+    [login]
+    leeway_seconds = 900
+    algorithms = ["RS256", "none", "HS256"]
+    [discovery]
+    sources = [{path = "x", scop = "managed", strictness = "odd"}, {}]
+    [logn]
+    tokens = true
+    """
+    configuration.write(text)
+    keys = [each.key for each in configuration.check().findings if each.level is Level.ERROR]
+    assert keys == [
+        *("port", "http.prot", "http.host", "login.leeway_seconds", "login.algorithms.1", "login.algorithms.2"),
+        *("discovery.sources.0.strictness", "discovery.sources.0.scop", "discovery.sources.1.path", "logn"),
+    ]
+    messages = dict(configuration.found())
+    assert "closest known name is http.port" in messages["http.prot"]
+    assert "closest known name is scope" in messages["discovery.sources.0.scop"]
+    assert "at most 300" in messages["login.leeway_seconds"]
+    assert "expected one of RS256" in messages["login.algorithms.1"]
+    assert "[login]" in messages["logn"]
+
+
+def test_faults_of_variables_are_found_beside_those_of_the_file(configuration: Configuration) -> None:
+    configuration.write("[http]\nport = -1\n")
+    found = configuration.check(SKILLSERVE_PAGE_SIZE="many", SKILLSERVE_PROT="1", SKILLSERVE_SOURCES="x")
+    assert [(each.file.split()[-1], each.level) for each in found.findings] == [
+        (str(configuration.file), Level.ERROR),
+        ("SKILLSERVE_PAGE_SIZE", Level.ERROR),
+        ("SKILLSERVE_PROT", Level.WARNING),
+        ("SKILLSERVE_SOURCES", Level.WARNING),
+    ]
+    assert "SKILLSERVE_PORT" in found.findings[2].message
+
+
+def test_values_of_one_section_that_do_not_fit_together_are_found_once(configuration: Configuration) -> None:
+    configuration.write("[login]\nissuer = 'http://id.example.com'\nintrospection_url = 'https://id.example.com/i'\n")
+    assert configuration.only().key == "login.issuer"
+    configuration.write("[login]\nissuer = 'https://id.example.com'\n")
+    assert "audience is missing" in configuration.only().message
+
+
+@posix
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a file that may not be read" or os.geteuid()])
+@pytest.mark.parametrize("place", ["own", "trusted project", "tokens", "trust"])
+def test_whatever_stands_in_the_place_of_a_file_is_one_fault_with_its_name(
+    place: str, kind: str, configuration: Configuration
+) -> None:
+    if place == "trusted project":
+        Machine(configuration.places).trust.add(configuration.project)
+    places = {
+        "own": configuration.file,
+        "trusted project": configuration.project / "skillserve.toml",
+        "tokens": configuration.tokens,
+        "trust": configuration.home / ".config/skillserve/trusted.json",
+    }
+    path = places[place]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    KINDS[kind](path)
+    found = configuration.only()
+    assert (found.level, found.file, found.key) == (Level.ERROR, str(path), None)
+
+
+def test_the_file_of_an_untrusted_project_is_a_warning_and_that_of_a_trusted_one_is_checked(
+    configuration: Configuration,
+) -> None:
+    file = configuration.project / "skillserve.toml"
+    file.write_text("[discovery]\nstrictness = 'odd'\nscan_depth = -1\ntrust_workspace = true\n")
+    untrusted = configuration.only()
+    assert (untrusted.level, untrusted.file) == (Level.WARNING, str(file))
+    Machine(configuration.places).trust.add(configuration.project)
+    assert [key for key, _ in configuration.found()] == ["discovery.strictness", "discovery.scan_depth"]
+    file.write_text("[discovery]\ntrust_workspace = true\n")
+    assert "discovery.trust_workspace" in configuration.only().message
+
+
+def test_faults_of_the_files_of_jdai_are_found_with_their_line(configuration: Configuration) -> None:
+    file = configuration.home / ".jdai/skills.json"
+    file.parent.mkdir()
+    file.write_text('{\n"skills": {,}}')
+    found = configuration.only()
+    assert (found.level, found.file, found.line) == (Level.ERROR, str(file), 2)
+
+
+def test_each_server_of_the_file_of_mcp_servers_is_checked_and_no_secret_is_shown(
+    configuration: Configuration,
+) -> None:
+    file = configuration.file.parent / "mcp.json"
+    servers = {
+        "one": {"command": 5},
+        "two": {"url": "nowhere", "headers": {"Authorization": "Bearer hunter2hunter2"}},
+        "three": {"command": "x", "env": {"API_KEY": "hunter2hunter2"}},
+    }
+    file.write_text(json.dumps({"mcpServers": servers}))
+    file.chmod(0o644)
+    configuration.write("[runs]\nmcp_servers = 'mcp.json'\n")
+    found = configuration.check().findings
+    assert [(each.key or "").split(".")[1] for each in found if each.level is Level.ERROR] == ["one", "two"]
+    assert "hunter2" not in str(found)
+    if sys.platform != "win32":
+        assert "can read the secrets in it: mcpServers.three" in found[-1].message
+
+
+NO_KEY = "[runs]\nmodel = 'http://127.0.0.1:1/v1#m'\n"
+CONFLICTS: dict[str, tuple[str, str, Level]] = {
+    "[server]\ntransport = 'http'\n[http]\nhost = '::'\nallowed_hosts = ['x']": (
+        *("http.host", "clients need no login"),
+        Level.ERROR,
+    ),
+    "[http]\nhost = '192.0.2.1'\nallowed_hosts = ['x']": ("http.host", "clients need no login", Level.WARNING),
+    "[http]\nhost = '::'\ninsecure = true": ("http.host", "any Host header", Level.WARNING),
+    "[http]\ninsecure = true\n[login]\nissuer = 'https://i.example'\naudience = 'https://s.example'": (
+        *("http.insecure", "no effect"),
+        Level.WARNING,
+    ),
+    "[login]\ndefault_role = 'reader'": ("login.default_role", "no effect without login.issuer", Level.WARNING),
+    "[login]\ntokens = true": ("login.tokens", "there is no token", Level.WARNING),
+    "[tools]\nenabled = ['run_skill']": ("tools.enabled", "no model is set", Level.WARNING),
+    "[runs]\ntools = ['grep']": ("runs.tools", "no folder is named", Level.ERROR),
+    "[runs]\ntools = ['grep']\nworkspace = '/no/such'": ("runs.workspace", "no such folder", Level.ERROR),
+    "[runs]\nmodel_key = 'k'": ("runs.model_key", "no effect", Level.WARNING),
+    "[runs]\nmodel = 'nonsense'": ("runs.model", "", Level.WARNING),
+    "[evals]\njudge_key = 'k'": ("evals.judge_key", "no effect", Level.WARNING),
+    "[schedules]\nenabled = true": ("schedules.enabled", "no model is set", Level.WARNING),
+    NO_KEY + "[tools]\nenabled = ['schedule_skill']": ("tools.enabled", "does not fire", Level.WARNING),
+    "[improve]\nsources = ['explicit']\n[history]\nautomatic = false": (
+        *("improve.sources", "without a history"),
+        Level.WARNING,
+    ),
+    "[catalog]\nenabled = ['a']\ndisabled = ['a']": ("catalog.enabled", "which wins", Level.WARNING),
+    "[catalog]\npinned = ['a']\ndisabled = ['a']": ("catalog.pinned", "not listed", Level.WARNING),
+    "[[discovery.sources]]\npath = 'none'": ("discovery.sources.0.path", "no such folder", Level.WARNING),
+    "[audit_log]\nenabled = true\nfolder = 'skillserve.toml'": ("audit_log.folder", "not a folder", Level.ERROR),
+    "[audit_log]\nenabled = false\n[login]\nissuer = 'https://i.example'\naudience = 'https://s.example'": (
+        *("audit_log.enabled", "nothing is recorded"),
+        Level.WARNING,
+    ),
+}
+
+
+@pytest.mark.parametrize("text", CONFLICTS)
+def test_values_that_work_against_one_another_are_found(text: str, configuration: Configuration) -> None:
+    configuration.write(text)
+    key, message, level = CONFLICTS[text]
+    found = configuration.only()
+    assert (found.key, found.level, found.file) == (key, level, str(configuration.file))
+    assert message in found.message
+
+
+def test_tokens_that_nobody_can_use_are_found(configuration: Configuration) -> None:
+    TokenFile(configuration.tokens).add("anna", (), None)
+    assert (configuration.only().key, configuration.only().file) == ("login.tokens", "defaults")
+    configuration.write("[login]\ntokens = true\n")
+    assert configuration.found() == []
+
+
+@posix
+@pytest.mark.parametrize(
+    ("mode", "text", "said"),
+    [
+        (0o644, "[admin]\ntoken = '0123456789abcdef'\n", "can read the secrets in it: admin.token"),
+        (0o640, "[runs]\nstore = 'postgresql://u:p@h/d'\n", "can read the secrets in it: runs.store"),
+        (0o620, "[http]\nport = 1\n", "can change it"),
+        (0o644, "[http]\nport = 1\n", None),
+        (0o600, "[admin]\ntoken = '0123456789abcdef'\n", None),
+    ],
+)
+def test_secrets_that_others_can_read_and_settings_that_they_can_change_are_told(
+    mode: int, text: str, said: str | None, configuration: Configuration
+) -> None:
+    configuration.write(text, mode)
+    assert [said in message for _, message in configuration.found() if said] == [True] * bool(said)
+    assert "0123456789abcdef" not in str(configuration.check())
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(said=st.dictionaries(NAMES, VALUES, min_size=1))
+def test_the_check_finds_an_error_exactly_if_the_server_would_not_load_its_settings(
+    said: dict[str, Any], configuration: Configuration
+) -> None:
+    configuration.file.write_bytes(as_toml(said))
+    try:
+        load_settings({}, {}, configuration.places.config_home)
+    except ConfigurationError:
+        fails = True
+    else:
+        fails = False
+    errors = [each for each in configuration.check().findings if each.level is Level.ERROR]
+    if fails:
+        assert errors
+    else:
+        # These settings load, but the server does not start with them.
+        keys = {"http.host", "runs.tools", "runs.workspace", "audit_log.folder", "runs.mcp_servers", None}
+        assert {each.key for each in errors} <= keys
+
+
+def test_each_setting_alone_can_be_checked(configuration: Configuration) -> None:
+    assert USABLE.keys() <= {".".join(path) for path in BY_PATH}
+    for name, value in USABLE.items():
+        configuration.write(f"{name} = {value}\n")
+        for each in configuration.check().findings:
+            assert each.message
+            assert each.advice
+            assert "0123456789abcdef" not in str(each)
+
+
+def test_the_command_prints_what_was_found_and_its_exit_code_tells_of_errors(tmp_path: Path) -> None:
+    places = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    file = tmp_path / "skillserve/skillserve.toml"
+    file.parent.mkdir()
+    file.write_text("[http]\nprot = 1\n")
+    bad = run("config", "check", **places)
+    assert bad.returncode == 1
+    assert f"{file}: error: http.prot: unknown; the closest known name is http.port" in bad.stdout
+    assert bad.stdout.endswith("1 error, 0 warnings\n")
+    found = json.loads(run("config", "check", "--json", **places).stdout)
+    assert (found["ok"], found["findings"][0]["key"]) == (False, "http.prot")
+    file.write_text("[http]\nport = 1\n")
+    good = run("config", "check", **places)
+    assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "0 errors, 0 warnings")

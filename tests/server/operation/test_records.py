@@ -1,0 +1,159 @@
+"""Each request is recorded once, with who sent it, what it used and how it was decided, and without texts."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from mcp_types import Implementation, PaginatedRequestParams
+
+from server.access.principal import LOCAL
+from server.config.machine import current_environment
+from server.hosting.host import Host
+from server.operation.records import Decision, Records, RequestReason, RequestRecord, Use
+from server.protocol.server import SkillServer
+from skills_core import Library, explicit_sources
+from skills_core.watch_options import WatchMode
+from tests.conftest import MakeSkill
+from tests.server.settings import make_settings
+
+Recorded: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Client, list[RequestRecord]]]]
+
+
+@pytest.fixture(params=["handshake", "modern"])
+def recorded(skills: Path, request: pytest.FixtureRequest) -> Recorded:
+    """Connect to a server in this process that records requests."""
+
+    @asynccontextmanager
+    async def recorded(**settings: Any) -> AsyncGenerator[tuple[Client, list[RequestRecord]]]:
+        library = Library(explicit_sources([skills]), current_environment)
+        host = Host(library, make_settings(watch=WatchMode.OFF, **settings))
+        records, found = Records(), list[RequestRecord]()
+        records.add(found.append)
+        server = SkillServer(host, local=True, records=records)
+        name = Implementation(name="tester", version="2.1")
+        mode: Any = "2026-07-28" if request.param == "modern" else "legacy"
+        async with server.exchanges.serving(), Client(server, mode=mode, client_info=name, cache=None) as client:
+            yield client, found
+
+    return recorded
+
+
+def last(found: list[RequestRecord]) -> RequestRecord:
+    """Return the last record; the client lists tools of its own accord."""
+    return next(each for each in reversed(found) if each.method != "tools/list")
+
+
+async def test_a_record_names_caller_client_skill_and_digest(
+    recorded: Recorded, make_skill: MakeSkill, request: pytest.FixtureRequest
+) -> None:
+    make_skill("one")
+    async with recorded() as (client, found):
+        await client.call_tool("activate_skill", {"name": "one", "message": "my secret"})
+    record = last(found)
+    assert (record.method, record.tool, record.skill, record.use) == (
+        "tools/call",
+        "activate_skill",
+        "one",
+        "activated",
+    )
+    assert record.digest.startswith("sha256:")
+    assert (record.principal, record.client) == (LOCAL, ("tester", "2.1"))
+    assert record.era in request.node.name
+    assert (record.decision, record.reason) == (Decision.ALLOWED, RequestReason.NONE)
+    assert record.seconds > 0
+    assert "my secret" not in repr(found)
+    assert len({each.request_id for each in found}) == len(found)
+
+
+async def test_each_way_to_use_a_skill_is_recorded(recorded: Recorded, make_skill: MakeSkill) -> None:
+    make_skill("one", files={"notes.md": b"text"})
+    async with recorded() as (client, found):
+        await client.get_prompt("one")
+        assert (last(found).use, last(found).skill, last(found).target) == (Use.ACTIVATED, "one", "one")
+        await client.read_resource("skill://one/notes.md")
+        assert (last(found).use, last(found).skill, last(found).target) == (Use.READ, "one", "skill://one/notes.md")
+        await client.call_tool("read_skill_file", {"skill": "one", "path": "notes.md"})
+        assert (last(found).use, last(found).skill, last(found).tool) == (Use.READ, "one", "read_skill_file")
+        await client.call_tool("find_skills", {"query": "one"})
+        assert (last(found).found, last(found).use) == (("one",), None)
+
+
+async def test_invalid_requests_are_recorded_with_their_reason(recorded: Recorded, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    async with recorded() as (client, found):
+        await client.call_tool("activate_skill", {"name": "none"})
+        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_SKILL)
+        assert (last(found).skill, last(found).target) == ("", "none")
+        await client.call_tool("read_skill_file", {"skill": "one", "path": "none.md"})
+        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_FILE)
+        with pytest.raises(MCPError):
+            await client.call_tool("no_such_tool", {})
+        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_TOOL)
+        assert last(found).tool == ""
+        with pytest.raises(MCPError):
+            await client.read_resource("skill://none/SKILL.md")
+        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.INVALID_REQUEST)
+
+
+async def test_a_call_that_the_guard_denies_is_recorded_as_denied(recorded: Recorded, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    async with recorded(tools=("check_tool_call",), danger_patterns=("rm -rf",)) as (client, found):
+        await client.call_tool("check_tool_call", {"tool": "Bash", "arguments": {"command": "rm -rf x"}})
+    assert (last(found).decision, last(found).reason) == (Decision.DENIED, RequestReason.GUARD)
+
+
+async def test_long_names_of_clients_and_targets_are_cut(recorded: Recorded, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    async with recorded() as (client, found):
+        await client.call_tool("activate_skill", {"name": "x\n" * 10_000})
+    assert len(last(found).target) < 1000
+    assert "\n" not in last(found).target
+
+
+async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    library = Library(explicit_sources([skills]), current_environment)
+    records, found = Records(), list[RequestRecord]()
+    records.add(found.append)
+    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
+    reached = anyio.Event()
+
+    async def never(*_: object) -> dict[str, Any]:
+        reached.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server.add_request_handler("prompts/list", PaginatedRequestParams, never)
+    async with Client(server, mode="2026-07-28", cache=None) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.list_prompts)
+        await reached.wait()
+        tasks.cancel_scope.cancel()
+    assert [(each.decision, each.reason) for each in found if each.method == "prompts/list"] == [
+        (Decision.FAILED, RequestReason.CANCELLED)
+    ]
+
+
+async def test_a_sink_that_fails_affects_neither_requests_nor_other_sinks(
+    skills: Path, make_skill: MakeSkill, caplog: pytest.LogCaptureFixture
+) -> None:
+    make_skill("one")
+    records, found = Records(), list[RequestRecord]()
+
+    def fail(_: RequestRecord) -> None:
+        raise OSError("full")
+
+    records.add(fail)
+    records.add(found.append)
+    library = Library(explicit_sources([skills]), current_environment)
+    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
+    async with Client(server, mode="2026-07-28", cache=None) as client:
+        assert (await client.list_tools()).tools
+    assert found
+    assert "a record of a request was lost" in caplog.text
