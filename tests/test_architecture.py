@@ -36,10 +36,12 @@ SERVER_FLOORS = (
     {"protocol"},
     {"improve"},
     {"evals", "schedules"},
-    {"run", "admin", "visibility", "plugins", "login"},
+    {"run", "admin", "visibility", "plugins", "login", "replicas"},
     {"hosting", "exchange", "remote", "clients", "auditlog"},
-    {"listing", "scripts", "hook", "history", "operation"},
-    {"config", "wire", "authoring", "access", "limits"},
+    {"listing", "scripts", "hook", "history"},
+    {"config", "wire", "authoring", "limits"},
+    {"operation"},
+    {"access"},
 )
 """The rooms of `server`, from the top: a room imports itself and the rooms of lower floors."""
 

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-__all__ = ["ADMIN_ROLE", "LOCAL", "Principal", "PrincipalKind", "principal_of", "principal_of_scope"]
+__all__ = ["ADMIN_ROLE", "LOCAL", "METRICS_ROLE", "Principal", "PrincipalKind", "principal_of", "principal_of_scope"]
 
 
 ADMIN_ROLE = "admin"
 """The role that may use the admin routes."""
+
+METRICS_ROLE = "metrics"
+"""The role that may read the metrics, and nothing more of the operator's routes."""
 
 
 class PrincipalKind(StrEnum):

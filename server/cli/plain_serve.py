@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.cli.process import command_process
 from server.cli.start_server import start_server
-from server.config.settings import AuditMode, Conventions, LogLevel, OptionalTool, Transport
+from server.config.settings import AuditMode, Conventions, LogFormat, LogLevel, OptionalTool, Transport
 from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ _SWITCHES: Final = frozenset(
 _WITH_VALUE: Final[dict[str, Callable[[str], object]]] = {
     "--audit": AuditMode,
     "--conventions": Conventions,
+    "--log-format": LogFormat,
     "--log-level": LogLevel,
     "--mcp-servers": str,
     "--model": str,

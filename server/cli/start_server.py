@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.settings import Settings
+    from server.transport.early_probes import EarlyListener
     from skills_core.library import Library
     from skills_core.skill import Skill
 
@@ -31,11 +32,19 @@ def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]
     Raises:
         ConfigurationError: a setting cannot be used.
         InvalidSourceError: a directory is missing, or is a file.
+        AddressInUseError: the server cannot listen on the HTTP address.
+        UnprotectedAddressError: other machines could use the server without a login.
     """
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
     complete_interrupted_changes(sources_of(directories, settings, machine.places))
-    _run(open_library(directories, settings, machine), settings, machine)
+    if settings.server.transport is not Transport.HTTP:
+        _run(open_library(directories, settings, machine), settings, machine)
+        return
+    from server.transport.early_probes import early_listener
+
+    with early_listener(settings) as early:
+        _run(open_library(directories, settings, machine), settings, machine, early)
 
 
 def _require_streams(settings: Settings) -> None:
@@ -45,7 +54,7 @@ def _require_streams(settings: Settings) -> None:
         fail("the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http", EXIT_USAGE)
 
 
-def _run(library: Library, settings: Settings, machine: Machine) -> None:
+def _run(library: Library, settings: Settings, machine: Machine, early: EarlyListener | None = None) -> None:
     _require_streams(settings)
     defer_packages()
     from server.hosting.catalog_log import log_catalog
@@ -56,7 +65,7 @@ def _run(library: Library, settings: Settings, machine: Machine) -> None:
     _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
     try:
-        run(library, settings, machine.files, usage)
+        run(library, settings, machine.files, usage, early)
     except KeyboardInterrupt:
         return
 

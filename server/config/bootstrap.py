@@ -12,7 +12,7 @@ from msgspec import structs
 
 from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
-from server.config.settings import AuditMode, LoggingSettings, LogLevel, Settings, load_settings
+from server.config.settings import AuditMode, LogFormat, LoggingSettings, LogLevel, Settings, load_settings
 from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
 from skills_core.library import Library, load_catalog
@@ -59,7 +59,12 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
 
 
 def log_to_stderr(settings: LoggingSettings) -> None:
-    """Log to stderr at the level of the settings."""
+    """Log to stderr at the level and in the format of the settings."""
+    if settings.format is LogFormat.JSON:
+        from server.operation.json_logs import JsonHandler  # noqa: PLC0415 - most servers log text
+
+        logging.basicConfig(handlers=[JsonHandler()], level=settings.level.upper())
+        logging.captureWarnings(capture=True)
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.level.upper(),

@@ -9,6 +9,8 @@ from mcp.shared.exceptions import MCPError
 from server.exchange.callers import caller_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.request_state import RequestStateBoundary
 
@@ -20,11 +22,13 @@ _REASON = "invalid_request_state"
 class SealedState:
     """Seals the state of each `input_required` result, and opens the state of each request.
 
-    It uses the SDK's boundary with a key of this process. The boundary imports a cipher, so it is made on first use.
+    It uses the SDK's boundary with the given keys, or with one of this process. The boundary imports a cipher, so it is
+    made on first use.
     """
 
-    def __init__(self, audience: str, seconds: float) -> None:
-        """Seal for `audience`; a state is valid for `seconds`."""
+    def __init__(self, audience: str, seconds: float, keys: Sequence[str] = ()) -> None:
+        """Seal for `audience`; a state is valid for `seconds`. The first of the keys seals, all of them open."""
+        self._keys = [*keys]
         self._audience = audience
         self._seconds = seconds
         self._created: RequestStateBoundary | None = None
@@ -57,7 +61,10 @@ class SealedState:
         if self._created is None:
             from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
 
-            security = RequestStateSecurity.ephemeral(ttl=self._seconds)
+            if self._keys:
+                security = RequestStateSecurity(keys=[*self._keys], ttl=self._seconds)
+            else:
+                security = RequestStateSecurity.ephemeral(ttl=self._seconds)
             security.bind_principal = lambda ctx: str(caller_of(ctx))
             self._created = RequestStateBoundary(security, default_audience=self._audience)
         return self._created

@@ -6,6 +6,7 @@ import logging
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -20,11 +21,12 @@ from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.listing.runs import missing_tool_messages
+from server.operation.reloads import ReloadFigures
 from skills_core.diagnostics import one_line
 from skills_core.watcher import watch, watch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from mcp.server.context import ServerRequestContext
@@ -65,7 +67,7 @@ class Host:
     A handler takes the `view` of its request in its first line and answers from it alone. `everything` is for what
     no client reads: the command line, the operator's endpoints and background work.
 
-    A reload that fails, or that cannot read a file, is owed: `follow` retries it with backoff.
+    A reload that fails, or that cannot read a file, is owed: `follow` retries it with backoff. `reloads` counts them.
     """
 
     def __init__(
@@ -97,9 +99,11 @@ class Host:
         self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
+        self.reloads = ReloadFigures()
         self._failed = False
         self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
+        self._listeners: list[Callable[[], None]] = []
         self._note_unread()
 
     @property
@@ -150,6 +154,7 @@ class Host:
             with _shielded():
                 # After a failure, more than the changed paths has to be compared.
                 paths, self._failed = (None if self._failed else changed), True
+                begin = perf_counter()
                 try:
                     change = await anyio.to_thread.run_sync(self.library.reload, paths)
                     if change:
@@ -158,9 +163,16 @@ class Host:
                     self._failed = False
                     if change:
                         self.texts.refresh(partial(self.change_in, change=change))
+                        for listener in self._listeners:
+                            listener()
                 finally:
+                    self.reloads = self.reloads.after(perf_counter() - begin, failed=self._failed)
                     self._note_unread()
                 return change
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener`, which must not raise, after each reload that changed the catalog and was announced."""
+        self._listeners.append(listener)
 
     async def try_reload(self, changed: Iterable[Path] | None = None) -> Change | None:
         """Reload for background callers; log a failure and return None."""

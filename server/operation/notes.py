@@ -44,6 +44,7 @@ class Notes:
     """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it."""
 
     request_id: str
+    trace_id: str = ""
     principal: Principal = LOCAL
     tool: str = ""
     skill: str = ""

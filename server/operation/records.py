@@ -10,14 +10,25 @@ import logging
 import os
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from server.access.principal import LOCAL, Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
-__all__ = ["ADMIN_METHOD", "LOGIN_METHOD", "Client", "Decision", "Records", "RequestReason", "RequestRecord", "Use"]
+__all__ = [
+    "ADMIN_METHOD",
+    "LOGIN_METHOD",
+    "Client",
+    "Decision",
+    "OpenSpan",
+    "Records",
+    "RequestReason",
+    "RequestRecord",
+    "Tracer",
+    "Use",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -99,7 +110,8 @@ class RequestRecord:
     The client chose it, and it is cut to a bounded length. `skill` and `digest` are those of a skill that exists and
     that the caller sees. `found` has the keys of the skills that a search returned. `reason` is a `RequestReason` or a
     code of the same form; the number of different codes is bounded. `tool` is the name of a tool that exists.
-    `address` is the network address of the client. `seconds` is how long the answer took, and `request_id` is unique.
+    `trace_id` is that of the trace that the request belongs to. `address` is the network address of the client.
+    `seconds` is how long the answer took, and `request_id` is unique.
     """
 
     method: str
@@ -117,25 +129,47 @@ class RequestRecord:
     decision: Decision = Decision.ALLOWED
     reason: str = RequestReason.NONE
     seconds: float = 0.0
+    trace_id: str = ""
 
 
 Sink: TypeAlias = "Callable[[RequestRecord], None]"
 
 
+class OpenSpan(Protocol):
+    """The span of a request that is being answered."""
+
+    @property
+    def trace_id(self) -> str:
+        """The id of the trace that it belongs to."""
+        ...
+
+    def end(self, record: RequestRecord) -> None:
+        """End it, in the task that began it, with the attributes of a record."""
+
+
+class Tracer(Protocol):
+    """Makes a span for each request."""
+
+    def begin(self, carrier: Mapping[str, Any]) -> OpenSpan:
+        """Begin the span of a request, within the trace that `carrier` names if it names one."""
+        ...
+
+
 class Records:
-    """Passes each record to all sinks. Without sinks, requests are not recorded at all."""
+    """Passes each record to all sinks. Without sinks and a `tracer`, requests are not recorded at all."""
 
     def __init__(self) -> None:
         """Begin without sinks."""
         self._sinks: tuple[Sink, ...] = ()
+        self.tracer: Tracer | None = None
         # Unique among the replicas of a server too, at less cost than a random number for each request.
         self._prefix = os.urandom(6).hex()
         self._numbers = itertools.count(1)
 
     @property
     def wanted(self) -> bool:
-        """Whether there is a sink."""
-        return bool(self._sinks)
+        """Whether there is a sink or a tracer."""
+        return bool(self._sinks) or self.tracer is not None
 
     def add(self, sink: Sink) -> None:
         """Call `sink` with each record from now on, on the event loop after the request; it must not block."""

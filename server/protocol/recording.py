@@ -27,7 +27,7 @@ from skills_core.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.server.context import HandlerResult, ServerRequestContext
 
@@ -58,7 +58,10 @@ async def recorded(
     answer: Callable[[ServerRequestContext[Any, Any]], Awaitable[HandlerResult]],
 ) -> HandlerResult:
     """Return the answer to a request, and emit its record; `answer` raises the errors of the protocol."""
-    notes = Notes(records.new_id(), principal_of(ctx))
+    notes = Notes(records.new_id(), principal=principal_of(ctx))
+    span = None if records.tracer is None else records.tracer.begin(_carrier(ctx))
+    if span is not None:
+        notes.trace_id = span.trace_id
     token = NOTES.set(notes)
     begin = perf_counter()
     # What remains if the task is cancelled.
@@ -74,25 +77,42 @@ async def recorded(
     finally:
         seconds = perf_counter() - begin
         NOTES.reset(token)
-        records.emit(
-            RequestRecord(
-                method=one_line(ctx.method)[:_MAX_NAME],
-                request_id=notes.request_id,
-                principal=notes.principal,
-                client=_client(ctx),
-                era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
-                address=_address(ctx),
-                target=_target(ctx),
-                tool=notes.tool,
-                skill=notes.skill,
-                digest=notes.digest,
-                use=notes.use,
-                found=notes.found,
-                decision=decision,
-                reason=reason,
-                seconds=seconds,
-            )
-        )
+        record = _record(ctx, notes, decision, reason, seconds)
+        if span is not None:
+            span.end(record)
+        records.emit(record)
+
+
+def _record(
+    ctx: ServerRequestContext[Any, Any], notes: Notes, decision: Decision, reason: str, seconds: float
+) -> RequestRecord:
+    return RequestRecord(
+        method=one_line(ctx.method[:_MAX_NAME]),
+        request_id=notes.request_id,
+        principal=notes.principal,
+        client=_client(ctx),
+        era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
+        address=_address(ctx),
+        target=_target(ctx),
+        tool=notes.tool,
+        skill=notes.skill,
+        digest=notes.digest,
+        use=notes.use,
+        found=notes.found,
+        decision=decision,
+        reason=reason,
+        seconds=seconds,
+        trace_id=notes.trace_id,
+    )
+
+
+def _carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
+    """Return what names the client's trace: the metadata of the message, or the headers of its HTTP request."""
+    meta = (ctx.params or {}).get("_meta")
+    if isinstance(meta, dict) and "traceparent" in meta:
+        return meta
+    headers: Mapping[str, Any] = getattr(ctx.request, "headers", {})
+    return headers
 
 
 def _noted(notes: Notes) -> tuple[Decision, str] | None:

@@ -26,6 +26,7 @@ from server.protocol.resources import ResourceHandlers
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
+from server.replicas.keys import shared_keys
 from server.run.supervisor import RunSupervisor
 from server.schedules.background import scheduled_runs
 
@@ -87,7 +88,8 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._on_initialized)
         self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots.ask)
         SkillsExtension(host).register(self)
-        sealed = SealedState("skillserve", self.exchanges.limits.resume_seconds)
+        group = host.settings.replicas
+        sealed = SealedState(group.name, self.exchanges.limits.resume_seconds, shared_keys(group))
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
         self.middleware[:] = [Boundary(host, sealed, self.records)]
 

@@ -126,6 +126,11 @@ class HandshakeClients:
             if connection is not None and connection.record is record:
                 connection.wake.set()
 
+    @property
+    def subscribers(self) -> int:
+        """How many connections can be notified at present."""
+        return sum(key in self._connections for key in self._reachable)
+
     def _wake(self, key: str) -> None:
         connection = self._connections.get(key)
         if connection is not None:
@@ -245,6 +250,11 @@ class ModernClients:
             self._streams[view] -= 1
             if not self._streams[view]:
                 del self._streams[view], self._handlers[view]
+
+    @property
+    def subscribers(self) -> int:
+        """How many streams are open."""
+        return self._streams.total()
 
     def close(self) -> None:
         """End all streams; each client receives what is buffered for it, and the result."""

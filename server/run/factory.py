@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 __all__ = ["create_service", "recording"]
 
+_BEATS_A_LEASE = 6
+# So often a worker renews its lease, if it is short: it gives up its runs after two thirds of it.
+
 
 def create_service(library: Library, settings: Settings, after_run: AfterRun = nothing_after_run) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
@@ -63,13 +66,15 @@ async def recording(
     Raises:
         StoreError: the store cannot be used.
     """
+    lease = settings.lease_seconds
     pool = pool_id(settings, (source.root for source in library.sources))
     terms = WorkerConfig(
         # Runs of a kind that a worker lacks have a pool of their own: it would take them from the queue, and hold each
         # one back for the grace time before another worker can have it.
         pool="-".join([pool, *sorted(more_jobs)]),
         at_once=settings.runs.at_once,
-        grace_seconds=settings.runs.lease_seconds,
+        beat_seconds=min(1.0, lease / _BEATS_A_LEASE),
+        grace_seconds=lease,
         only=None if only is None else frozenset(only),
         resume_seconds=settings.runs.resume_seconds if unattended else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
 import math
 import sys
@@ -12,11 +13,11 @@ from typing import TYPE_CHECKING
 from server import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan
 
-__all__ = ["traced"]
+__all__ = ["can_trace", "traced"]
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -26,14 +27,27 @@ _SECONDS = 3.0
 """Default timeout of an export; the end of a run waits that long at most."""
 
 
+def can_trace() -> bool:
+    """Tell whether the tracing libraries are installed, which are extras."""
+    try:
+        return importlib.util.find_spec("opentelemetry.exporter.otlp.proto.http") is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _print(message: str) -> None:
+    print(f"skillserve: {message}", file=sys.stderr)  # noqa: T201 - for people
+
+
 @contextmanager
-def traced(environment: Mapping[str, str]) -> Iterator[None]:
+def traced(environment: Mapping[str, str], report: Callable[[str], None] = _print) -> Iterator[bool]:
     """Export spans to the collector that `environment` names until the block ends, then flush the remaining spans.
 
-    The flush takes no longer than the timeout of one export. A message on stderr reports spans that were lost.
+    Yields whether there is a collector. The flush takes no longer than the timeout of one export. `report` is told if
+    spans were lost, by default on stderr.
     """
     if not any(environment.get(name) for name in _ENDPOINTS) or environment.get("OTEL_TRACES_EXPORTER") == "none":
-        yield
+        yield False
         return
     from opentelemetry import trace
     from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -61,14 +75,14 @@ def traced(environment: Mapping[str, str]) -> Iterator[None]:
     provider.add_span_processor(BatchSpanProcessor(Exporter(timeout=seconds)))
     trace.set_tracer_provider(provider)
     try:
-        yield
+        yield True
     finally:
         # `shutdown` has a timeout for each batch of spans; this limits all batches together.
         last = threading.Thread(target=provider.shutdown, daemon=True)
         last.start()
         last.join(seconds)
         if last.is_alive() or failed.is_set():
-            print("skillserve: spans did not reach the collector", file=sys.stderr)  # noqa: T201 - for people
+            report("spans did not reach the collector")
 
 
 def _timeout(environment: Mapping[str, str]) -> float:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-__all__ = ["guarded_routes", "open_routes"]
+__all__ = ["Gate", "guarded_routes", "open_routes"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,33 +54,65 @@ def guarded_routes(
 
     There are none without an admin token and a login. `records` hears of requests.
     """
-    token = host.settings.admin.token
-    if token is None and login is None:
-        return []
-    expected = None if token is None else token.get_secret_value().encode("ascii")
-    browsers = TransportSecurityMiddleware(security)
+    gate = Gate(host, security, login, records or Records(), frozenset({ADMIN_ROLE}))
+    return _routes(_Endpoints(host), gate.guard) if gate.can_be_passed else []
 
-    records = records or Records()
 
-    def guard(endpoint: Endpoint) -> Endpoint:
-        answered = _recorded(endpoint, records)
+class Gate:
+    """Lets requests through that have the admin token of the settings, or log in with one of some roles."""
+
+    def __init__(
+        self,
+        host: Host,
+        security: TransportSecuritySettings,
+        login: Login | None,
+        records: Records,
+        roles: frozenset[str],
+    ) -> None:
+        """Let principals with one of `roles` through; `records` hears of requests."""
+        token = host.settings.admin.token
+        self._expected = None if token is None else token.get_secret_value().encode("ascii")
+        self._browsers = TransportSecurityMiddleware(security)
+        self._login = login
+        self._records = records
+        self._roles = roles
+
+    @property
+    def can_be_passed(self) -> bool:
+        """Whether there is a token that lets requests through."""
+        return self._expected is not None or self._login is not None
+
+    def guard(self, endpoint: Endpoint) -> Endpoint:
+        """Return `endpoint` for the requests that are let through."""
+        answered = _recorded(endpoint, self._records)
 
         async def guarded(request: Request) -> Response:
-            refused = await browsers.validate_request(request)
+            refused = await self._browsers.validate_request(request)
             if refused is not None:
                 return refused
-            if expected is not None and _has_token(request, expected):
+            if self._expected is not None and _has_token(request, self._expected):
                 request.scope[_PRINCIPAL] = _ADMINISTRATOR
                 return await answered(request)
-            if login is None:
-                _record(records, request, LOCAL, RequestReason.ROLE)
-                return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
-            refused = await _refused_by_login(request, login, records)
+            refused = await self._refused(request)
             return await answered(request) if refused is None else refused
 
         return guarded
 
-    return _routes(_Endpoints(host), guard)
+    async def _refused(self, request: Request) -> Response | None:
+        """Return the refusal of a request, None if its principal has a role that is let through."""
+        if self._login is None:
+            _record(self._records, request, LOCAL, RequestReason.ROLE)
+            return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
+        from server.login.challenge import Refusal  # noqa: PLC0415 - most servers have no login
+
+        token = await self._login.authenticate(request.scope)
+        if isinstance(token, Refusal):
+            return self._login.challenges.response(token)
+        request.scope[_PRINCIPAL] = token.principal
+        if self._roles & token.principal.roles:
+            return None
+        _record(self._records, request, token.principal, RequestReason.ROLE)
+        return self._login.challenges.response(Refusal.ROLE)
 
 
 def _has_token(request: Request, expected: bytes) -> bool:
@@ -129,20 +161,6 @@ def _record(
             seconds=seconds,
         )
     )
-
-
-async def _refused_by_login(request: Request, login: Login, records: Records) -> Response | None:
-    """Return the refusal of a request by the login, None if its principal is an administrator."""
-    from server.login.challenge import Refusal  # noqa: PLC0415 - most servers have no login
-
-    token = await login.authenticate(request.scope)
-    if isinstance(token, Refusal):
-        return login.challenges.response(token)
-    request.scope[_PRINCIPAL] = token.principal
-    if ADMIN_ROLE in token.principal.roles:
-        return None
-    _record(records, request, token.principal, RequestReason.ROLE)
-    return login.challenges.response(Refusal.ROLE)
 
 
 def _routes(endpoints: _Endpoints, guard: Callable[[Endpoint], Endpoint]) -> list[Route]:

@@ -54,6 +54,7 @@ class EventStreams:
         self._app = app
         self._reachable = reachable
         self._responses: set[_Response] = set()
+        self._closing = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -64,7 +65,7 @@ class EventStreams:
         response = _Response(is_listener=session != "")
 
         async def tracked_send(message: Message) -> None:
-            await send(message)
+            await send(_closing(message) if self._closing else message)
             response.note(message)
 
         self._responses.add(response)
@@ -92,6 +93,20 @@ class EventStreams:
 
             await self._app(scope, receive, announcing_send)
 
+    @property
+    def running(self) -> int:
+        """How many responses are open, those to sessions' GET streams excluded."""
+        return sum(not response.is_listener for response in self._responses)
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether connections end with their next response."""
+        return self._closing
+
+    def close_connections(self) -> None:
+        """Let each connection end with its next response, so that its client connects anew, maybe to another server."""
+        self._closing = True
+
     async def end(self, seconds: float) -> None:
         """End the sessions' GET streams at once, and all other responses after `seconds`."""
         for response in [*self._responses]:
@@ -102,6 +117,12 @@ class EventStreams:
                 await anyio.sleep(_TICK_SECONDS)
         for response in [*self._responses]:
             response.scope.cancel()
+
+
+def _closing(message: Message) -> Message:
+    if message["type"] != "http.response.start":
+        return message
+    return {**message, "headers": [*message.get("headers", ()), (b"connection", b"close")]}
 
 
 def _is_stream(message: Message) -> bool:

@@ -1,10 +1,8 @@
-"""Serve many clients over streamable HTTP, with `/health` and the admin routes beside the MCP endpoint."""
+"""Serve many clients over streamable HTTP, with the routes of operators beside the MCP endpoint."""
 
 from __future__ import annotations
 
-import ipaddress
-import socket
-import sys
+import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Literal
 
@@ -12,24 +10,25 @@ import anyio
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
+from server.transport.draining import Draining
 from server.transport.event_streams import EventStreams
 from server.transport.joined_writes import JoiningProtocol
-from skills_core.errors import SkillsError
+from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
+from server.transport.operation_routes import OperationRoutes, metrics_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import socket
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
 
-    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from server.config.settings import HttpSettings, Settings
+    from server.config.settings import HttpSettings
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.login.login import Login
@@ -48,6 +47,8 @@ __all__ = [
     "serve_locally",
 ]
 
+logger = logging.getLogger(__name__)
+
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
 _GRACE_SECONDS = 3
@@ -60,87 +61,31 @@ _CONNECTION_SECONDS = 2.0
 # Connections are closed this long after a stop, whether or not the client has read its response.
 
 
-class AddressInUseError(SkillsError):
-    """The server cannot listen on the address."""
-
-
-class UnprotectedAddressError(SkillsError):
-    """Other machines could use the server without a login."""
-
-
-def require_protection(settings: Settings) -> None:
-    """Require a login for an address that other machines may reach.
-
-    Raises:
-        UnprotectedAddressError: there is none, and `http.insecure` is not set.
-    """
-    if settings.login.required or settings.http.insecure or _is_loopback(settings.http.host):
-        return
-    message = (
-        f"{settings.http.host} can be reached from other machines, and clients need no login; set login.tokens or"
-        " login.issuer, listen on 127.0.0.1, or accept all clients with --insecure"
-    )
-    raise UnprotectedAddressError(message)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
-def listen(settings: HttpSettings) -> socket.socket:
-    """Bind the address.
-
-    Raises:
-        AddressInUseError: the port is taken, or the address does not belong to this machine.
-    """
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    # Without the explicit protocol asyncio leaves Nagle's algorithm on, and each response waits some 40 ms.
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if sys.platform == "win32":
-            # On Windows, SO_REUSEADDR would share the address with any other process.
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_EXCLUSIVEADDRUSE, 1)
-        else:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((settings.host, settings.port))
-        listener.listen(2048)
-    except OSError as error:
-        listener.close()
-        reason = (error.strerror or str(error)).lower()
-        message = f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
-        raise AddressInUseError(message) from None
-    return listener
-
-
-def build_app(server: SkillServer, host: Host, *, streams: bool = False, login: Login | None = None) -> EventStreams:
+def build_app(
+    server: SkillServer,
+    host: Host,
+    *,
+    streams: bool = False,
+    login: Login | None = None,
+    operation: OperationRoutes | None = None,
+) -> EventStreams:
     """Return the ASGI application, which tracks its responses.
 
     With `streams`, responses are event streams, which also carry questions and progress notifications to the client.
-    Without, they are single JSON bodies, which cost less. With a `login`, only `/health` and its metadata are open.
+    Without, they are single JSON bodies, which cost less. With a `login`, only probes and its metadata are open.
     """
     settings = host.settings.http
     security = _security(settings)
-
-    async def health(_: Request) -> JSONResponse:
-        # The route has no caller and so no view: the number would reveal skills that some callers may not see.
-        counts = {} if host.views_differ else {"skills": len(host.everything.active)}
-        return JSONResponse({"status": "ok", **counts})
-
     metadata = [] if login is None else login.challenges.routes(settings.path)
+    operator = [] if operation is None else operation.guarded(security, login)
+    admin = guarded_routes(host, security, login, server.records)
     app = server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=not streams,
         session_idle_timeout=settings.session_idle_seconds,
         max_request_body_size=host.settings.limits.request_bytes,
         transport_security=security,
-        custom_starlette_routes=[
-            Route("/health", health),
-            *metadata,
-            *guarded_routes(host, security, login, server.records),
-        ],
+        custom_starlette_routes=[*operator, *metadata, *admin],
     )
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
@@ -223,11 +168,15 @@ class _Uvicorn(uvicorn.Server):
 
 
 class HttpServer(_Uvicorn):
-    """The HTTP server; within `stopped_by_signals`, a signal stops it."""
+    """The HTTP server; within `stopped_by_signals`, a signal lets it drain and stop, and a second one stop."""
 
     def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
         self._login = _open_login(host, server.records)
-        self._responses = build_app(server, host, streams=streams, login=self._login)
+        self._draining = Draining(host.settings.operation)
+        self._last_signal: tuple[int, FrameType | None] | None = None
+        metrics = metrics_of(server, host)
+        self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running)
+        self._responses = build_app(server, host, streams=streams, login=self._login, operation=self.operation)
         super().__init__(self._responses, "on")
         self._server = server
 
@@ -242,18 +191,48 @@ class HttpServer(_Uvicorn):
             await self._login.run()
 
     @property
+    def records(self) -> Records:
+        """The records of requests."""
+        return self._server.records
+
+    @property
     def runs(self) -> RunSupervisor:
         """The supervisor of runs."""
         return self._server.runs
+
+    @property
+    def _running(self) -> int:
+        """How many requests are being answered, streams of events excluded."""
+        return max(0, self._responses.running - self._server.listening.subscribers)
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server within the block."""
         return super(_Uvicorn, self).capture_signals()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Handle a signal: runs are closed at once, because work on event streams ends before `shutdown` is called."""
+        """Handle a signal: the first one begins to drain, the next one stops the server."""
+        if self._draining.has_begun:
+            self._stop(sig, frame)
+            return
+        self._last_signal = sig, frame
+        self._draining.begin()
+
+    def _stop(self, sig: int, frame: FrameType | None) -> None:
+        # Runs are closed at once, because work on event streams ends before `shutdown` is called.
         self._server.runs.close()
         super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Drain, and stop when that is over; uvicorn calls this ten times a second."""
+        if self._last_signal is not None and not self.should_exit:
+            if not self._responses.is_closing:
+                logger.info("draining: %d requests are running; a second signal stops at once", self._running)
+                self._responses.close_connections()
+                # Their clients listen again, where a proxy sends them.
+                self._server.listening.close()
+            if self._draining.is_over(self._running):
+                self._stop(*self._last_signal)
+        return await super().on_tick(counter)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all open streams and exchanges, so that the shutdown does not wait for clients."""
@@ -275,9 +254,11 @@ class HttpServer(_Uvicorn):
                 connection.transport.abort()
 
 
-async def serve_locally(host: Host, listener: socket.socket, records: Records | None = None) -> None:
-    """Serve the admin endpoint on a socket that only the server's user can reach, until cancelled."""
-    server = _Uvicorn(Starlette(routes=open_routes(host, records)), "off")
+async def serve_locally(
+    host: Host, listener: socket.socket, records: Records | None = None, routes: Sequence[Route] = ()
+) -> None:
+    """Serve the admin endpoint and `routes` on a socket that only the server's user can reach, until cancelled."""
+    server = _Uvicorn(Starlette(routes=[*open_routes(host, records), *routes]), "off")
     try:
         await server.serve(sockets=[listener])
     finally:

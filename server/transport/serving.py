@@ -7,6 +7,7 @@ import logging
 import os
 import sys
 from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -14,24 +15,28 @@ import anyio
 from server import __version__
 from server.auditlog.recording import recording
 from server.config.machine import runtime_folders
-from server.config.settings import Settings, Transport
+from server.config.settings import LogFormat, Settings, Transport
 from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
-from server.run.telemetry import traced
+from server.replicas.errors import ReplicaSettingsError
+from server.run.telemetry import can_trace, traced
 from server.transport.early_stdio import answer_while_loading
 from server.transport.signals import interrupted_by_sigterm, reload_when_asked
 from server.transport.standard_pipes import can_wait_for, claimed_pipes
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from server.hosting.usage import Usage
+    from server.replicas.replica import Replica
+    from server.transport.early_probes import EarlyListener
     from server.transport.http import HttpServer
     from server.transport.standard_pipes import Opening
     from skills_core.library import Library
@@ -44,20 +49,25 @@ _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not boun
 logger = logging.getLogger(__name__)
 
 
-def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usage: Usage | None = None) -> None:
+def serve(
+    library: Library,
+    settings: Settings,
+    files: Sequence[Path] = (),
+    usage: Usage | None = None,
+    early: EarlyListener | None = None,
+) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
-    `usage` counts how often skills are used, earlier servers included.
+    `usage` counts how often skills are used, earlier servers included. `early` is a listener that answers probes until
+    now.
 
     Raises:
         AddressInUseError: the server cannot listen on the HTTP address.
         AuditLogError: the settings demand an audit log, which cannot be written.
     """
-    # Only runs make spans, so a server without runs does not import the tracing libraries.
-    spans = traced(os.environ if offers_runs(settings) or settings.schedules.enabled else {})
+    records = Records()
     if settings.server.transport is Transport.STDIO:
-        records = Records()
-        with recording(settings, records), spans:
+        with _recording(settings, records):
             _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)), records)
         return
     from server.admin.sockets import admin_socket
@@ -66,24 +76,52 @@ def serve(library: Library, settings: Settings, files: Sequence[Path] = (), usag
 
     require_protection(settings)
     _collect_garbage()
-    with listen(settings.http) as listener:
+    with early.take() if early is not None else listen(settings.http) as listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage, rule=role_rule(settings.access))
-        records = Records()
+        replica = _replica(host)
         server = HttpServer(
             SkillServer(host, local=False, records=records), host, streams=needs_event_streams(settings)
         )
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with (
             server.stopped_by_signals(),
-            recording(settings, records),
-            spans,
+            _recording(settings, records),
             admin_socket(runtime_folders(), port) as admin,
         ):
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            anyio.run(_serve_http, host, server, listener, admin, records)
+            anyio.run(_serve_http, host, server, listener, admin, replica)
+
+
+@contextmanager
+def _recording(settings: Settings, records: Records) -> Iterator[None]:
+    """Record requests within the block wherever the settings and the environment say."""
+    if settings.logging.format is LogFormat.JSON:
+        from server.operation.json_logs import log_request
+
+        records.add(log_request)
+    with recording(settings, records), traced(os.environ if _wants_spans(settings) else {}, _report) as exported:
+        if exported:
+            from server.operation.spans import RequestTracer
+
+            records.tracer = RequestTracer()
+        yield
+
+
+def _wants_spans(settings: Settings) -> bool:
+    """Tell whether to look for a collector of spans.
+
+    The tracing libraries would delay the start of a server over stdio, so only one that has runs imports them.
+    """
+    if settings.server.transport is Transport.HTTP:
+        return can_trace()
+    return offers_runs(settings) or settings.schedules.enabled
+
+
+def _report(problem: str) -> None:
+    logger.warning("%s", problem)
 
 
 def _serve_stdio(host: Host, records: Records) -> None:
@@ -113,8 +151,30 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
+def _replica(host: Host) -> Replica | None:
+    """Return this server as one of several replicas, None if it is the only one.
+
+    Raises:
+        ReplicaSettingsError: the Redis client is not installed, or the settings cannot be used.
+    """
+    if not host.settings.replicas.enabled:
+        return None
+    try:
+        from server.replicas.replica import Replica
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "redis":
+            raise
+        message = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
+        raise ReplicaSettingsError(message) from None
+    return Replica(host)
+
+
 async def _serve_http(
-    host: Host, server: HttpServer, listener: socket.socket, admin: socket.socket | None, records: Records
+    host: Host,
+    server: HttpServer,
+    listener: socket.socket,
+    admin: socket.socket | None,
+    replica: Replica | None,
 ) -> None:
     import asyncio
 
@@ -132,8 +192,10 @@ async def _serve_http(
         tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
         tasks.start_soon(reload_when_asked, host)
+        if replica is not None:
+            tasks.start_soon(replica.run)
         if admin is not None:
-            tasks.start_soon(serve_locally, host, admin, records)
+            tasks.start_soon(serve_locally, host, admin, server.records, server.operation.open())
         async with server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
@@ -145,8 +207,12 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
     name = f"[{settings.http.host}]" if ":" in settings.http.host else settings.http.host
     url = f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}{settings.http.path}"
+    about = f"skillserve {__version__} serves {_roots(library)} ({states})"
+    if settings.logging.format is LogFormat.JSON:
+        logger.warning("%s at %s", one_line(about), url)
+        return
     lines = [
-        f"skillserve {__version__} serves {_roots(library)} ({states})",
+        about,
         f"  address         {url}",
         f"  Claude Code     claude mcp add --transport http skills {url}",
         f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',

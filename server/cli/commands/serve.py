@@ -23,7 +23,7 @@ from server.cli.commands.options import (
     Workspace,
 )
 from server.cli.start_server import start_server
-from server.config.settings import AuditMode, LogLevel, OptionalTool, Transport
+from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, Transport
 from skills_core.watch_options import WatchMode
 
 __all__ = ["serve"]
@@ -110,6 +110,9 @@ WatchDebounce = Annotated[
 Verbosity = Annotated[
     LogLevel | None, typer.Option(help="The lowest level of log messages on stderr.", show_default=LogLevel.INFO)
 ]
+Format = Annotated[
+    LogFormat | None, typer.Option(help="How log messages on stderr are written.", show_default=LogFormat.TEXT)
+]
 
 
 def serve(  # noqa: PLR0913 - one parameter for each flag
@@ -143,6 +146,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     watch: Watch = None,
     watch_debounce_ms: WatchDebounce = None,
     log_level: Verbosity = None,
+    log_format: Format = None,
 ) -> None:
     """Serve folders of skills to MCP clients.
 

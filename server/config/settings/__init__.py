@@ -17,13 +17,16 @@ from server.config.settings.layers import load_settings
 from server.config.settings.limits import LimitSettings
 from server.config.settings.login import LoginSettings, SigningAlgorithm, is_safe_address
 from server.config.settings.model import Settings
+from server.config.settings.operation import OperationSettings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
+from server.config.settings.replicas import ReplicaSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.schedules import ScheduleSettings
 from server.config.settings.scripts import ScriptSettings
 from server.config.settings.server import (
     AdminSettings,
     HttpSettings,
+    LogFormat,
     LoggingSettings,
     LogLevel,
     ServerSettings,
@@ -59,13 +62,16 @@ __all__ = [
     "HttpSettings",
     "ImproveSettings",
     "LimitSettings",
+    "LogFormat",
     "LogLevel",
     "LoggingSettings",
     "LoginSettings",
+    "OperationSettings",
     "OptionalTool",
     "ProjectDiscovery",
     "ProjectSettings",
     "ProjectSource",
+    "ReplicaSettings",
     "RunSettings",
     "ScheduleSettings",
     "ScriptSettings",

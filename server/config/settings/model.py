@@ -11,7 +11,9 @@ from server.config.settings.history import HistorySettings
 from server.config.settings.improve import ImproveSettings
 from server.config.settings.limits import LimitSettings
 from server.config.settings.login import LoginSettings
+from server.config.settings.operation import OperationSettings
 from server.config.settings.project import ProjectSettings
+from server.config.settings.replicas import ReplicaSettings
 from server.config.settings.runs import RunSettings
 from server.config.settings.schedules import ScheduleSettings
 from server.config.settings.scripts import ScriptSettings
@@ -32,6 +34,9 @@ from server.config.settings.skills import (
 from server.config.settings.tools import GuardSettings, ToolSettings
 
 __all__ = ["Settings"]
+
+_LEASE = 15
+_REPLICA_LEASE = 3
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +62,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     login: LoginSettings = LoginSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
+    operation: OperationSettings = OperationSettings()
+    replicas: ReplicaSettings = ReplicaSettings()
     admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None
     """The settings of the project's file; None unless the project is trusted. The user's file has no such section."""
+
+    @property
+    def lease_seconds(self) -> int:
+        """Seconds without a sign of life after which another process takes over the runs of this one."""
+        return self.runs.lease_seconds or (_REPLICA_LEASE if self.replicas.enabled else _LEASE)

@@ -30,6 +30,7 @@ _PREFIXES: Final = {
     "logging": "log_",
     "limits": "limits_",
     "login": "login_",
+    "replicas": "replicas_",
     "runs": "run_",
     "schedules": "schedule_",
     "scripts": "script_",

@@ -29,9 +29,10 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     resume_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
     """A server that starts continues runs that were interrupted at most this many seconds ago; older ones wait for
     `skillserve runs resume`. With 0 a server continues none."""
-    lease_seconds: Annotated[int, Meta(ge=3, le=3600)] = 15
+    lease_seconds: Annotated[int, Meta(ge=3, le=3600)] | None = None
     """With PostgreSQL: seconds without a sign of life of this process after which another process takes over its runs.
-    Raise it if machines pause for longer, or clocks differ."""
+    Raise it if machines pause for longer. By default 15, and 3 for replicas (`[replicas]`), where another process is
+    always there to continue."""
     at_once: Annotated[int, Meta(ge=1, le=1000)] = 4
     """Number of runs that this process performs at a time; further runs wait."""
     store: SecretStr | None = None

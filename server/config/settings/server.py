@@ -14,6 +14,7 @@ from skills_core.watch_options import WatchMode, WatchOptions
 __all__ = [
     "AdminSettings",
     "HttpSettings",
+    "LogFormat",
     "LogLevel",
     "LoggingSettings",
     "ServerSettings",
@@ -39,6 +40,15 @@ class LogLevel(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class LogFormat(StrEnum):
+    """How log messages are written."""
+
+    TEXT = "text"
+    """Lines for people."""
+    JSON = "json"
+    """One JSON object a line, also for each request."""
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -95,6 +105,9 @@ class LoggingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     level: LogLevel = LogLevel.INFO
     """The least severe messages that are logged. Use `debug` to include messages of the libraries."""
+    format: LogFormat = LogFormat.TEXT
+    """How messages are written: `text` for people, or `json` with one object a line for programs. With `json`, each
+    request is logged with its sender, skill and decision, and without texts and tokens."""
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

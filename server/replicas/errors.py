@@ -1,0 +1,15 @@
+"""Errors of replicas."""
+
+from __future__ import annotations
+
+from skills_core.errors import SkillsError
+
+__all__ = ["LinkLostError", "ReplicaSettingsError"]
+
+
+class ReplicaSettingsError(SkillsError):
+    """This server cannot be a replica with its settings."""
+
+
+class LinkLostError(SkillsError):
+    """Redis cannot be reached now."""

@@ -1,0 +1,193 @@
+"""The connection of a replica to the others: sealed messages on channels of Redis.
+
+Redis delivers a message at most once, and not at all while the connection is away, so nothing may depend on a single
+message. Whoever needs to know of gaps gives `on_connected`, which is called after each connection. A replica hears its
+own messages too. Since it sends one at least every `BEAT_SECONDS`, a connection on which nothing comes is dead.
+
+Messages are sealed with the secret of the replicas: Redis, and whoever else uses it, can neither read nor forge them.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import anyio
+from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestState
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError
+
+from server.hosting.host import Backoff
+from server.replicas.errors import LinkLostError, ReplicaSettingsError
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from redis.asyncio.client import PubSub
+
+    from server.config.settings import ReplicaSettings
+
+    Handler: TypeAlias = "Callable[[Mapping[str, Any]], None]"
+
+__all__ = ["BEAT_SECONDS", "RedisLink"]
+
+logger = logging.getLogger(__name__)
+
+BEAT_SECONDS: Final = 1.0
+_SILENT_SECONDS: Final = 4.0
+_CALL_SECONDS: Final = 3.0
+# How long a connection or a command may take: Redis may be frozen.
+
+
+class RedisLink:
+    """One replica's connection; `run` keeps it up."""
+
+    def __init__(self, settings: ReplicaSettings, keys: Sequence[str]) -> None:
+        """Prepare a connection to the Redis of the settings; nothing is sent before `run`.
+
+        Raises:
+            ReplicaSettingsError: the Redis client does not accept the address.
+        """
+        assert settings.redis_url is not None  # noqa: S101 - for the type checker
+        self._faults: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
+        try:
+            self._client = Redis.from_url(
+                settings.redis_url.get_secret_value(),
+                socket_timeout=_CALL_SECONDS,
+                socket_connect_timeout=_CALL_SECONDS,
+                # This module connects again by itself, so that no gap goes unnoticed.
+                retry=Retry(NoBackoff(), 0),
+                protocol=2,
+                health_check_interval=0,
+            )
+        except (ValueError, TypeError):
+            # Its message may contain parts of the address.
+            raise ReplicaSettingsError("replicas.redis_url: the Redis client does not accept this address") from None
+        self._codec = AESGCMRequestStateCodec(list(keys))
+        self._prefix = settings.name
+        self._handlers: dict[str, Handler] = {}
+        self._on_connected: list[Callable[[], None]] = []
+        self._connected = False
+        self._trouble = ""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether messages can be sent and received."""
+        return self._connected
+
+    def listen(self, channel: str, handler: Handler) -> None:
+        """Call `handler` with each message on a channel of the group; call this before `run`."""
+        self._handlers[f"{self._prefix}:{channel}"] = handler
+
+    def on_connected(self, listener: Callable[[], None]) -> None:
+        """Call `listener` after each connection: messages may have been missed before."""
+        self._on_connected.append(listener)
+
+    async def publish(self, channel: str, message: Mapping[str, Any]) -> int:
+        """Send a message to the listeners of a channel of the group; return how many there are.
+
+        Raises:
+            LinkLostError: Redis cannot be reached.
+        """
+        if not self._connected:
+            raise LinkLostError("Redis cannot be reached now")
+        name = f"{self._prefix}:{channel}"
+        sealed = self._codec.seal(json.dumps({"channel": name, "message": message}).encode())
+        try:
+            return int(await self._client.publish(name, sealed))
+        except self._faults as error:
+            raise LinkLostError(f"Redis cannot be reached now: {_reason(error)}") from None
+
+    async def run(self) -> None:
+        """Keep the connection up until cancelled."""
+        try:
+            while True:
+                for pause in Backoff(0.1, 5.0):
+                    if await self._was_connected():
+                        break
+                    await anyio.sleep(pause)
+        finally:
+            with anyio.CancelScope(shield=True), suppress(*self._faults), anyio.move_on_after(_CALL_SECONDS):
+                await self._client.aclose()
+
+    async def _was_connected(self) -> bool:
+        """Receive until the connection fails; return whether there was one."""
+        was_connected = False
+        pubsub = self._client.pubsub()
+        try:
+            await pubsub.subscribe(*self._handlers)
+            await self._receive(pubsub)
+        except self._faults as error:
+            was_connected, self._connected = self._connected, False
+            self._log_lost(_reason(error))
+        finally:
+            self._connected = False
+            with anyio.CancelScope(shield=True), suppress(*self._faults), anyio.move_on_after(_CALL_SECONDS):
+                await pubsub.aclose()  # type: ignore[no-untyped-call]
+        return was_connected
+
+    async def _receive(self, pubsub: PubSub) -> None:
+        waiting = set(self._handlers)
+        while True:
+            found = await pubsub.get_message(timeout=_SILENT_SECONDS)
+            if found is None:
+                raise TimeoutError("it is silent")
+            channel = _text(found["channel"])
+            if found["type"] == "subscribe":
+                waiting.discard(channel)
+                if not waiting:
+                    self._note_connected()
+            elif found["type"] == "message" and channel in self._handlers:
+                message = self._opened(channel, _text(found["data"]))
+                if message is not None:
+                    self._handlers[channel](message)
+
+    def _note_connected(self) -> None:
+        self._connected = True
+        if self._trouble:
+            logger.info("Redis is back: the skills are compared with the disk")
+            self._trouble = ""
+        for listener in self._on_connected:
+            listener()
+
+    def _opened(self, channel: str, sealed: str) -> Mapping[str, Any] | None:
+        """Return a message of a replica, None for anything else."""
+        try:
+            content = json.loads(self._codec.unseal(sealed))
+        except (InvalidRequestState, ValueError):
+            logger.debug("a message on %s is not sealed with the secret of the replicas", one_line(channel))
+            return None
+        if not isinstance(content, dict) or content.get("channel") != channel:
+            return None
+        message = content.get("message")
+        return message if isinstance(message, dict) else None
+
+    def _log_lost(self, reason: str) -> None:
+        """Log once that Redis is away, not at every attempt."""
+        level = logging.DEBUG if self._trouble else logging.WARNING
+        logger.log(
+            level,
+            "Redis cannot be reached: %s. This replica goes on serving; it notices changes of the disk by itself, and "
+            "hears of those that others notice when Redis is back",
+            reason,
+        )
+        self._trouble = reason
+
+
+def _text(value: object) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def _reason(error: Exception) -> str:
+    """Describe a failure without the text of the Redis client, which may repeat parts of the address."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.strerror:
+            return cause.strerror.lower()
+        cause = cause.__cause__ or cause.__context__
+    return type(error).__name__

@@ -1,0 +1,131 @@
+"""The routes for operators: `/health` and `/ready` for probes, and `/metrics` for Prometheus."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+from mcp.server.transport_security import TransportSecurityMiddleware
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from server import __version__
+from server.access.principal import ADMIN_ROLE, METRICS_ROLE
+from server.transport.admin_routes import Gate
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.requests import Request
+
+    from server.hosting.host import Host
+    from server.login.login import Login
+    from server.operation.metrics import Metrics
+    from server.protocol.server import SkillServer
+    from server.transport.admin_routes import Endpoint
+    from server.transport.draining import Draining
+
+__all__ = ["HEALTH_PATH", "METRICS_PATH", "READY_PATH", "MissingLibraryError", "OperationRoutes", "metrics_of"]
+
+HEALTH_PATH = "/health"
+READY_PATH = "/ready"
+METRICS_PATH = "/metrics"
+
+_NO_STORE = {"Cache-Control": "no-store"}
+
+
+class MissingLibraryError(SkillsError):
+    """A setting requires an extra that is not installed."""
+
+
+def metrics_of(server: SkillServer, host: Host) -> Metrics | None:
+    """Return metrics that count the requests of `server`, None if the settings want none.
+
+    Raises:
+        MissingLibraryError: the library for metrics is not installed.
+    """
+    if not host.settings.operation.metrics:
+        return None
+    try:
+        from server.operation.metrics import Metrics  # noqa: PLC0415 - its library is an extra
+    except ModuleNotFoundError as error:
+        if error.name != "prometheus_client":
+            raise
+        message = "operation.metrics requires the extra `team`: pip install 'skillserve[team]'"
+        raise MissingLibraryError(message) from None
+    metrics = Metrics()
+    server.records.add(metrics.record)
+    return metrics
+
+
+class OperationRoutes:
+    """The handlers of the routes."""
+
+    def __init__(
+        self, server: SkillServer, host: Host, metrics: Metrics | None, draining: Draining, running: Callable[[], int]
+    ) -> None:
+        """Report on `server`; `running` returns how many requests are being answered."""
+        self._server = server
+        self._host = host
+        self._metrics = metrics
+        self._draining = draining
+        self._running = running
+
+    def open(self) -> list[Route]:
+        """Return the routes for connections that are authenticated already."""
+        probes = [Route(HEALTH_PATH, self._health), Route(READY_PATH, self._ready)]
+        return probes if self._metrics is None else [*probes, Route(METRICS_PATH, self._figures_of(self._metrics))]
+
+    def guarded(self, security: TransportSecuritySettings, login: Login | None) -> list[Route]:
+        """Return the routes for everybody; where clients differ in what they may see, metrics require a role."""
+        probes = [Route(HEALTH_PATH, self._health), Route(READY_PATH, self._ready)]
+        if self._metrics is None:
+            return probes
+        figures = self._figures_of(self._metrics)
+        if login is None and not self._host.views_differ:
+            browsers = TransportSecurityMiddleware(security)
+
+            async def checked(request: Request) -> Response:
+                refused = await browsers.validate_request(request)
+                return refused or await figures(request)
+
+            return [*probes, Route(METRICS_PATH, checked)]
+        gate = Gate(self._host, security, login, self._server.records, frozenset({ADMIN_ROLE, METRICS_ROLE}))
+        return [*probes, Route(METRICS_PATH, gate.guard(figures))]
+
+    async def _health(self, _: Request) -> Response:
+        # The route has no caller and so no view: the number would reveal skills that some callers may not see.
+        counts = {} if self._host.views_differ else {"skills": len(self._host.everything.active)}
+        return JSONResponse({"status": "ok", **counts}, headers=_NO_STORE)
+
+    async def _ready(self, _: Request) -> Response:
+        if self._draining.has_begun:
+            return JSONResponse({"status": "draining"}, 503, headers=_NO_STORE)
+        return JSONResponse({"status": "ready"}, headers=_NO_STORE)
+
+    def _figures_of(self, metrics: Metrics) -> Endpoint:
+        from server.operation.metrics import ServerFigures  # noqa: PLC0415 - its library is an extra
+
+        async def figures(request: Request) -> Response:
+            catalog = self._host.everything
+            subscribers = {
+                "handshake": self._server.handshake.subscribers,
+                "modern": self._server.listening.subscribers,
+            }
+            found = ServerFigures(
+                version=__version__,
+                skills=((str(skill.state), str(skill.reason or "")) for skill in catalog.skills),
+                subscribers=subscribers,
+                reloads=self._host.reloads,
+                running=self._running(),
+                draining=self._draining.has_begun,
+            )
+            render = partial(metrics.text, found, request.headers.get("accept", ""))
+            # A catalog may have thousands of skills.
+            text, content_type = await anyio.to_thread.run_sync(render)
+            return Response(text, headers={**_NO_STORE, "Content-Type": content_type})
+
+        return figures
