@@ -5,15 +5,14 @@ from __future__ import annotations
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.errors import SkillsError
+from server.limits.errors import LimitExceededError, LimitReason
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["LimitExceededError", "LimitReason", "PrincipalLimits"]
+__all__ = ["Key", "PrincipalLimits"]
 
 MAX_ACCOUNTS = 10_000
 """Accounts after which those are dropped that are as good as new."""
@@ -22,25 +21,7 @@ _BUSY_SECONDS = 1.0
 # When a client should try again that has too many requests in progress; nobody knows when one of them ends.
 
 Key: TypeAlias = tuple[str, str]
-
-
-class LimitReason(StrEnum):
-    """Which limit a request exceeds."""
-
-    RATE = "rate"
-    """The principal sends requests too fast."""
-    CONCURRENCY = "concurrency"
-    """The principal has too many requests in progress."""
-
-
-class LimitExceededError(SkillsError):
-    """A request exceeds a limit of its principal; it may be sent again after `seconds`."""
-
-    def __init__(self, reason: LimitReason, message: str, seconds: float) -> None:
-        """Describe the limit in `message`, for the client."""
-        super().__init__(message)
-        self.limit = reason
-        self.seconds = seconds
+"""A principal: how it logged in, and its subject."""
 
 
 @dataclass(slots=True)

@@ -22,7 +22,7 @@ from server.login.keys import SigningKeys
 from server.login.provider import Provider
 from server.login.static_tokens import StaticTokens
 from server.login.token_file import PREFIX, TokenFile
-from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRecord
+from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -103,11 +103,10 @@ class Login:
         return result
 
     def _record(self, scope: Scope, refusal: Refusal) -> RequestRecord:
-        client = scope.get("client")
         return RequestRecord(
             method=LOGIN_METHOD,
             request_id=self._records.new_id(),
-            address=str(client[0]) if client else "",
+            address=address_of(scope),
             target=str(scope["path"])[:_MAX_PATH],
             decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
             reason=f"login_{refusal}",

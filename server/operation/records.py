@@ -13,12 +13,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
 from server.access.principal import LOCAL, Principal
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 __all__ = [
     "ADMIN_METHOD",
+    "LIMIT_METHOD",
     "LOGIN_METHOD",
     "Client",
     "Decision",
@@ -28,12 +30,15 @@ __all__ = [
     "RequestRecord",
     "Tracer",
     "Use",
+    "address_of",
 ]
 
 logger = logging.getLogger(__name__)
 
 LOGIN_METHOD = "login"
 """The method of a record of a refused login."""
+LIMIT_METHOD = "limit"
+"""The method of a record of a request that a limit refused, before it was read; `target` is the path."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
@@ -80,7 +85,7 @@ class RequestReason(StrEnum):
     ROLE = "role"
     """The roles of the caller do not allow it."""
     LIMIT = "limit"
-    """The caller sends too many or too large requests."""
+    """The caller sends too many requests, or has too many sessions."""
     WITHHELD = "withheld"
     """The skill or file is not for models."""
     CANCELLED = "cancelled"
@@ -100,6 +105,8 @@ class Client(NamedTuple):
 
 
 NO_CLIENT: Final = Client()
+
+_MAX_ADDRESS: Final = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +137,13 @@ class RequestRecord:
     reason: str = RequestReason.NONE
     seconds: float = 0.0
     trace_id: str = ""
+
+
+def address_of(scope: object) -> str:
+    """Return the network address of the client of an ASGI scope, empty if there is none."""
+    client = scope.get("client") if isinstance(scope, dict) else None
+    # A proxy may have passed on what its client sent.
+    return one_line(str(client[0])[:_MAX_ADDRESS]) if client else ""
 
 
 Sink: TypeAlias = "Callable[[RequestRecord], None]"

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from server.access.principal import principal_of
 from server.exchange.errors import RunEndedError
 from server.operation.notes import NOTES, Notes
-from server.operation.records import Client, Decision, RequestReason, RequestRecord
+from server.operation.records import Client, Decision, RequestReason, RequestRecord, address_of
 from server.wire.errors import code_of
 from skills_core.diagnostics import one_line
 from skills_core.errors import (
@@ -92,7 +92,7 @@ def _record(
         principal=notes.principal,
         client=_client(ctx),
         era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
-        address=_address(ctx),
+        address=address_of(getattr(ctx.request, "scope", None)),
         target=_target(ctx),
         tool=notes.tool,
         skill=notes.skill,
@@ -158,12 +158,6 @@ def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
         return Client()
     name, version = (one_line(str(info.get(key, ""))[:_MAX_NAME]) for key in ("name", "version"))
     return Client(name, version)
-
-
-def _address(ctx: ServerRequestContext[Any, Any]) -> str:
-    scope = getattr(ctx.request, "scope", None)
-    client = scope.get("client") if isinstance(scope, dict) else None
-    return str(client[0]) if client else ""
 
 
 def _target(ctx: ServerRequestContext[Any, Any]) -> str:

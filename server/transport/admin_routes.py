@@ -15,7 +15,7 @@ from server.access.principal import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
 from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
 from server.hosting.status_filter import StatusFilter, StatusFilterError
-from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord
+from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -154,7 +154,7 @@ def _record(
             method=ADMIN_METHOD,
             request_id=records.new_id(),
             principal=principal,
-            address=request.client.host if request.client else "",
+            address=address_of(request.scope),
             target=request.url.path,
             decision=decision,
             reason=reason,

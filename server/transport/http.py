@@ -89,11 +89,11 @@ def build_app(
     )
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
-
-        route = _endpoint_route(app, settings.path)
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
-        route.app = RequireLogin(Limiting(route.app, host.settings.limits), login)
+        route = _endpoint_route(app, settings.path)
+        limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records)
+        route.app = RequireLogin(limited, login)
     return EventStreams(_with_direct_endpoint(app, settings.path), server.handshake.reachable)
 
 
@@ -149,7 +149,7 @@ def _security(settings: HttpSettings) -> TransportSecuritySettings:
 class _Uvicorn(uvicorn.Server):
     """A uvicorn server without signal handlers, because several of them run in one process."""
 
-    def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"]) -> None:
+    def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"], proxies: Sequence[str] = ()) -> None:
         config = uvicorn.Config(
             app,
             http=JoiningProtocol,
@@ -159,6 +159,9 @@ class _Uvicorn(uvicorn.Server):
             lifespan=lifespan,
             timeout_graceful_shutdown=_GRACE_SECONDS,
             server_header=False,
+            # By default uvicorn would trust any program on this machine.
+            proxy_headers=bool(proxies),
+            forwarded_allow_ips=[*proxies],
         )
         super().__init__(config)
 
@@ -177,7 +180,7 @@ class HttpServer(_Uvicorn):
         metrics = metrics_of(server, host)
         self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running)
         self._responses = build_app(server, host, streams=streams, login=self._login, operation=self.operation)
-        super().__init__(self._responses, "on")
+        super().__init__(self._responses, "on", host.settings.http.trusted_proxies)
         self._server = server
 
     @property

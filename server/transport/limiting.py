@@ -7,17 +7,25 @@ from __future__ import annotations
 
 import logging
 import math
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
-from server.limits.principal_limits import LimitExceededError, PrincipalLimits
+from server.limits.errors import LimitExceededError
+from server.limits.open_sessions import OpenSessions
+from server.limits.principal_limits import PrincipalLimits
+from server.operation.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
 
 if TYPE_CHECKING:
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from collections.abc import Iterator
+
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.config.settings import LimitSettings
+    from server.limits.principal_limits import Key
 
 __all__ = ["Limiting"]
 
@@ -26,24 +34,84 @@ logger = logging.getLogger(__name__)
 _SERVER_ERROR: Final = -32000
 # JSON-RPC leaves the codes from -32000 to -32099 to servers.
 
+_SESSION: Final = b"mcp-session-id"
+_VERSION: Final = b"mcp-protocol-version"
+_HANDSHAKE_VERSIONS: Final = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+
+_ERROR: Final = 400
+_MAX_PATH: Final = 200
+
 
 class Limiting:
     """ASGI middleware for the MCP endpoint, within the login, which tells it the principal of each request."""
 
-    def __init__(self, app: ASGIApp, settings: LimitSettings) -> None:
-        """Serve `app` within the limits of `settings`."""
+    def __init__(
+        self, app: ASGIApp, settings: LimitSettings, session_idle_seconds: float, records: Records | None = None
+    ) -> None:
+        """Serve `app` within the limits of `settings`; refused requests are recorded in `records`."""
         self._app = app
         self._limits = PrincipalLimits(settings.requests_per_second, settings.burst, settings.concurrent_requests)
+        self._sessions = OpenSessions(settings.sessions, session_idle_seconds)
+        self._records = records or Records()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
         principal = principal_of_scope(scope)
+        key = principal.kind, principal.subject
         try:
-            with self._limits.admitted((principal.kind, principal.subject)):
-                await self._app(scope, receive, send)
+            with self._limits.admitted(key), self._in_session(key, scope, send) as sending:
+                await self._app(scope, receive, sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
+            if self._records.wanted:
+                self._records.emit(_record(self._records.new_id(), scope))
             await _refusal(error)(scope, receive, send)
+
+    @contextmanager
+    def _in_session(self, principal: Key, scope: Scope, send: Send) -> Iterator[Send]:
+        """Account for the session of a request, and yield the `send` that watches the answer.
+
+        Raises:
+            LimitExceededError: the request would open a session too many.
+        """
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        session = headers.get(_SESSION, b"").decode("latin-1")
+        if session:
+            with self._sessions.used(principal, session):
+                yield self._until_ended(principal, session, send) if scope["method"] == "DELETE" else send
+        elif headers.get(_VERSION, b"") in {b"", *_HANDSHAKE_VERSIONS}:
+            with self._sessions.opening(principal) as note:
+
+                async def noting(message: Message) -> None:
+                    if message["type"] == "http.response.start" and message["status"] < _ERROR:
+                        opened = dict(message.get("headers", ())).get(_SESSION)
+                        if opened:
+                            note(opened.decode("latin-1"))
+                    await send(message)
+
+                yield noting
+        else:
+            yield send
+
+    def _until_ended(self, principal: Key, session: str, send: Send) -> Send:
+        async def ending(message: Message) -> None:
+            if message["type"] == "http.response.start" and message["status"] < _ERROR:
+                self._sessions.end(principal, session)
+            await send(message)
+
+        return ending
+
+
+def _record(request_id: str, scope: Scope) -> RequestRecord:
+    return RequestRecord(
+        method=LIMIT_METHOD,
+        request_id=request_id,
+        principal=principal_of_scope(scope),
+        address=address_of(scope),
+        target=str(scope["path"])[:_MAX_PATH],
+        decision=Decision.DENIED,
+        reason=RequestReason.LIMIT,
+    )
 
 
 def _refusal(error: LimitExceededError) -> JSONResponse:

@@ -19,5 +19,8 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     file."""
     concurrent_requests: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
     """Requests in progress that a principal may have, with its open event streams. With 0 there is no limit."""
+    sessions: Annotated[int, Meta(ge=0, le=10_000)] = 200
+    """Sessions of the handshake era that a principal may have open. With 0 there is no limit but that of the server,
+    10,000."""
     request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 4_194_304
     """Most bytes of the body of a request, with and without a login."""

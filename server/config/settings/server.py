@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from enum import StrEnum
 from typing import Annotated
@@ -82,9 +83,26 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Whether the server may listen beyond this machine without a login (`[login]`). Every client that reaches the
     address can then use all skills and tools, so set it only behind a proxy or a firewall that decides who gets
     through."""
+    trusted_proxies: tuple[NonEmpty, ...] = ()
+    """Addresses and networks of the proxies in front, such as `10.0.0.0/8`. Of their requests, the server takes the
+    address of the client from `X-Forwarded-For`; it is used in the audit log and in logs, and for nothing else."""
     session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     """Seconds after which an idle session of the handshake era is closed. A session is idle while it has no request in
     progress and no open event stream. Reduce it when many clients connect and never close their sessions."""
+
+    def __post_init__(self) -> None:
+        for number, proxy in enumerate(self.trusted_proxies):
+            if not _is_network(proxy):
+                message = "expected an address or a network, such as 10.0.0.0/8"
+                raise InvalidValueError(message, ("trusted_proxies", str(number)))
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text)
+    except ValueError:
+        return False
+    return True
 
 
 class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ import anyio
 from server.config.machine import current_environment
 from server.config.settings import Transport
 from server.hosting.host import Host
+from server.operation.records import Records
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
 from skills_core.library import Library
@@ -29,14 +30,18 @@ def write_skill(folder: Path) -> Path:
 
 @asynccontextmanager
 async def serving(skills: Path, **options: Any) -> AsyncIterator[str]:
-    """Yield the URL of the MCP endpoint, which is `login_audience` where an issuer is set."""
+    """Yield the URL of the MCP endpoint, which is `login_audience` where an issuer is set.
+
+    `records` may be among the options.
+    """
+    records: Records | None = options.pop("records", None)
     given = {"watch": WatchMode.OFF, "usage": False, "transport": Transport.HTTP, "port": 0, **options}
     with listen(make_settings(port=0).http) as listener:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         if "login_issuer" in given:
             given.setdefault("login_audience", url)
         host = Host(Library(explicit_sources([skills]), current_environment), make_settings(**given))
-        server = SkillServer(host, local=False)
+        server = SkillServer(host, local=False, records=records)
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
 

@@ -44,11 +44,13 @@ def bearer(text: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {text}"}
 
 
+_CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
+INITIALIZE = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": _CLIENT}
+
+
 async def open_session(client: httpx2.AsyncClient, url: str, token: str) -> dict[str, str]:
     """Open a session of the handshake era, and return the headers of a request for its stream."""
-    params = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}
-    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
-    opened = await client.post(url, json=opening, headers={**ACCEPT, **bearer(token)})
+    opened = await client.post(url, json=INITIALIZE, headers={**ACCEPT, **bearer(token)})
     return {"Accept": "text/event-stream", "Mcp-Session-Id": opened.headers["mcp-session-id"], **bearer(token)}
 
 

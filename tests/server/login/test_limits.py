@@ -11,8 +11,9 @@ import pytest
 
 from server.config.machine import tokens_file
 from server.login.token_file import TokenFile
+from server.operation.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord
 from tests.server.login.serving import serving, write_skill
-from tests.server.login.test_http_login import ACCEPT, PING, bearer, open_session
+from tests.server.login.test_http_login import ACCEPT, INITIALIZE, PING, bearer, open_session
 
 _META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -100,3 +101,57 @@ async def test_a_body_beyond_the_limit_is_refused_without_a_login_too(skills: Pa
             content = in_chunks(size) if sent == "in chunks" else b" " * size
             answer = await client.post(url, content=content, headers={**ACCEPT, "Content-Type": "application/json"})
             assert answer.status_code == expected, answer.text
+
+
+async def test_a_principal_opens_as_many_sessions_as_it_may_and_another_when_one_has_ended(
+    skills: Path, file: TokenFile
+) -> None:
+    anna, ben = file.add("anna", (), None), file.add("ben", (), None)
+    async with serving(skills, login_tokens=True, limits_sessions=2) as url, httpx2.AsyncClient() as client:
+        first, _ = await open_session(client, url, anna), await open_session(client, url, anna)
+        refused = await client.post(url, json=INITIALIZE, headers={**ACCEPT, **bearer(anna)})
+        assert refused.status_code == 429
+        assert "too many sessions; at most 2" in refused.json()["error"]["message"]
+        await open_session(client, url, ben)
+        modern = await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)})
+        assert modern.status_code == 200
+        assert (await client.delete(url, headers=first)).status_code == 200
+        await open_session(client, url, anna)
+
+
+async def test_requests_that_open_no_session_leave_room(skills: Path, file: TokenFile) -> None:
+    anna = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True, limits_sessions=1) as url, httpx2.AsyncClient() as client:
+        for _ in range(3):
+            broken = await client.post(url, content=b"{", headers={**ACCEPT, **bearer(anna)})
+            assert broken.status_code == 400
+        await open_session(client, url, anna)
+
+
+async def test_a_refused_request_is_recorded_with_its_principal(skills: Path, file: TokenFile) -> None:
+    anna = file.add("anna", (), None)
+    records, found = Records(), list[RequestRecord]()
+    records.add(found.append)
+    limits = {"limits_requests_per_second": 0.01, "limits_burst": 1}
+    async with serving(skills, records=records, login_tokens=True, **limits) as url, httpx2.AsyncClient() as client:
+        for _ in range(2):
+            await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)})
+    allowed, refused = found
+    assert allowed.decision is Decision.ALLOWED
+    assert (refused.method, refused.decision, refused.reason) == (LIMIT_METHOD, Decision.DENIED, RequestReason.LIMIT)
+    assert (refused.principal.subject, refused.address, refused.target) == ("anna", "127.0.0.1", "/mcp")
+
+
+@pytest.mark.parametrize(("trusted", "address"), [((), "127.0.0.1"), (("127.0.0.0/8",), "203.0.113.7")])
+async def test_the_address_of_a_client_is_what_a_trusted_proxy_says(
+    skills: Path, file: TokenFile, trusted: tuple[str, ...], address: str
+) -> None:
+    anna = file.add("anna", (), None)
+    records, found = Records(), list[RequestRecord]()
+    records.add(found.append)
+    forwarded = {"X-Forwarded-For": "198.51.100.1, 203.0.113.7"}
+    given = {"records": records, "login_tokens": True, "trusted_proxies": trusted}
+    async with serving(skills, **given) as url, httpx2.AsyncClient() as client:
+        for token in (bearer(anna), {}):
+            await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **forwarded, **token})
+    assert [record.address for record in found] == [address, address]
