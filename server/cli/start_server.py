@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
-from server.config.settings import Transport
+from server.config.settings import ConfigurationError, LogFormat, Transport
 from server.config.sources import sources_of
 from server.history.at_start import complete_interrupted_changes
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["start_server"]
+
+logger = logging.getLogger(__name__)
 
 
 def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
@@ -37,6 +40,18 @@ def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]
     """
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
+    try:
+        _start(directories, settings, machine)
+    except (SkillsError, ConfigurationError) as error:
+        if settings.logging.format is not LogFormat.JSON:
+            raise
+        from server.cli.console import EXIT_USAGE
+
+        logger.critical("%s", error)
+        raise SystemExit(EXIT_USAGE) from None
+
+
+def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:
     complete_interrupted_changes(sources_of(directories, settings, machine.places))
     if settings.server.transport is not Transport.HTTP:
         _run(open_library(directories, settings, machine), settings, machine)

@@ -61,10 +61,11 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
 def log_to_stderr(settings: LoggingSettings) -> None:
     """Log to stderr at the level and in the format of the settings."""
     if settings.format is LogFormat.JSON:
-        from server.operation.json_logs import JsonHandler  # noqa: PLC0415 - most servers log text
+        from server.operation.json_logs import JsonHandler, log_uncaught  # noqa: PLC0415 - most servers log text
 
         logging.basicConfig(handlers=[JsonHandler()], level=settings.level.upper())
         logging.captureWarnings(capture=True)
+        log_uncaught()
     logging.basicConfig(
         stream=sys.stderr,
         level=settings.level.upper(),

@@ -29,7 +29,6 @@ from server.exchange.limits import ExchangeLimits
 from server.exchange.responses import input_required, needs_consent, not_finished
 from server.listing.runs import CONFIRM, CONTINUE
 from server.operation.notes import NOTES, adopt
-from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -194,7 +193,7 @@ class ExchangeRegistry:
         entry.asked_in_call = 0
         if token.question is not None:
             decision = "agrees" if agrees else "declines"
-            logger.info("a call says that the user %s: %s", decision, one_line(token.question.text))
+            logger.info("a call says that the user %s", decision)
             exchange.answer_consent(token.question, agreed=agrees)
         return entry
 

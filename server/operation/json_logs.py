@@ -6,10 +6,12 @@ import json
 import logging
 import re
 import sys
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from server.operation.notes import NOTES
+from server.operation.records import ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
@@ -17,12 +19,15 @@ if TYPE_CHECKING:
 
     from server.operation.records import RequestRecord
 
-__all__ = ["JsonFormatter", "JsonHandler", "log_request", "without_tokens"]
+__all__ = ["JsonFormatter", "JsonHandler", "log_request", "log_uncaught", "without_tokens"]
 
 logger = logging.getLogger("server.requests")
 
 _MAX_MESSAGE: Final = 4000
+_MAX_FIELD: Final = 500
 _MAX_FRAMES: Final = 30
+_MAX_TOKEN: Final = 8192
+# Characters; a token at the end of a text is replaced before the text is cut.
 
 _FIELDS: Final = "skillserve_fields"
 # The attribute of a log record with further fields of its object.
@@ -30,16 +35,42 @@ _FIELDS: Final = "skillserve_fields"
 _OWN: Final = ("server", "skills_core")
 # The packages whose messages never contain texts of requests.
 
+_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD})
+# Records whose target is the path of one of our routes.
+
 _TOKEN: Final = re.compile(
     r"sks_[0-9a-f]{12}_[\w-]+|eyJ[\w-]+\.[\w-]*\.[\w-]*|\b(bearer|basic)\s+[\w.~+/=-]+|"
-    r"([?&](?:access_token|token|key|code)=)[^&\s\"']+",
+    r"([?&](?:access_token|token|key|code)=)[^&\s\"']+|(://)[^\s/@]+(?=@)",
     re.ASCII | re.IGNORECASE,
 )
+
+_SESSION: Final = re.compile(r"\b[0-9a-f]{32}\b")
+# The form of the ids of sessions, which libraries log.
 
 
 def without_tokens(text: str) -> str:
     """Return `text` with everything replaced that looks like a token."""
-    return _TOKEN.sub(lambda found: f"{found[2] or ''}[token]", text)
+    return _TOKEN.sub(lambda found: f"{found[2] or found[3] or ''}[token]", text)
+
+
+def log_uncaught() -> None:
+    """Log errors that end the process or a thread, which Python would print as text."""
+
+    def ended(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if issubclass(kind, KeyboardInterrupt):
+            return
+        logger.critical("the process ends by an error", exc_info=(kind, error, trace))
+
+    def thread_ended(ending: threading.ExceptHookArgs) -> None:
+        error = ending.exc_value or ending.exc_type()
+        name = ending.thread.name if ending.thread else ""
+        logger.error("the thread %s ends by an error", name, exc_info=(ending.exc_type, error, ending.exc_traceback))
+
+    def ignored(ignoring: sys.UnraisableHookArgs) -> None:
+        error = ignoring.exc_value or ignoring.exc_type()
+        logger.error("an error is ignored", exc_info=(ignoring.exc_type, error, ignoring.exc_traceback))
+
+    sys.excepthook, threading.excepthook, sys.unraisablehook = ended, thread_ended, ignored
 
 
 class JsonHandler(logging.StreamHandler[Any]):
@@ -51,30 +82,58 @@ class JsonHandler(logging.StreamHandler[Any]):
         self.setFormatter(JsonFormatter())
         self.addFilter(_is_harmless)
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
+        """Lose a line that cannot be written: the base class would write a traceback with texts to stderr."""
+
+
+def _is_own(record: logging.LogRecord) -> bool:
+    return record.name.partition(".")[0] in _OWN
+
 
 def _is_harmless(record: logging.LogRecord) -> bool:
-    """Tell whether a record has no texts of requests: libraries log whole messages at the level `debug`."""
-    return record.levelno >= logging.INFO or record.name.partition(".")[0] in _OWN
+    """Tell whether a record has no texts of requests.
+
+    Libraries log whole messages at the level `debug`, and ids of sessions at `info`.
+    """
+    return record.levelno >= logging.WARNING or _is_own(record)
 
 
 class JsonFormatter(logging.Formatter):
-    """Makes one line of each log record. A traceback keeps places and the type of the error, and not its text."""
+    """Makes one line of ASCII of each log record.
+
+    A traceback keeps places and the type of the error, and not its text.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
-        message = without_tokens(without_lone_surrogates(record.getMessage()))
         line: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": message if len(message) <= _MAX_MESSAGE else f"{message[:_MAX_MESSAGE]}…",
+            "message": _shown(_message(record), _MAX_MESSAGE),
         }
         fields = getattr(record, _FIELDS, None)
         line.update(_of_request() if fields is None else fields)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__qualname__
             line["frames"] = _frames(record.exc_info[2])
-        return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
+        # In ASCII, no reader takes a character for the end of the line, and no terminal for a control character.
+        return json.dumps(line, separators=(",", ":"), default=str)
+
+
+def _message(record: logging.LogRecord) -> str:
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - the arguments do not fit, and a line with less is better than none
+        return record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+    # Further lines of libraries show values: those of warnings, and errors of tasks that nobody awaited.
+    return message if _is_own(record) else _SESSION.sub("[id]", message.partition("\n")[0])
+
+
+def _shown(text: str, most: int = _MAX_FIELD) -> str:
+    """Return a text without tokens, within bounds, and with replacements for what is not Unicode."""
+    shown = without_tokens(without_lone_surrogates(text[: most + _MAX_TOKEN]))
+    return shown if len(shown) <= most else f"{shown[:most]}…"
 
 
 def _of_request() -> dict[str, Any]:
@@ -91,7 +150,7 @@ def _of_request() -> dict[str, Any]:
         "skill": notes.skill,
         "digest": notes.digest,
     }
-    return {name: without_tokens(value) for name, value in fields.items() if value}
+    return {name: _shown(value) for name, value in fields.items() if value}
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
@@ -101,6 +160,11 @@ def _frames(trace: TracebackType | None) -> list[str]:
         frames.append(f"{code.co_filename}:{trace.tb_lineno} {code.co_qualname}")
         trace = trace.tb_next
     return frames[-_MAX_FRAMES:]
+
+
+def _target(record: RequestRecord) -> str:
+    """Return the target if it exists; the names of others are texts that clients choose."""
+    return record.target if record.skill or record.method in _OWN_TARGETS else ""
 
 
 def log_request(record: RequestRecord) -> None:
@@ -117,7 +181,7 @@ def log_request(record: RequestRecord) -> None:
         "address": record.address,
         "era": record.era,
         "method": record.method,
-        "target": record.target,
+        "target": _target(record),
         "tool": record.tool,
         "skill": record.skill,
         "digest": record.digest,
@@ -125,6 +189,6 @@ def log_request(record: RequestRecord) -> None:
         "decision": record.decision,
         "reason": record.reason,
     }
-    found: dict[str, Any] = {name: without_tokens(str(value)) for name, value in fields.items() if value}
+    found: dict[str, Any] = {name: _shown(str(value)) for name, value in fields.items() if value}
     found["seconds"] = round(record.seconds, 6)
     logger.info("request", extra={_FIELDS: found})

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from server.operation.records import Decision, RequestReason
+from server.operation.records import Decision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -30,7 +30,6 @@ OTHER: Final = "(other)"
 """The value of a label beyond its bound."""
 
 MAX_NAMES: Final = 1000
-MAX_METHODS: Final = 100
 
 _STREAMS: Final = frozenset({"subscriptions/listen"})
 # Methods whose requests last as long as their clients want.
@@ -98,7 +97,7 @@ class Metrics:
             ("skill", "use"),
             registry=registry,
         )
-        self._skills, self._tools, self._methods = _Names(MAX_NAMES), _Names(MAX_NAMES), _Names(MAX_METHODS)
+        self._skills, self._tools = _Names(MAX_NAMES), _Names(MAX_NAMES)
         # Finding a labelled child takes longer than counting.
         self._children: dict[tuple[str, ...], tuple[Counter, Histogram | None]] = {}
 
@@ -118,11 +117,11 @@ class Metrics:
             self._uses.labels(self._skills(record.skill), record.use).inc()
 
     def _child(self, record: RequestRecord) -> tuple[Counter, Histogram | None]:
-        method = OTHER if record.reason == RequestReason.UNKNOWN_METHOD else self._methods(record.method)
+        # The methods of records are those of the server, so their number is bounded.
         tool = self._tools(record.tool) if record.tool else ""
-        requests = self._requests.labels(method, tool, record.era, record.decision, record.reason)
-        found = requests, None if method in _STREAMS else self._seconds.labels(method)
-        if OTHER not in {method, tool}:
+        requests = self._requests.labels(record.method, tool, record.era, record.decision, record.reason)
+        found = requests, None if record.method in _STREAMS else self._seconds.labels(record.method)
+        if tool != OTHER:
             self._children[record.method, record.tool, record.era, record.decision, record.reason] = found
         return found
 

@@ -47,6 +47,7 @@ class Notes:
     trace_id: str = ""
     principal: Principal = LOCAL
     tool: str = ""
+    is_own_tool: bool = False
     skill: str = ""
     digest: str = ""
     use: Use | None = None
@@ -60,10 +61,10 @@ NOTES: ContextVar[Notes | None] = ContextVar("skillserve_request", default=None)
 """The notes on the request of the current task."""
 
 
-def note_tool(name: str) -> None:
-    """Note the tool that a request calls, once it is known to exist."""
+def note_tool(name: str, *, own: bool) -> None:
+    """Note the tool that a request calls, once it is known to exist; `own` tells that no skill declares it."""
     if (notes := NOTES.get()) is not None:
-        notes.tool = name
+        notes.tool, notes.is_own_tool = name, own
 
 
 def note_skill(skill: _Skill, use: Use) -> None:

@@ -22,6 +22,7 @@ __all__ = [
     "ADMIN_METHOD",
     "LIMIT_METHOD",
     "LOGIN_METHOD",
+    "OTHER_METHOD",
     "Client",
     "Decision",
     "OpenSpan",
@@ -39,6 +40,8 @@ LOGIN_METHOD = "login"
 """The method of a record of a refused login."""
 LIMIT_METHOD = "limit"
 """The method of a record of a request that a limit refused, before it was read; `target` is the path."""
+OTHER_METHOD = "(other)"
+"""The method of a record of a request whose method does not exist: its name is a text of the client."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
@@ -113,8 +116,9 @@ _MAX_ADDRESS: Final = 60
 class RequestRecord:
     """One request and its outcome; the empty string stands for what does not apply.
 
-    `target` names what was asked for: the URI of a resource, the name of a prompt, or the skill's name in a tool call.
-    The client chose it, and it is cut to a bounded length. `skill` and `digest` are those of a skill that exists and
+    `target` names what was asked for: the URI of a resource, the name of a prompt, the skill's name in a call of one of
+    the server's own tools, or the name of a tool that does not exist. The client chose it, and it is cut to a bounded
+    length. `skill` and `digest` are those of a skill that exists and
     that the caller sees. `found` has the keys of the skills that a search returned. `reason` is a `RequestReason` or a
     code of the same form; the number of different codes is bounded. `tool` is the name of a tool that exists.
     `trace_id` is that of the trace that the request belongs to. `address` is the network address of the client.

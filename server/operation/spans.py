@@ -8,7 +8,7 @@ from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from server.operation.records import Decision, OpenSpan, RequestReason, Tracer
+from server.operation.records import Decision, OpenSpan, Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,10 +34,8 @@ class _RequestSpan(OpenSpan):
 
     def end(self, record: RequestRecord) -> None:
         context.detach(self._token)
-        # A method that does not exist is a text of the client.
-        method = "" if record.reason == RequestReason.UNKNOWN_METHOD else record.method
         attributes = {
-            "mcp.method.name": method,
+            "mcp.method.name": record.method,
             "skillserve.request_id": record.request_id,
             "skillserve.era": record.era,
             "skillserve.tool": record.tool,
@@ -46,8 +44,7 @@ class _RequestSpan(OpenSpan):
             "skillserve.decision": record.decision,
             "skillserve.reason": record.reason,
         }
-        if method:
-            self._span.update_name(method)
+        self._span.update_name(record.method)
         self._span.set_attributes({name: str(value) for name, value in attributes.items() if value})
         if record.decision is Decision.FAILED:
             self._span.set_status(StatusCode.ERROR)
@@ -62,7 +59,12 @@ class RequestTracer(Tracer):
         self._tracer = trace.get_tracer("skillserve")
 
     def begin(self, carrier: Mapping[str, Any]) -> OpenSpan:
-        """Begin the span of a request; `carrier` may have the `traceparent` and `tracestate` of the client."""
-        given = {name: value for name in ("traceparent", "tracestate") if isinstance(value := carrier.get(name), str)}
-        parent = _PARENT.extract(given, context.Context()) if given else context.Context()
+        """Begin the span of a request; `carrier` may have the `traceparent` of the client.
+
+        Its `tracestate` is not read: it is free text, which would be exported with the span.
+        """
+        given = carrier.get("traceparent")
+        parent = context.Context()
+        if isinstance(given, str):
+            parent = _PARENT.extract({"traceparent": given}, parent)
         return _RequestSpan(self._tracer.start_span("request", parent, SpanKind.SERVER))

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING, Any
 from mcp_types.methods import is_input_required
 
 from server.operation.notes import note_error
-from server.operation.records import Records
+from server.operation.records import OTHER_METHOD, Records
 from server.protocol.instructions import OPENING, with_instructions
 from server.protocol.recording import recorded
 from server.wire.errors import translated
 from server.wire.request_limits import checked
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from server.exchange.request_state import SealedState
@@ -29,14 +31,21 @@ __all__ = ["Boundary"]
 class Boundary:
     """The middleware of the server."""
 
-    def __init__(self, host: Host, state: SealedState, records: Records | None = None) -> None:
+    def __init__(
+        self,
+        host: Host,
+        state: SealedState,
+        records: Records | None = None,
+        is_method: Callable[[str], bool] = lambda _: True,
+    ) -> None:
         """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
 
-        Requests are recorded while `records` has sinks.
+        Requests are recorded while `records` has sinks; `is_method` tells whether the server has a method.
         """
         self._host = host
         self._state = state
         self._records = records or Records()
+        self._is_method = is_method
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """Pass a message on, and return its result.
@@ -45,7 +54,8 @@ class Boundary:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
         if self._records.wanted and ctx.request_id is not None:
-            return await recorded(self._records, ctx, partial(self._answer, call_next))
+            method = ctx.method if self._is_method(ctx.method) else OTHER_METHOD
+            return await recorded(self._records, ctx, method, partial(self._answer, call_next))
         return await self._answer(call_next, ctx)
 
     async def _answer(self, call_next: CallNext, ctx: ServerRequestContext[Any, Any]) -> HandlerResult:

@@ -49,15 +49,20 @@ _REASONS: Final[dict[type[Exception], RequestReason]] = {
 _INVALID: Final = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 
 _TARGETS: Final = ("uri", "name")
-# The parameters of a request, and of a tool call, that name what it is about.
+_TOOL_TARGETS: Final = ("name", "skill")
+# The parameters of a request, and the arguments of the server's own tools, that name what it is about.
 
 
 async def recorded(
     records: Records,
     ctx: ServerRequestContext[Any, Any],
+    method: str,
     answer: Callable[[ServerRequestContext[Any, Any]], Awaitable[HandlerResult]],
 ) -> HandlerResult:
-    """Return the answer to a request, and emit its record; `answer` raises the errors of the protocol."""
+    """Return the answer to a request, and emit its record; `answer` raises the errors of the protocol.
+
+    `method` is the name under which the request is recorded.
+    """
     notes = Notes(records.new_id(), principal=principal_of(ctx))
     span = None if records.tracer is None else records.tracer.begin(_carrier(ctx))
     if span is not None:
@@ -77,23 +82,23 @@ async def recorded(
     finally:
         seconds = perf_counter() - begin
         NOTES.reset(token)
-        record = _record(ctx, notes, decision, reason, seconds)
+        record = _record(ctx, method, notes, decision, reason, seconds)
         if span is not None:
             span.end(record)
         records.emit(record)
 
 
 def _record(
-    ctx: ServerRequestContext[Any, Any], notes: Notes, decision: Decision, reason: str, seconds: float
+    ctx: ServerRequestContext[Any, Any], method: str, notes: Notes, decision: Decision, reason: str, seconds: float
 ) -> RequestRecord:
     return RequestRecord(
-        method=one_line(ctx.method[:_MAX_NAME]),
+        method=method,
         request_id=notes.request_id,
         principal=notes.principal,
         client=_client(ctx),
         era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
         address=address_of(getattr(ctx.request, "scope", None)),
-        target=_target(ctx),
+        target=_target(ctx, notes),
         tool=notes.tool,
         skill=notes.skill,
         digest=notes.digest,
@@ -160,10 +165,12 @@ def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
     return Client(name, version)
 
 
-def _target(ctx: ServerRequestContext[Any, Any]) -> str:
-    params = ctx.params or {}
-    names: Any = params.get("arguments") if ctx.method == "tools/call" else params
+def _target(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
+    names: Any = ctx.params or {}
+    keys = _TARGETS
+    if ctx.method == "tools/call" and notes.tool:
+        # The arguments of tools that skills declare are texts.
+        names, keys = names.get("arguments") if notes.is_own_tool else {}, _TOOL_TARGETS
     if not isinstance(names, dict):
         return ""
-    keys = ("name", "skill") if ctx.method == "tools/call" else _TARGETS
     return next((one_line(found[:_MAX_TARGET]) for key in keys if isinstance(found := names.get(key), str)), "")

@@ -91,12 +91,15 @@ class SkillServer(Server[Any]):
         group = host.settings.replicas
         sealed = SealedState(group.name, self.exchanges.limits.resume_seconds, shared_keys(group))
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
-        self.middleware[:] = [Boundary(host, sealed, self.records)]
+        self.middleware[:] = [Boundary(host, sealed, self.records, self._is_method)]
 
     async def _on_initialized(self, ctx: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._roots.ask, ctx, params)
             await self.handshake.on_initialized(ctx, params)
+
+    def _is_method(self, name: str) -> bool:
+        return name == "initialize" or self.get_request_handler(name) is not None
 
     def _input_schema(self, name: str) -> dict[str, Any] | None:
         """Return the schema of a tool that may ask for headers; those of our own tools ask for none."""

@@ -29,6 +29,8 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing.admin import STATUS_URI, offers_status
+from server.operation.notes import note_denied
+from server.operation.records import RequestReason
 from server.protocol.recent_events import RecentEvents
 from server.wire.errors import InvalidRequestError
 from skills_core.uris import decode_path, file_uri
@@ -86,6 +88,7 @@ class _Connection:
         self.tokens = min(BURST, self.tokens + (now - self.refilled) * REFILL_PER_SECOND)
         self.refilled = now
         if self.tokens < 1:
+            note_denied(RequestReason.LIMIT)
             message = f"too many subscription requests; keep below {REFILL_PER_SECOND:g} a second"
             raise InvalidRequestError(message)
         self.tokens -= 1

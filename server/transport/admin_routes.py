@@ -54,8 +54,11 @@ def guarded_routes(
 
     There are none without an admin token and a login. `records` hears of requests.
     """
-    gate = Gate(host, security, login, records or Records(), frozenset({ADMIN_ROLE}))
-    return _routes(_Endpoints(host), gate.guard) if gate.can_be_passed else []
+    heard = records or Records()
+    gate = Gate(host, security, login, heard, frozenset({ADMIN_ROLE}))
+    if not gate.can_be_passed:
+        return []
+    return _routes(_Endpoints(host), lambda endpoint: gate.guard(_recorded(endpoint, heard)))
 
 
 class Gate:
@@ -83,8 +86,7 @@ class Gate:
         return self._expected is not None or self._login is not None
 
     def guard(self, endpoint: Endpoint) -> Endpoint:
-        """Return `endpoint` for the requests that are let through."""
-        answered = _recorded(endpoint, self._records)
+        """Return `endpoint` for the requests that are let through; the others are recorded as denied."""
 
         async def guarded(request: Request) -> Response:
             refused = await self._browsers.validate_request(request)
@@ -92,9 +94,9 @@ class Gate:
                 return refused
             if self._expected is not None and _has_token(request, self._expected):
                 request.scope[_PRINCIPAL] = _ADMINISTRATOR
-                return await answered(request)
+                return await endpoint(request)
             refused = await self._refused(request)
-            return await answered(request) if refused is None else refused
+            return await endpoint(request) if refused is None else refused
 
         return guarded
 
@@ -125,16 +127,17 @@ def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
 
     async def recorded(request: Request) -> Response:
         begin = perf_counter()
-        response = await endpoint(request)
-        if response.status_code < _BAD_REQUEST:
-            decision, reason = Decision.ALLOWED, RequestReason.NONE
-        elif response.status_code < _FAULT:
-            decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
-        else:
-            decision, reason = Decision.FAILED, RequestReason.INTERNAL
-        principal = request.scope.get(_PRINCIPAL, LOCAL)
-        _record(records, request, principal, reason, decision, perf_counter() - begin)
-        return response
+        decision, reason = Decision.FAILED, RequestReason.INTERNAL
+        try:
+            response = await endpoint(request)
+            if response.status_code < _BAD_REQUEST:
+                decision, reason = Decision.ALLOWED, RequestReason.NONE
+            elif response.status_code < _FAULT:
+                decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
+            return response
+        finally:
+            principal = request.scope.get(_PRINCIPAL, LOCAL)
+            _record(records, request, principal, reason, decision, perf_counter() - begin)
 
     return recorded
 

@@ -25,6 +25,8 @@ __all__ = ["EarlyListener", "early_listener"]
 _SECONDS: Final = 1.0
 # Time for a client to send its request and take the answer; the start of the server waits for it.
 
+_PAUSE: Final = 0.01
+
 _MAX_HEAD: Final = 16 * 1024
 
 
@@ -57,10 +59,14 @@ class EarlyListener:
                 ready = [key.fileobj for key, _ in selector.select()]
                 if self._stopped in ready:
                     return
-                with suppress(OSError):
+                try:
                     connection, _ = self._listener.accept()
-                    with connection:
-                        _answer(connection, time.monotonic() + _SECONDS)
+                except OSError:
+                    # The client is gone, or no descriptors are left: the connection stays ready, so wait a little.
+                    time.sleep(_PAUSE)
+                    continue
+                with connection, suppress(OSError):
+                    _answer(connection, time.monotonic() + _SECONDS)
 
 
 def _receive(connection: socket.socket, deadline: float) -> bytes:

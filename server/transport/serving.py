@@ -209,7 +209,9 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     url = f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}{settings.http.path}"
     about = f"skillserve {__version__} serves {_roots(library)} ({states})"
     if settings.logging.format is LogFormat.JSON:
-        logger.warning("%s at %s", one_line(about), url)
+        # It is there at every level, as the text is.
+        started = logger.makeRecord(logger.name, logging.INFO, __file__, 0, "%s at %s", (one_line(about), url), None)
+        logger.handle(started)
         return
     lines = [
         about,

@@ -16,6 +16,9 @@ __all__ = ["checked", "within_bounds"]
 
 logger = logging.getLogger(__name__)
 
+_MAX_METHOD = 100
+# Characters of a method's name that are logged.
+
 _MAX_DEPTH = 100
 # No valid request nests deeper, and walking deeper values by recursion exhausts the stack.
 
@@ -34,7 +37,7 @@ def checked(ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, An
     except InvalidRequestError as error:
         if ctx.request_id is not None:
             raise
-        logger.warning("the notification %s is ignored: %s", one_line(ctx.method), error)
+        logger.warning("the notification %s is ignored: %s", one_line(ctx.method[:_MAX_METHOD]), error)
         return None
     return replace(ctx, params=_repaired(ctx.params)) if has_surrogates else ctx
 

@@ -109,7 +109,7 @@ class ToolHandlers:
         if handle is None:
             note_invalid(RequestReason.UNKNOWN_TOOL)
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
-        note_tool(params.name)
+        note_tool(params.name, own=params.name not in view.declared)
         conversation = self.conversations.of(ctx, view.changes)
         schema = view.tool_schemas.get(params.name, {})
         arguments = without_additions(params.arguments or {}, schema)

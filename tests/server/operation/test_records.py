@@ -16,12 +16,15 @@ from mcp_types import Implementation, PaginatedRequestParams
 from server.access.principal import LOCAL
 from server.config.machine import current_environment
 from server.hosting.host import Host
-from server.operation.records import Decision, Records, RequestReason, RequestRecord, Use
+from server.operation.records import OTHER_METHOD, Decision, Records, RequestReason, RequestRecord, Use
 from server.protocol.server import SkillServer
+from server.protocol.subscriptions import BURST
 from skills_core import Library, explicit_sources
 from skills_core.watch_options import WatchMode
 from tests.conftest import MakeSkill
+from tests.server.operation.serving import serving
 from tests.server.settings import make_settings
+from tests.server.transport.test_event_streams import HandshakeClient
 
 Recorded: TypeAlias = Callable[..., AbstractAsyncContextManager[tuple[Client, list[RequestRecord]]]]
 
@@ -157,3 +160,29 @@ async def test_a_sink_that_fails_affects_neither_requests_nor_other_sinks(
         assert (await client.list_tools()).tools
     assert found
     assert "a record of a request was lost" in caplog.text
+
+
+async def test_a_tool_that_does_not_exist_is_the_target_of_its_call(recorded: Recorded, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    async with recorded() as (client, found):
+        with pytest.raises(MCPError):
+            await client.call_tool("no_such_tool", {"name": "a text"})
+    assert (last(found).tool, last(found).target) == ("", "no_such_tool")
+
+
+async def test_a_method_that_does_not_exist_is_recorded_without_its_name(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills) as served:
+        await served.ask("invented/method")
+    assert [(each.method, each.reason) for each in served.found] == [(OTHER_METHOD, RequestReason.UNKNOWN_METHOD)]
+    assert "invented" not in repr(served.found)
+
+
+async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills) as served:
+        client = await HandshakeClient(served.client, served.url).open()
+        for _ in range(BURST + 50):
+            await client.post("resources/subscribe", {"uri": "skill://one/SKILL.md"})
+    refused = [each for each in served.found if each.decision is Decision.DENIED]
+    assert {(each.method, each.reason) for each in refused} == {("resources/subscribe", RequestReason.LIMIT)}

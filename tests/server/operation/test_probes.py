@@ -1,0 +1,180 @@
+"""Probes see a server that loads, serves and drains; no client of them can hold up the start."""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import httpx2
+import pytest
+
+from server.transport.early_probes import EarlyListener
+from server.transport.listening import listen
+from tests.conftest import MakeSkill
+from tests.server.operation.serving import serving, until
+from tests.server.sessions import REPOSITORY, address, open_session, server_environment
+from tests.server.settings import make_settings
+
+
+@pytest.fixture
+def early() -> Iterator[tuple[EarlyListener, tuple[str, int]]]:
+    """A listener of a server that loads, and its address."""
+    listener = listen(make_settings(port=0).http)
+    early = EarlyListener(listener)
+    yield early, listener.getsockname()
+    early.close()
+
+
+def asked(where: tuple[str, int], request: bytes) -> bytes:
+    """Return all that the server answers to some bytes."""
+    with socket.create_connection(where, timeout=60) as connection:
+        connection.sendall(request)
+        answer = b""
+        while part := connection.recv(65536):
+            answer += part
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status", "body"),
+    [
+        (b"GET /health HTTP/1.1", 200, {"status": "ok"}),
+        (b"GET /health?verbose=1 HTTP/1.1", 200, {"status": "ok"}),
+        (b"GET /ready HTTP/1.0", 503, {"status": "starting"}),
+        (b"POST /mcp HTTP/1.1", 503, {"error": "the server is starting"}),
+        (b"POST /health HTTP/1.1", 503, {"error": "the server is starting"}),
+        (b"nonsense", 503, {"error": "the server is starting"}),
+    ],
+)
+def test_a_server_that_loads_is_alive_and_not_ready(
+    early: tuple[EarlyListener, tuple[str, int]], request_line: bytes, status: int, body: dict[str, str]
+) -> None:
+    head, _, content = asked(early[1], request_line + b"\r\nHost: localhost\r\n\r\n").partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status)
+    assert {b"Cache-Control: no-store", b"Content-Length: %d" % len(content)} <= {*head.split(b"\r\n")}
+    assert json.loads(content) == body
+
+
+def test_a_head_request_is_answered_without_a_body(early: tuple[EarlyListener, tuple[str, int]]) -> None:
+    assert asked(early[1], b"HEAD /health HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
+
+
+def test_an_endless_head_is_cut_off(early: tuple[EarlyListener, tuple[str, int]]) -> None:
+    def send_for_ever(connection: socket.socket) -> None:
+        while True:
+            connection.sendall(b"x" * 65536)
+
+    with (
+        socket.create_connection(early[1], timeout=60) as connection,
+        pytest.raises(ConnectionError),
+    ):
+        send_for_ever(connection)
+    assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+async def test_clients_that_send_nothing_or_a_byte_at_a_time_do_not_hold_up_the_start(
+    early: tuple[EarlyListener, tuple[str, int]],
+) -> None:
+    taken = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        try:
+            while not taken.wait(0.01):
+                connection.send(b"x")
+        except OSError:
+            return
+
+    opened = [socket.create_connection(early[1]) for _ in range(20)]
+    try:
+        async with anyio.create_task_group() as tasks:
+            for connection in opened[::2]:
+                tasks.start_soon(anyio.to_thread.run_sync, drip, connection)
+            with anyio.fail_after(60):
+                listener = await anyio.to_thread.run_sync(early[0].take)
+            taken.set()
+        # Those that were not answered wait for the server.
+        listener.settimeout(60)
+        waiting, _ = listener.accept()
+        waiting.close()
+    finally:
+        taken.set()
+        for connection in opened:
+            connection.close()
+
+
+def test_clients_that_leave_are_forgotten(early: tuple[EarlyListener, tuple[str, int]]) -> None:
+    for _ in range(50):
+        connection = socket.create_connection(early[1])
+        # Closing resets the connection.
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\x00\x00\x00\x00\x00\x00\x00")
+        connection.close()
+    assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+
+
+async def _listens(port: int) -> bool:
+    try:
+        await (await anyio.connect_tcp("127.0.0.1", port)).aclose()
+    except OSError:
+        return False
+    return True
+
+
+async def test_a_process_is_alive_at_once_and_ready_with_its_first_catalog(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path
+) -> None:
+    make_skill("one")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tests.server.operation.slow_start", "serve", str(skills)]
+    command += ["--transport", "http", "--port", str(port), "--log-level", "warning"]
+    environment = server_environment(GO=str(tmp_path / "go"))
+    root = f"http://127.0.0.1:{port}"
+    async with (
+        await anyio.open_process(command, cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE) as process,
+        httpx2.AsyncClient(timeout=60) as client,
+    ):
+        assert process.stderr is not None
+        with anyio.fail_after(60):
+            await until(partial(_listens, port))
+            health = await client.get(f"{root}/health")
+            assert (health.status_code, health.json()) == (200, {"status": "ok"})
+            ready = await client.get(f"{root}/ready")
+            assert (ready.status_code, ready.json(), ready.headers["retry-after"]) == (503, {"status": "starting"}, "1")
+            assert (await client.post(f"{root}/mcp", json={})).status_code == 503
+            (tmp_path / "go").touch()
+            url = await address(process.stderr)
+            ready = await client.get(f"{root}/ready")
+            assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
+            assert (await client.get(f"{root}/health")).json() == {"status": "ok", "skills": 1}
+            async with open_session(url, "modern") as session:
+                assert await session.enum() == ["one"]
+        process.terminate()
+
+
+@pytest.mark.parametrize("path", ["/health", "/ready"])
+async def test_probes_need_no_login_and_no_name_of_the_host(make_skill: MakeSkill, skills: Path, path: str) -> None:
+    make_skill("one")
+    async with serving(skills, login_tokens=True) as served:
+        answer = await served.client.get(served.at(path), headers={"Host": "10.0.0.7"})
+        assert (answer.status_code, answer.headers["cache-control"]) == (200, "no-store")
+        assert (await served.client.head(served.at(path))).status_code == 200
+        assert (await served.client.post(served.at(path))).status_code == 405
+        assert served.found == []
+
+
+async def test_a_server_that_drains_is_alive_and_not_ready(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills, drain_notice_seconds=3600) as served:
+        served.running.handle_exit(signal.SIGTERM, None)
+        ready = await served.client.get(served.at("/ready"))
+        assert (ready.status_code, ready.json()) == (503, {"status": "draining"})
+        assert (await served.client.get(served.at("/health"))).status_code == 200
