@@ -1,10 +1,12 @@
 """Soak test: 200 clients, 20 of them hostile, use a server for a minute while a skill is edited each second.
 
 Requirements: each well-behaved client receives one notification of each kind for each edit, before the next
-edit; the server logs no error, including at its stop; and its memory stays within five percent of that after ten
-seconds. The exit code is 1 if a requirement is not met.
+edit; clients that list, search, activate and read get right answers only; the server logs no error, including at its
+stop; and its memory stays within five percent of that after a settling time. The exit code is 1 if a requirement is not
+met.
 
-SOAK_SECONDS sets the duration, 60 by default and at most 90; in total the test ends within two minutes.
+SOAK_SECONDS sets the duration, 60 by default and at most 900. With SOAK_ROLES=50, clients log in with tokens of that
+many roles, of which each one sees other skills.
 """
 
 from __future__ import annotations
@@ -33,10 +35,13 @@ from soak_clients import (
     described,
     handshake_client,
     looping_subscriptions,
+    mixed_requests,
     modern_client,
     never_reading,
     sdk_client,
 )
+from soak_http import send
+from soak_roles import Team
 from wire import BenchError, Era
 
 if TYPE_CHECKING:
@@ -45,12 +50,16 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLIENTS, HOSTILE, SDK_CLIENTS = 200, 20, 8
 SKILLS = 50
-SETTLING_SECONDS = 10.0
+MIXING = 10
+MIN_SETTLING_SECONDS, SETTLING_PART = 10.0, 1 / 6
 MAX_GROWTH = 1.05
-MAX_SECONDS = 90.0
+MAX_SECONDS = 900.0
+MAX_ROLES = 1000
 CONNECTING_SECONDS = 60.0
 STOPPING_SECONDS = 10.0
-TOTAL_SECONDS = 110.0
+BESIDE_SECONDS = 110.0
+# For start, connections and stop.
+
 EDIT_SECONDS = 1.0
 LOST_SECONDS = 20.0
 # A notification that is later than this counts as lost; the bound allows for a busy machine.
@@ -58,6 +67,7 @@ LOST_SECONDS = 20.0
 IDLE_SECONDS = 3
 # Abandoned sessions expire after this, so that their number is constant from then on.
 
+_UNAUTHORIZED = 401
 ERROR = re.compile(r" (?:ERROR|CRITICAL) |^Traceback ")
 
 
@@ -65,15 +75,22 @@ ERROR = re.compile(r" (?:ERROR|CRITICAL) |^Traceback ")
 class Findings:
     """The measurements, and the requirements that are not met."""
 
+    seconds: float
     edits: int = 0
+    answered: Counter[str] = field(default_factory=Counter)
     delays: list[float] = field(default_factory=list)
     memory: list[tuple[float, int]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
+    @property
+    def settling(self) -> float:
+        """Seconds after which the memory should not grow."""
+        return max(MIN_SETTLING_SECONDS, self.seconds * SETTLING_PART)
+
     def judge_memory(self) -> tuple[int, int]:
-        """Return the memory after ten seconds and the highest later, in KB; record growth as a fault."""
-        settled = max((kilobytes for at, kilobytes in self.memory if at <= SETTLING_SECONDS), default=0)
-        later = max((kilobytes for at, kilobytes in self.memory if at > SETTLING_SECONDS), default=0)
+        """Return the memory until the settling time and the highest later, in KB; record growth as a fault."""
+        settled = max((kilobytes for at, kilobytes in self.memory if at <= self.settling), default=0)
+        later = max((kilobytes for at, kilobytes in self.memory if at > self.settling), default=0)
         if settled and later > settled * MAX_GROWTH:
             self.faults.append(f"memory grew from {settled // 1024} MB to {later // 1024} MB")
         return settled, later
@@ -82,18 +99,23 @@ class Findings:
 def main() -> int:
     """Run the soak test and print the results; return 1 if a requirement is not met."""
     seconds = float(os.environ.get("SOAK_SECONDS", "60"))
-    if not SETTLING_SECONDS < seconds <= MAX_SECONDS:
-        print(f"SOAK_SECONDS: expected more than {SETTLING_SECONDS:g} and at most {MAX_SECONDS:g}", file=sys.stderr)
+    roles = int(os.environ.get("SOAK_ROLES", "0"))
+    if not MIN_SETTLING_SECONDS < seconds <= MAX_SECONDS:
+        expected = f"expected more than {MIN_SETTLING_SECONDS:g} and at most {MAX_SECONDS:g}"
+        print(f"SOAK_SECONDS: {expected}", file=sys.stderr)
+        return 2
+    if not 0 <= roles <= MAX_ROLES:
+        print(f"SOAK_ROLES: expected 0 to {MAX_ROLES}", file=sys.stderr)
         return 2
     _allow_open_files()
     # The SDK's clients log errors when the server stops, which is intended.
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
-    findings = Findings()
+    findings = Findings(seconds)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="skillserve-soak-") as folder:
         log = Path(folder) / "log"
         try:
-            _soak(Path(folder), log, seconds, findings)
+            _soak(Path(folder), log, Team.found(Path(folder), roles), findings)
         except Exception as error:  # noqa: BLE001 - any error fails the test
             findings.faults.append(f"the soak test was interrupted: {_words(error)}")
         logged = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
@@ -103,49 +125,55 @@ def main() -> int:
     settled, later = findings.judge_memory()
     warned = sum(" WARNING " in line for line in logged.splitlines())
     delays = sorted(findings.delays) or [0.0]
-    print(f"{CLIENTS} clients, {HOSTILE} of them hostile; {seconds:g} s, {time.monotonic() - started:.0f} s in all")
+    who = f"{CLIENTS} clients of {roles or 'no'} roles, {HOSTILE} of them hostile"
+    print(f"{who}; {seconds:g} s, {time.monotonic() - started:.0f} s in all")
     print(f"edits                      {findings.edits}")
     print(f"notifications              {len(findings.delays) * EXPECTED.total()}")
+    print(f"answers to mixed requests  {findings.answered.total()}")
     print(f"edit to notification       {statistics.median(delays):.2f} s median, {delays[-1]:.2f} s at most")
-    print(f"memory after {SETTLING_SECONDS:g} s, then    {settled / 1024:.1f} MB, {later / 1024:.1f} MB at most")
+    print(f"memory until {findings.settling:g} s, then    {settled / 1024:.1f} MB, {later / 1024:.1f} MB at most")
     print(f"log                        {len(errors)} errors, {warned} warnings")
     for fault in findings.faults:
         print(f"FAILED: {fault}")
     return 1 if findings.faults else 0
 
 
-def _soak(folder: Path, log: Path, seconds: float, findings: Findings) -> None:
+def _soak(folder: Path, log: Path, team: Team, findings: Findings) -> None:
     root = folder / "skills"
-    write_corpus(root, SKILLS)
+    write_corpus(root, max(SKILLS, len(team.tokens) + 1))
     port = free_port()
     settings = f"import os, sys; os.environ['SKILLSERVE_SESSION_IDLE_SECONDS'] = '{IDLE_SECONDS}'"
     begin = f"{settings}; sys.stderr = open({str(log)!r}, 'w', buffering=1); from server.__main__ import main; main()"
     words = (sys.executable, "-c", begin, "serve", "{dir}", "--transport", "http", "--port", "{port}")
     command = Command((*words, "--log-level", "warning"), REPOSITORY, folder)
     with running(command, root, port, piped=False) as process:
-        asyncio.run(_bounded(process, root, port, seconds, findings))
+        asyncio.run(_bounded(process, root, port, team, findings))
 
 
-async def _bounded(process: Process, root: Path, port: int, seconds: float, findings: Findings) -> None:
-    async with asyncio.timeout(TOTAL_SECONDS):
+async def _bounded(process: Process, root: Path, port: int, team: Team, findings: Findings) -> None:
+    async with asyncio.timeout(findings.seconds + BESIDE_SECONDS):
         await _until_listening(process, port)
+        if team.tokens and (await send(port, "GET")).status != _UNAUTHORIZED:
+            raise BenchError("a request without a token was served")
         inboxes = [Inbox(f"client {number}") for number in range(CLIENTS - HOSTILE)]
         ready = [asyncio.Event() for _ in inboxes]
         uri = f"skill://{skill_name(0)}/SKILL.md"
         good = [
-            asyncio.create_task(_good(port, uri, each, is_ready, i)) for i, (each, is_ready) in _pairs(inboxes, ready)
+            asyncio.create_task(_good(port, uri, each, is_ready, i, team))
+            for i, (each, is_ready) in _pairs(inboxes, ready)
         ]
         async with asyncio.timeout(CONNECTING_SECONDS):
             await asyncio.gather(*(event.wait() for event in ready))
-        bad = [
-            asyncio.create_task((never_reading, abandoning_sessions, looping_subscriptions)[i % 3](port, i))
-            for i in range(HOSTILE)
-        ]
+        bad = [asyncio.create_task(_hostile(port, i, team)) for i in range(HOSTILE)]
+        mixing = [asyncio.create_task(_mixing(port, i, team, findings)) for i in range(MIXING)]
         measuring = asyncio.create_task(_measure(process, findings))
         try:
-            await _edit(root, port, seconds, inboxes, findings)
+            team.log_in(0)
+            await _edit(root, port, inboxes, findings)
         finally:
-            measuring.cancel()
+            for task in (measuring, *mixing):
+                task.cancel()
+            await asyncio.gather(*mixing, return_exceptions=True)
         # Stop with all streams open, because the stop must not log errors either.
         process.terminate()
         async with asyncio.timeout(STOPPING_SECONDS):
@@ -160,8 +188,24 @@ def _pairs(inboxes: list[Inbox], ready: list[asyncio.Event]) -> enumerate[tuple[
     return enumerate(zip(inboxes, ready, strict=True))
 
 
-async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number: int) -> None:
+async def _hostile(port: int, number: int, team: Team) -> None:
+    team.log_in(number)
+    await (never_reading, abandoning_sessions, looping_subscriptions)[number % 3](port, number)
+
+
+async def _mixing(port: int, number: int, team: Team, findings: Findings) -> None:
+    """Run a client that asks for many things; its failure is a fault of the server."""
+    team.log_in(number)
+    era = Era.MODERN if number % 2 else Era.HANDSHAKE
+    try:
+        await mixed_requests(port, era, team.skill_of(number), team.hidden_from(number), findings.answered)
+    except Exception as error:  # noqa: BLE001 - any error ends this client
+        findings.faults.append(f"mixed requests: {_words(error)}")
+
+
+async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number: int, team: Team) -> None:
     """Run a well-behaved client of either era; attribute its failure to the server."""
+    team.log_in(number)
     era = Era.MODERN if number % 2 else Era.HANDSHAKE
     client: Coroutine[None, None, None]
     if number < SDK_CLIENTS:
@@ -177,10 +221,10 @@ async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number:
     ready.set()
 
 
-async def _edit(root: Path, port: int, seconds: float, inboxes: list[Inbox], findings: Findings) -> None:
+async def _edit(root: Path, port: int, inboxes: list[Inbox], findings: Findings) -> None:
     """Edit the first skill each second; each client must receive all notifications before the next edit."""
     loop = asyncio.get_running_loop()
-    end = loop.time() + seconds
+    end = loop.time() + findings.seconds
     path, draft = root / skill_name(0) / "SKILL.md", root.parent / "draft.md"
     original = path.read_bytes()
     while (began := loop.time()) < end:

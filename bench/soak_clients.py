@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import warnings
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import httpx2
 from mcp import Client
+from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPDeprecationWarning
 from soak_http import ask, send
+from soak_roles import TOKEN
 from wire import CLIENT_INFO, BenchError, Era, Message, request
 
 if TYPE_CHECKING:
@@ -41,6 +45,25 @@ ALL_LISTS = {"toolsListChanged": True, "promptsListChanged": True, "resourcesLis
 MANY = [f"skill://nothing-{number}/SKILL.md" for number in range(2000)]
 LOOP_SECONDS = 0.02
 # Pause of a looping_subscriptions client; without it the client would take processor time from the server.
+
+MIX_SECONDS = 0.1
+_MIX: tuple[tuple[str, Message], ...] = (
+    ("tools/list", {}),
+    ("tools/call", {"name": "activate_skill", "arguments": {"name": "OWN"}}),
+    ("resources/read", {"uri": "skill://OWN/SKILL.md"}),
+    ("tools/call", {"name": "find_skills", "arguments": {"query": "OWN"}}),
+    ("prompts/list", {}),
+    ("resources/list", {}),
+    ("prompts/get", {"name": "OWN"}),
+    (
+        "completion/complete",
+        {
+            "ref": {"type": "ref/resource", "uri": "skill://{+skill}/{+path}"},
+            "argument": {"name": "skill", "value": ""},
+        },
+    ),
+)
+# What a mixed_requests client asks in turn.
 
 DISCONNECTED = (OSError, EOFError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, BenchError, ValueError)
 
@@ -102,7 +125,13 @@ async def sdk_client(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, er
 
     mode = "legacy" if era is Era.HANDSHAKE else Era.MODERN.protocol
     url = f"http://127.0.0.1:{port}/mcp"
-    async with Client(url, mode=mode, message_handler=on_message, cache=None) as client:
+    headers = {"Authorization": f"Bearer {token}"} if (token := TOKEN.get()) else {}
+    async with (
+        httpx2.AsyncClient(headers=headers, timeout=httpx2.Timeout(30, read=None)) as http,
+        Client(
+            streamable_http_client(url, http_client=http), mode=mode, message_handler=on_message, cache=None
+        ) as client,
+    ):
         if era is Era.HANDSHAKE:
             with warnings.catch_warnings():
                 # The SDK deprecates this method, but the handshake era has no other.
@@ -127,6 +156,36 @@ async def described(port: int, era: Era) -> str:
     if session is not None:
         await (await send(port, "DELETE", session=session)).body()
     return str(result["tools"][0]["description"])
+
+
+async def mixed_requests(port: int, era: Era, own: str, hidden: str | None, answered: Counter[str]) -> None:
+    """Use the server as clients do until cancelled: list, search, activate, read; count the answers by method.
+
+    `own` is a skill that the client sees, and `hidden` one that it must not see.
+    """
+    session = await open_session(port) if era is Era.HANDSHAKE else None
+    for number in itertools.count(2):
+        method, params = _MIX[number % len(_MIX)]
+        filled = json.loads(json.dumps(params).replace("OWN", own))
+        result = await ask(port, request(era, number, method, filled), session)
+        if hidden in _offered(result):
+            raise BenchError(f"{method} offers the hidden skill {hidden}")
+        if result.get("isError"):
+            raise BenchError(f"{method} failed: {result}")
+        answered[method] += 1
+        await asyncio.sleep(MIX_SECONDS)
+
+
+def _offered(result: Message) -> set[str]:
+    """Return the names of the skills that a list offers; texts of skills may name others."""
+    uris = [each["uri"] for each in result.get("resources", ())]
+    activation = next((tool for tool in result.get("tools", ()) if tool["name"] == "activate_skill"), None)
+    names = activation["inputSchema"]["properties"]["name"]["enum"] if activation else ()
+    return {
+        *names,
+        *(prompt["name"] for prompt in result.get("prompts", ())),
+        *(uri.removeprefix("skill://").partition("/")[0] for uri in uris),
+    }
 
 
 async def never_reading(port: int, number: int) -> None:

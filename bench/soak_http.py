@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from http_link import MIRRORED
 from http_wire import PATH, sse_messages
 from processes import HOST
+from soak_roles import TOKEN
 from wire import BenchError, Era, Message, encode
 
 if TYPE_CHECKING:
@@ -79,6 +80,8 @@ async def send(port: int, method: str, message: Message | None = None, session: 
         headers |= {"MCP-Protocol-Version": MODERN, "Mcp-Method": message["method"]}
         if key := MIRRORED.get(message["method"]):
             headers["Mcp-Name"] = message["params"][key]
+    if token := TOKEN.get():
+        headers["Authorization"] = f"Bearer {token}"
     reader, writer = await asyncio.open_connection(HOST, port, limit=LIMIT)
     lines = [f"{method} {PATH} HTTP/1.1", f"Host: {HOST}:{port}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -173,7 +174,10 @@ class _Uvicorn(uvicorn.Server):
 class HttpServer(_Uvicorn):
     """The HTTP server; within `stopped_by_signals`, a signal lets it drain and stop, and a second one stop."""
 
-    def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
+    def __init__(
+        self, server: SkillServer, host: Host, *, streams: bool = False, waiting: Sequence[socket.socket] = ()
+    ) -> None:
+        self._waiting = [*waiting]
         self._login = _open_login(host, server.records)
         self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
@@ -207,6 +211,17 @@ class HttpServer(_Uvicorn):
     def _running(self) -> int:
         """How many requests are being answered, streams of events excluded."""
         return max(0, self._responses.running - self._server.listening.subscribers)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to serve, beginning with the connections that were accepted earlier."""
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            with suppress(OSError):
+                await loop.connect_accepted_socket(self._protocol, self._waiting.pop())
+
+    def _protocol(self) -> asyncio.Protocol:
+        return JoiningProtocol(self.config, self.server_state, self.lifespan.state)
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server within the block."""

@@ -59,7 +59,7 @@ def serve(
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
     `usage` counts how often skills are used, earlier servers included. `early` is a listener that answers probes until
-    now.
+    now, and has connections that wait.
 
     Raises:
         AddressInUseError: the server cannot listen on the HTTP address.
@@ -76,12 +76,16 @@ def serve(
 
     require_protection(settings)
     _collect_garbage()
-    with early.take() if early is not None else listen(settings.http) as listener:
+    listener, waiting = early.take() if early is not None else (listen(settings.http), [])
+    with listener:
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage, rule=role_rule(settings.access))
         replica = _replica(host)
         server = HttpServer(
-            SkillServer(host, local=False, records=records), host, streams=needs_event_streams(settings)
+            SkillServer(host, local=False, records=records),
+            host,
+            streams=needs_event_streams(settings),
+            waiting=waiting,
         )
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with (

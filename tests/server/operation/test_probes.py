@@ -20,7 +20,7 @@ import pytest
 from server.transport.early_probes import EarlyListener
 from server.transport.listening import listen
 from tests.conftest import MakeSkill
-from tests.server.operation.serving import serving, until
+from tests.server.operation.serving import modern, modern_headers, serving, until
 from tests.server.sessions import REPOSITORY, address, open_session, server_environment
 from tests.server.settings import make_settings
 
@@ -50,9 +50,6 @@ def asked(where: tuple[str, int], request: bytes) -> bytes:
         (b"GET /health HTTP/1.1", 200, {"status": "ok"}),
         (b"GET /health?verbose=1 HTTP/1.1", 200, {"status": "ok"}),
         (b"GET /ready HTTP/1.0", 503, {"status": "starting"}),
-        (b"POST /mcp HTTP/1.1", 503, {"error": "the server is starting"}),
-        (b"POST /health HTTP/1.1", 503, {"error": "the server is starting"}),
-        (b"nonsense", 503, {"error": "the server is starting"}),
     ],
 )
 def test_a_server_that_loads_is_alive_and_not_ready(
@@ -68,20 +65,35 @@ def test_a_head_request_is_answered_without_a_body(early: tuple[EarlyListener, t
     assert asked(early[1], b"HEAD /health HTTP/1.1\r\n\r\n").endswith(b"\r\n\r\n")
 
 
-def test_an_endless_head_is_cut_off(early: tuple[EarlyListener, tuple[str, int]]) -> None:
-    def send_for_ever(connection: socket.socket) -> None:
-        while True:
-            connection.sendall(b"x" * 65536)
+@pytest.mark.parametrize(
+    "request_text",
+    [
+        b"POST /mcp HTTP/1.1\r\n\r\n{}",
+        b"POST /health HTTP/1.1\r\n\r\n",
+        b"GET /metrics HTTP/1.1\r\n\r\n",
+        b"GET /healthy HTTP/1.1\r\n\r\n",
+        b"GET /health HTTP/1.1\r\nHost: loc",
+        b"nonsense\r\n\r\n",
+        b"x" * 100_000,
+    ],
+)
+def test_everything_else_waits_unread_for_the_server(
+    early: tuple[EarlyListener, tuple[str, int]], request_text: bytes
+) -> None:
+    with socket.create_connection(early[1], timeout=60) as connection:
+        connection.sendall(request_text)
+        # Connections are accepted in their order.
+        assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        listener, (waiting,) = early[0].take()
+        with listener, waiting:
+            waiting.settimeout(60)
+            received = b""
+            while len(received) < len(request_text):
+                received += waiting.recv(65536)
+        assert received == request_text
 
-    with (
-        socket.create_connection(early[1], timeout=60) as connection,
-        pytest.raises(ConnectionError),
-    ):
-        send_for_ever(connection)
-    assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
 
-
-async def test_clients_that_send_nothing_or_a_byte_at_a_time_do_not_hold_up_the_start(
+async def test_clients_that_send_nothing_or_a_byte_at_a_time_hold_up_neither_probes_nor_the_start(
     early: tuple[EarlyListener, tuple[str, int]],
 ) -> None:
     taken = threading.Event()
@@ -99,16 +111,31 @@ async def test_clients_that_send_nothing_or_a_byte_at_a_time_do_not_hold_up_the_
             for connection in opened[::2]:
                 tasks.start_soon(anyio.to_thread.run_sync, drip, connection)
             with anyio.fail_after(60):
-                listener = await anyio.to_thread.run_sync(early[0].take)
+                probe = partial(asked, early[1], b"GET /health HTTP/1.1\r\n\r\n")
+                assert (await anyio.to_thread.run_sync(probe)).startswith(b"HTTP/1.1 200 ")
+                listener, waiting = await anyio.to_thread.run_sync(early[0].take)
             taken.set()
-        # Those that were not answered wait for the server.
-        listener.settimeout(60)
-        waiting, _ = listener.accept()
-        waiting.close()
+        assert len(waiting) == 20
+        for each in (listener, *waiting):
+            each.close()
     finally:
         taken.set()
         for connection in opened:
             connection.close()
+
+
+def test_more_connections_than_the_bound_wait_in_the_queue_of_the_system(
+    early: tuple[EarlyListener, tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.transport.early_probes._MAX_CONNECTIONS", 5)
+    opened = [socket.create_connection(early[1]) for _ in range(5)]
+    for each in opened:
+        each.sendall(b"POST")
+    beyond = [socket.create_connection(early[1]) for _ in range(5)]
+    listener, waiting = early[0].take()
+    assert len(waiting) <= 5
+    for each in (listener, *waiting, *opened, *beyond):
+        each.close()
 
 
 def test_clients_that_leave_are_forgotten(early: tuple[EarlyListener, tuple[str, int]]) -> None:
@@ -149,9 +176,18 @@ async def test_a_process_is_alive_at_once_and_ready_with_its_first_catalog(
             assert (health.status_code, health.json()) == (200, {"status": "ok"})
             ready = await client.get(f"{root}/ready")
             assert (ready.status_code, ready.json(), ready.headers["retry-after"]) == (503, {"status": "starting"}, "1")
-            assert (await client.post(f"{root}/mcp", json={})).status_code == 503
-            (tmp_path / "go").touch()
-            url = await address(process.stderr)
+            answers: list[httpx2.Response] = []
+
+            async def ask() -> None:
+                message = modern("tools/list")
+                answers.append(await client.post(f"{root}/mcp", json=message, headers=modern_headers(message)))
+
+            async with anyio.create_task_group() as tasks:
+                # Its answer comes once the server can give it.
+                tasks.start_soon(ask)
+                (tmp_path / "go").touch()
+                url = await address(process.stderr)
+            assert "activate_skill" in answers[0].text
             ready = await client.get(f"{root}/ready")
             assert (ready.status_code, ready.json()) == (200, {"status": "ready"})
             assert (await client.get(f"{root}/health")).json() == {"status": "ok", "skills": 1}

@@ -13,6 +13,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import Client
+from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from tests.conftest import write_skill
@@ -30,7 +31,15 @@ URI = "skill://changing/notes.txt"
 NEWS = f"updated {URI}"
 POLLING = {"SKILLSERVE_WATCH": "poll", "SKILLSERVE_WATCH_POLL_MS": "100"}
 BLIND = {"SKILLSERVE_WATCH": "off"}
-LOST = (httpx2.HTTPError, MCPError, OSError, EOFError, anyio.ClosedResourceError, anyio.BrokenResourceError)
+LOST = (
+    httpx2.HTTPError,
+    MCPError,
+    SubscriptionLost,
+    OSError,
+    EOFError,
+    anyio.ClosedResourceError,
+    anyio.BrokenResourceError,
+)
 """How a client learns that a connection is lost."""
 
 
