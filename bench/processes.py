@@ -28,11 +28,15 @@ LOG_TAIL = 3000
 
 @dataclass(frozen=True)
 class Command:
-    """How to start a server; each start replaces `{dir}` and `{port}` in the words."""
+    """How to start a server; each start replaces `{dir}` and `{port}` in the words.
+
+    `settings` are variables of its environment.
+    """
 
     words: tuple[str, ...]
     cwd: Path
     home: Path
+    settings: tuple[tuple[str, str], ...] = ()
 
     def argv(self, folder: Path, port: int) -> list[str]:
         """Return the command line of one start."""
@@ -43,7 +47,8 @@ class Command:
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("SKILLSERVE_", "XDG_"))}
         kept.pop("PYTHONDONTWRITEBYTECODE", None)
         # The usage that one server records must not change the order of skills in the next.
-        return {**kept, "HOME": str(self.home), "USERPROFILE": str(self.home), "SKILLSERVE_USAGE": "false"}
+        home = str(self.home)
+        return {**kept, "HOME": home, "USERPROFILE": home, "SKILLSERVE_USAGE": "false", **dict(self.settings)}
 
 
 class Process(subprocess.Popen[bytes]):

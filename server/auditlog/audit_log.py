@@ -38,6 +38,8 @@ _RETRY_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 600.0
 # A server without requests deletes old days too.
 _STOP_SECONDS: Final = 5.0
+_GATHER_SECONDS: Final = 0.02
+# Records of this time are written together, after the answers to their requests: it is what a killed process loses.
 
 
 class AuditLog:
@@ -74,7 +76,9 @@ class AuditLog:
                 self._lost += 1
                 return
             self._waiting.append(fields)
-            self._changed.notify()
+            # Waking the thread takes longer than this, so one record wakes it for those that follow.
+            if len(self._waiting) in {1, _BATCH}:
+                self._changed.notify()
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -96,6 +100,7 @@ class AuditLog:
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping or self._waiting, _IDLE_SECONDS)
+                self._changed.wait_for(lambda: self._stopping or len(self._waiting) >= _BATCH, _GATHER_SECONDS)
                 stopping = self._stopping
             written = self._try_to_write()
             if stopping and (not written or not self._waiting):

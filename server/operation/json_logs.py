@@ -44,6 +44,12 @@ _TOKEN: Final = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 
+_MAX_PLAIN: Final = 1500
+# Characters of a line that is short enough whatever its fields are.
+
+_NOT_PLAIN: Final = re.compile(r"\\")
+# JSON escapes what is not ASCII, and what could hide a token: its search needs the text as it is.
+
 _SESSION: Final = re.compile(r"\b[0-9a-f]{32}\b")
 # The form of the ids of sessions, which libraries log.
 
@@ -110,15 +116,27 @@ class JsonFormatter(logging.Formatter):
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": _shown(_message(record), _MAX_MESSAGE),
+            "message": _message(record),
         }
         fields = getattr(record, _FIELDS, None)
         line.update(_of_request() if fields is None else fields)
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__qualname__
             line["frames"] = _frames(record.exc_info[2])
-        # In ASCII, no reader takes a character for the end of the line, and no terminal for a control character.
-        return json.dumps(line, separators=(",", ":"), default=str)
+        text = _encoded(line)
+        if len(text) > _MAX_PLAIN or _NOT_PLAIN.search(text) or _TOKEN.search(text):
+            return _encoded({name: _harmless(name, value) for name, value in line.items()})
+        return text
+
+
+def _encoded(line: dict[str, Any]) -> str:
+    # In ASCII, no reader takes a character for the end of the line, and no terminal for a control character.
+    return json.dumps(line, separators=(",", ":"), default=str)
+
+
+def _harmless(name: str, value: object) -> object:
+    """Return the value of a field as it may be written, which takes longer than to see that most lines are harmless."""
+    return _shown(value, _MAX_MESSAGE if name == "message" else _MAX_FIELD) if isinstance(value, str) else value
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -130,7 +148,7 @@ def _message(record: logging.LogRecord) -> str:
     return message if _is_own(record) else _SESSION.sub("[id]", message.partition("\n")[0])
 
 
-def _shown(text: str, most: int = _MAX_FIELD) -> str:
+def _shown(text: str, most: int) -> str:
     """Return a text without tokens, within bounds, and with replacements for what is not Unicode."""
     shown = without_tokens(without_lone_surrogates(text[: most + _MAX_TOKEN]))
     return shown if len(shown) <= most else f"{shown[:most]}…"
@@ -150,7 +168,7 @@ def _of_request() -> dict[str, Any]:
         "skill": notes.skill,
         "digest": notes.digest,
     }
-    return {name: _shown(value) for name, value in fields.items() if value}
+    return {name: value for name, value in fields.items() if value}
 
 
 def _frames(trace: TracebackType | None) -> list[str]:
@@ -189,6 +207,6 @@ def log_request(record: RequestRecord) -> None:
         "decision": record.decision,
         "reason": record.reason,
     }
-    found: dict[str, Any] = {name: _shown(str(value)) for name, value in fields.items() if value}
+    found: dict[str, Any] = {name: value for name, value in fields.items() if value}
     found["seconds"] = round(record.seconds, 6)
     logger.info("request", extra={_FIELDS: found})

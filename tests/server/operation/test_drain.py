@@ -12,6 +12,7 @@ import anyio
 import httpx2
 import pytest
 from mcp_types import PaginatedRequestParams
+from sse_starlette.sse import AppStatus
 
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
@@ -24,6 +25,12 @@ from tests.server.transport.test_event_streams import HandshakeClient
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
 
 ERAS = pytest.mark.parametrize("era", ["handshake", "modern"])
+
+
+@pytest.fixture(autouse=True)
+def _later_streams_are_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let event streams of later tests in this process live: a signal ends all streams of a process for good."""
+    monkeypatch.setattr(AppStatus, "should_exit", False)
 
 
 @pytest.fixture

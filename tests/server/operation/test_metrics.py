@@ -7,7 +7,6 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -146,9 +145,16 @@ async def test_a_reload_that_fails_is_counted_as_failed(
         assert figure(await scraped(served), "skillserve_reloads_total", outcome="failed") == 1
 
 
-async def has_subscribers(served: Served, **numbers: int) -> bool:
+async def subscribers(served: Served) -> dict[str, float]:
     found = await scraped(served)
-    return all(figure(found, "skillserve_subscribers", era=era) == number for era, number in numbers.items())
+    return {era: figure(found, "skillserve_subscribers", era=era) for era in ("handshake", "modern")}
+
+
+async def becomes_subscribed(served: Served, **numbers: int) -> None:
+    async def is_subscribed() -> bool:
+        return await subscribers(served) == numbers
+
+    await until(is_subscribed)
 
 
 async def test_subscribers_are_counted_by_era(make_skill: MakeSkill, skills: Path) -> None:
@@ -156,8 +162,8 @@ async def test_subscribers_are_counted_by_era(make_skill: MakeSkill, skills: Pat
     async with serving(skills, metrics=True) as served:
         old = await HandshakeClient(served.client, served.url).open()
         async with old.stream(), open_session(served.url, "modern"), open_session(served.url, "modern"):
-            await until(partial(has_subscribers, served, handshake=1, modern=2))
-        await until(partial(has_subscribers, served, handshake=0, modern=0))
+            await becomes_subscribed(served, handshake=1, modern=2)
+        await becomes_subscribed(served, handshake=0, modern=0)
         found = await scraped(served)
         # Their requests last as long as the clients want, and would hide how long others take.
         assert "subscriptions/listen" not in values(
