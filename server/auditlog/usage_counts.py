@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["Counted", "SkillCounts", "UsageEvent", "UsageFile"]
+__all__ = ["USES", "Counted", "SkillCounts", "UsageEvent", "UsageFile"]
 
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS uses (
     day TEXT, skill TEXT, event TEXT, client TEXT, user TEXT, count INTEGER NOT NULL,
@@ -49,6 +49,10 @@ class UsageEvent(StrEnum):
     DENIED = "denied"
 
 
+USES: Final = frozenset({UsageEvent.ACTIVATED, UsageEvent.READ, UsageEvent.RAN})
+"""The events that are successful uses of a skill."""
+
+
 @dataclass(frozen=True, slots=True)
 class Counted:
     """What is counted: equal uses are one row. `user` is not stored as it is."""
@@ -62,7 +66,7 @@ class Counted:
 
 @dataclass(slots=True)
 class SkillCounts:
-    """The counts of one skill: by event, and by client for activations; `users` is how many activated it."""
+    """The counts of one skill: by event, and those of uses by client; `users` is how many used it."""
 
     events: dict[UsageEvent, int] = field(default_factory=lambda: dict.fromkeys(UsageEvent, 0))
     clients: dict[str, int] = field(default_factory=dict)
@@ -109,7 +113,7 @@ class UsageFile:
                 for skill, event, client, user, count in connection.execute(_READ, (since, until)):
                     counts = found[str(skill)]
                     counts.events[UsageEvent(event)] += int(count)
-                    if event == UsageEvent.ACTIVATED:
+                    if event in USES:
                         counts.clients[str(client)] = counts.clients.get(str(client), 0) + int(count)
                         users[str(skill)].add(str(user))
         except (OSError, sqlite3.Error, OverflowError, ValueError, TypeError) as error:

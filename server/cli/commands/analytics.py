@@ -59,7 +59,7 @@ def _day(flag: str, text: str) -> date:
 
 
 def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]:
-    from server.auditlog.usage_counts import UsageEvent
+    from server.auditlog.usage_counts import USES, UsageEvent
 
     rows: list[dict[str, Any]] = [
         {
@@ -71,8 +71,9 @@ def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]
         }
         for name, each in counts.items()
     ]
-    rows.sort(key=lambda row: (-row["activated"], -row["ran"], -row["found"], row["skill"]))
-    used = {row["skill"] for row in rows if row["activated"] or row["read"] or row["ran"]}
+    rows.sort(key=lambda row: (-row["activated"], -row["ran"], -row["read"], -row["found"], row["skill"]))
+    # A skill that failed was used, if in vain.
+    used = {row["skill"] for row in rows if row["failed"] or any(row[event] for event in USES)}
     return {
         "skills": rows,
         "never_used": sorted(name for name in served if name not in used),

@@ -58,7 +58,8 @@ def test_uses_are_counted_by_skill_event_client_and_user(tmp_path: Path) -> None
         UsageEvent.DENIED: 1,
         UsageEvent.FOUND: 1,
     }
-    assert (found["a"].clients, found["a"].users) == ({"claude-code": 3, "Cursor": 1}, 2)
+    assert (found["a"].clients, found["a"].users) == ({"claude-code": 4, "Cursor": 1}, 2)
+    assert (found["b"].clients, found["b"].users, found["c"].clients) == ({}, 0, {"claude-code": 1})
     assert (found["b"].events[UsageEvent.FOUND], found["c"].events[UsageEvent.READ]) == (1, 1)
 
 
