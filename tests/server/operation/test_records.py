@@ -186,3 +186,22 @@ async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(make_skill:
             await client.post("resources/subscribe", {"uri": "skill://one/SKILL.md"})
     refused = [each for each in served.found if each.decision is Decision.DENIED]
     assert {(each.method, each.reason) for each in refused} == {("resources/subscribe", RequestReason.LIMIT)}
+
+
+FIELDS = """tools:
+- name: note
+  description: Notes something.
+  script: note.py
+  parameters: {type: object, properties: {name: {type: string}}}
+"""
+
+
+async def test_the_arguments_of_tools_that_skills_declare_are_texts_and_not_recorded(
+    make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("notes", fields=FIELDS, files={"note.py": b"print('done')"})
+    async with serving(skills, skill_tools=("notes/*",)) as served:
+        await served.call("notes__note", name="a private text")
+    (record,) = served.found
+    assert (record.tool, record.skill, record.target) == ("notes__note", "notes", "")
+    assert "private" not in repr(record)
