@@ -8,6 +8,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
 from server.auditlog.verification import verify
 from server.login.token_file import TokenFile
 from tests.conftest import write_skill
@@ -182,3 +184,29 @@ def test_a_changed_log_makes_verify_fail_with_the_place(tmp_path: Path) -> None:
     assert f"{file.name}:2: error[changed]: this record was changed" in done.stdout
     found = json.loads(run("audit-log", "verify", "--json", "--folder", tmp_path / "log").stdout)
     assert (found["intact"], found["findings"][0]["kind"], found["files"][0]["records"]) == (False, "changed", 4)
+
+
+def test_analytics_tell_used_failed_found_and_unused_skills_apart(tmp_path: Path) -> None:
+    places = state_of(tmp_path)
+    for name in ("failing", "found", "quiet", "read"):
+        write_skill(tmp_path / "skills", name)
+    day = datetime.now(UTC).date().isoformat()
+    counts = {
+        ("failing", UsageEvent.FAILED): 2,
+        ("found", UsageEvent.FOUND): 3,
+        ("read", UsageEvent.READ): 1,
+        ("gone", UsageEvent.ACTIVATED): 1,
+    }
+    file = UsageFile(tmp_path / "xdg_state_home/skillserve")
+    file.add({Counted(day, skill, event, "x", "anna"): count for (skill, event), count in counts.items()}, "")
+    shown = json.loads(run("analytics", tmp_path / "skills", "--json", **places).stdout)
+    rows = {row["skill"]: row for row in shown["skills"]}
+    assert (shown["never_used"], shown["found_not_activated"]) == (["found", "quiet"], ["found"])
+    assert (rows["failing"]["failed"], rows["failing"]["users"]) == (2, 0)
+    assert (rows["read"]["users"], rows["read"]["clients"]) == (1, {"x": 1})
+    assert {name: row["served"] for name, row in rows.items()} == {
+        "failing": True,
+        "found": True,
+        "read": True,
+        "gone": False,
+    }

@@ -117,6 +117,7 @@ async def test_a_server_over_http_writes_only_objects_and_no_token(
     assert any(each.get("reason") == "unknown_skill" and "target" not in each for each in found)
     assert any("serves" in each["message"] and served.url in each["message"] for each in found)
     assert any("broken" in each["message"] for each in found)
+    assert any(each["logger"].startswith("uvicorn") for each in found)
 
 
 async def _use(url: str, token: str) -> None:
