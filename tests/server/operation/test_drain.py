@@ -207,6 +207,25 @@ async def test_streams_of_the_modern_era_end_with_their_result_when_the_drain_be
         assert not served.running.should_exit
 
 
+async def test_a_client_that_listens_again_during_the_notice_is_notified(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    async with serving(skills, streams=True, drain_notice_seconds=3600) as served:
+        message = modern("subscriptions/listen", {"notifications": {"toolsListChanged": True}})
+        async with served.client.stream("POST", served.url, json=message, headers=modern_headers(message)) as stale:
+            lines = stale.aiter_lines()
+            while "acknowledged" not in await anext(lines):
+                pass
+            served.running.handle_exit(signal.SIGTERM, None)
+            with anyio.fail_after(60):
+                while not served.running._responses.is_closing:  # noqa: ASYNC110 - there is no event
+                    await anyio.sleep(0.02)
+            # The first stream has ended for the server, and its client has not read that yet.
+            async with open_session(served.url, "modern") as session:
+                make_skill("two")
+                await served.host.reload()
+                await session.until_told("tools")
+
+
 async def test_streams_of_the_handshake_era_stay_until_the_stop_as_their_sessions_do(
     make_skill: MakeSkill, skills: Path
 ) -> None:
