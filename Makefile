@@ -51,6 +51,7 @@ bench: install
 	$(BIN)/python bench/searches.py
 	$(BIN)/python bench/loading.py
 	$(BIN)/python bench/login.py
+	$(BIN)/python bench/views.py
 
 # As long as SOAK_SECONDS says; a minute without.
 soak: install

@@ -156,7 +156,10 @@ class Host:
                 paths, self._failed = (None if self._failed else changed), True
                 begin = perf_counter()
                 try:
-                    change = await anyio.to_thread.run_sync(self.library.reload, paths)
+                    with self._views.held():
+                        change = await anyio.to_thread.run_sync(self.library.reload, paths)
+                        if change:
+                            await self._views.prepare()
                     if change:
                         log_change(change)
                     await self._views.announce()

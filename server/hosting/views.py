@@ -1,7 +1,7 @@
 """Views: what each group of callers sees of the library, and the events that tell them of its changes.
 
 A `ViewRule` names the view of each request and decides which skills a view shows. Each view has a snapshot of its own
-part of the catalog, built when a request of the view comes and the catalog has changed since; a search index of its
+part of the catalog, built when the first request of the view comes, and again by each reload; a search index of its
 own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a log of
 what changed in the skills that it offers; and a feed of events, which is published to only while it has listeners.
 Without a rule there is one view, which shows the whole catalog.
@@ -10,9 +10,12 @@ Without a rule there is one view, which shows the whole catalog.
 from __future__ import annotations
 
 from collections import OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio.to_thread
 
 from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
@@ -21,7 +24,7 @@ from skills_core.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
@@ -44,6 +47,10 @@ COMMON_VIEW: ViewName = frozenset()
 
 MAX_VIEWS = 64
 """Most views whose snapshots are kept while no client listens to them; a further request builds a snapshot again."""
+
+
+_LISTS = frozenset({"declared", "prompts", "resources", "skills", "templates", "tool_schemas"})
+# The cached properties of a snapshot that answer requests.
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +93,13 @@ class View(Snapshot):
     def changes(self) -> OfferChanges:
         """What changed lately in the skills that the view offers."""
         return self.kept.changes
+
+    def build_as(self, before: View) -> None:
+        """Build the lists that clients have asked an earlier view for, in the same layouts."""
+        for layout in before.built_layouts:
+            self.tools(layout)
+        for name in _LISTS & vars(before).keys():
+            getattr(self, name)
 
     def search(self, query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return the offered skills that match best. It may take long, so run it in a worker thread."""
@@ -144,6 +158,16 @@ class _Feed:
         return end
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """A view of the catalog `whole` as it follows the view `before`: how it differs, None if it is the same view."""
+
+    whole: Catalog
+    before: View
+    after: View
+    change: Change | None
+
+
 @dataclass(slots=True)
 class _Entry:
     """A view as it was built last, the catalog that it was built from, and its feed."""
@@ -174,12 +198,19 @@ class Views:
         self._scripts = scripts
         self._reranker = reranker
         self._entries: OrderedDict[ViewName, _Entry] = OrderedDict()
+        self._prepared: dict[ViewName, _Prepared] = {}
+        self._held: Catalog | None = None
         self._announced = library.catalog
 
     @property
     def differ(self) -> bool:
         """Whether callers may see different skills."""
         return self._rule is not None
+
+    @property
+    def _whole(self) -> Catalog:
+        """The catalog that requests are answered from."""
+        return self._library.catalog if self._held is None else self._held
 
     def name_of(self, ctx: ServerRequestContext[Any, Any]) -> ViewName:
         """Return the name of a request's view."""
@@ -198,6 +229,41 @@ class Views:
         if self._rule is None:
             return change
         return Change.between(self._catalog(name, change.before), self._catalog(name, change.after))
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Answer requests from the present catalog within the block, in which the library loads another one.
+
+        So no request waits for the views of the new catalog, which `prepare` makes.
+        """
+        if self._rule is not None:
+            self._held = self._library.catalog
+        try:
+            yield
+        finally:
+            self._held = None
+
+    async def prepare(self) -> None:
+        """Make the known views of the library's new catalog in a worker thread, with the lists that clients ask for."""
+        if self._rule is None:
+            return
+        whole, known = self._library.catalog, [(name, entry.view) for name, entry in self._entries.items()]
+
+        def make() -> dict[ViewName, _Prepared]:
+            prepared = {name: self._next(name, view, whole) for name, view in known}
+            for each in prepared.values():
+                each.after.build_as(each.before)
+            return prepared
+
+        self._prepared = await anyio.to_thread.run_sync(make)
+
+    def _next(self, name: ViewName, view: View, whole: Catalog) -> _Prepared:
+        catalog = self._catalog(name, whole)
+        # Another catalog of the library differs; what a view shows of it may be the same as before.
+        if self._rule is not None and catalog.is_same(view.catalog):
+            return _Prepared(whole, view, view, None)
+        after = self._view(name, catalog, view.kept, view.layouts)
+        return _Prepared(whole, view, after, Change.between(view.catalog, catalog))
 
     async def announce(self) -> None:
         """Tell the listeners of each view how it differs from what was announced last."""
@@ -228,7 +294,7 @@ class Views:
         return entry
 
     def _opened(self, name: ViewName) -> _Entry:
-        whole = self._library.catalog
+        whole = self._whole
         # Clients with this view may have lists in the same layouts, made before the view was dropped.
         layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
         view = self._view(name, self._catalog(name, whole), _Kept(self._reranker), layouts)
@@ -241,19 +307,18 @@ class Views:
         return entry
 
     def _renew(self, name: ViewName, entry: _Entry) -> Change | None:
-        """Bring the entry up to date with the library; return how its view differs, None if it is the same view."""
-        whole, view = self._library.catalog, entry.view
+        """Bring the entry up to date with the catalog; return how its view differs, None if it is the same view."""
+        whole, view = self._whole, entry.view
         if entry.whole is whole:
             return None
-        catalog = self._catalog(name, whole)
+        found = self._prepared.pop(name, None)
+        if found is None or found.whole is not whole or found.before is not view:
+            found = self._next(name, view, whole)
         entry.whole = whole
-        # Another catalog of the library differs; what a view shows of it may be the same as before.
-        if self._rule is not None and catalog.is_same(view.catalog):
-            return None
-        change = Change.between(view.catalog, catalog)
-        view.changes.record(change)
-        entry.view = self._view(name, catalog, view.kept, view.layouts)
-        return change
+        entry.view = found.after
+        if found.change is not None:
+            view.changes.record(found.change)
+        return found.change
 
     def _announced_view(self, name: ViewName) -> View:
         """Return a view of the catalog that was announced last, for a listener that comes now."""

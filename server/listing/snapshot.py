@@ -85,6 +85,11 @@ class Snapshot:
         """The layouts for which clients may have listed the tools: the default one, and those of earlier requests."""
         return frozenset({self.default_layout, *self._layouts, *self._tools})
 
+    @property
+    def built_layouts(self) -> frozenset[ListingLayout]:
+        """The layouts for which the tools of this catalog have been listed."""
+        return frozenset(self._tools)
+
     @cached_property
     def tool_schemas(self) -> dict[str, dict[str, Any]]:
         """The input schema of each tool by its name, in the default layout."""
