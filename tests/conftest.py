@@ -15,10 +15,12 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.fork_server.client import ForkServer, forking
+from tests.temporary import TEMPORARY
+from tests.thoroughness import examples
 
 # The time of an example depends on the load of the machine, so it has no deadline.
 settings.register_profile(
-    "untimed", settings(), deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "untimed", settings(), deadline=None, max_examples=examples(50), suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("untimed")
 
@@ -30,6 +32,9 @@ sys.dont_write_bytecode = False
 _INTERPRETERS = Path(sys.base_prefix, "bin")
 if (_INTERPRETERS / "python3").exists():
     os.environ["PATH"] = f"{_INTERPRETERS}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
+
+if TEMPORARY is not None:
+    os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", TEMPORARY)
 
 # A shell that runs the tests in the background makes them ignore these signals, and their processes would inherit that.
 # A signal with a handler gets the default action in a new process.

@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason, SkillEntry, Source, State, catalog_builder
+from tests.temporary import TEMPORARY
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +60,7 @@ def decided(catalog: Catalog, seen: Callable[[Catalog], Any]) -> Any:
     return seen(catalog), [[(str(skill.source.root), skill.path) for skill in skills] for skills in lists]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     start=st.lists(EDITS, min_size=2, max_size=6),
     steps=st.lists(st.one_of(EDITS, EDITS, SETTINGS), min_size=4, max_size=12),
@@ -69,7 +71,7 @@ def test_an_update_decides_as_a_full_build_does(
     write_skill: Callable[..., Path],
     seen: Callable[[Catalog], Any],
 ) -> None:
-    with tempfile.TemporaryDirectory() as space:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
         root = Path(space).resolve()
         sources = [Source(root / "high", optional=True, project=root), Source(root / "low", optional=True)]
         here = [ENVIRONMENT]

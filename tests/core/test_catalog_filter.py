@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason, State, UnknownSkillError, explicit_sources
 from skills_core.sources import SkillKind
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -236,7 +237,7 @@ def loaded(root: Path, tree: Mapping[tuple[str, str], Any], write_skill: Any) ->
     return Library(explicit_sources([root / "high", root / "low"]), environment).catalog
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(tree=TREES, one=CHOICES, other=CHOICES)
 def test_restricting_leaves_no_trace_and_restricting_twice_is_restricting_by_both(
     tree: dict[tuple[str, str], Any], one: set[tuple[str, str]], other: set[tuple[str, str]], write_skill: Any

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Reason, State
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -165,7 +166,7 @@ def test_a_duplicate_name_in_a_higher_source_shadows_all_in_lower_ones(
     assert sum(skill.state is State.SHADOWED for skill in catalog.skills) == 2
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(
     sources=st.lists(
         st.dictionaries(
@@ -200,7 +201,7 @@ LETTERS = st.sampled_from(["a", "b", "c"])
 FOLDERS = st.lists(LETTERS, max_size=3).map("/".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(names=st.dictionaries(FOLDERS, LETTERS, max_size=4), data=st.lists(FOLDERS, max_size=3))
 def test_every_uri_of_a_catalog_names_one_file(
     names: dict[str, str], data: list[str], write_skill: Callable[..., Path], load: Callable[..., Library]

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from skills_core import Environment, Library, Reason, SkillEntry, Source, State
 from skills_core.disk.files import Fingerprint
 from skills_core.format import instructions
+from tests.temporary import TEMPORARY
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -179,7 +181,7 @@ def later(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.filterwarnings("ignore::hypothesis.errors.HypothesisWarning")
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(steps=st.lists(st.lists(OPERATIONS, min_size=1, max_size=4), min_size=1, max_size=8), follow=st.booleans())
 def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
     steps: list[list[tuple[str, Any, Any]]],
@@ -187,7 +189,7 @@ def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
     load: Callable[..., Library],
     seen: Callable[[Catalog], Any],
 ) -> None:
-    with tempfile.TemporaryDirectory() as space:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
         disk = Disk(Path(space).resolve())
         told, untold = load(disk.root, follow_symlinks=follow), load(disk.root, follow_symlinks=follow)
         for step in steps:
@@ -209,7 +211,7 @@ def test_reload_by_parts_and_reload_by_comparing_equal_a_load_from_nothing(
             assert seen(change.after) == expected
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(order=st.permutations(range(6)), data=st.data())
 def test_the_order_in_which_folders_are_made_never_changes_the_catalog(
     order: list[int],
@@ -220,7 +222,7 @@ def test_the_order_in_which_folders_are_made_never_changes_the_catalog(
 ) -> None:
     names = data.draw(st.lists(st.sampled_from(["x", "y", "z"]), min_size=6, max_size=6))
     folders = ["a", "a/b", "b", "b/a", "x", "y"]
-    with tempfile.TemporaryDirectory() as space:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
         root = Path(space).resolve() / "root"
         catalogs = []
         for positions in (order, range(6)):

@@ -23,6 +23,8 @@ from skills_core.locations import project_of
 from skills_core.system_faults import Fault, fault_of
 from skills_core.watcher import is_remote
 from tests.core.test_reload import CONTENTS, LINKS, OPERATIONS, Disk
+from tests.temporary import TEMPORARY
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -156,7 +158,7 @@ OTHER_SPELLING = [("write", "skill.md", CONTENTS[0]), ("write", "a/SKILL.md", CO
 @example(
     before=BESIDE_A_LINK[1:], meanwhile=[("recreate root", None, True)], faults=first(10, 2), follow=False, told=False
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     before=st.lists(OPERATIONS, min_size=1, max_size=8),
     meanwhile=st.lists(OPERATIONS, max_size=4),
@@ -173,7 +175,7 @@ def test_no_transient_fault_removes_a_skill_and_after_it_the_catalog_equals_a_fr
     load: Callable[..., Library],
     seen: Callable[[Catalog], Any],
 ) -> None:
-    with tempfile.TemporaryDirectory() as space:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
         disk = Disk(Path(space).resolve())
         disk.apply("move in", "a", "---\nname: a\ndescription: one\n---\nBody\n")
         for operation, where, what in before:
@@ -196,7 +198,7 @@ def test_no_transient_fault_removes_a_skill_and_after_it_the_catalog_equals_a_fr
         assert seen(library.catalog) == seen(fresh)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(operations=st.lists(OPERATIONS, max_size=8), faults=FAULTS, follow=st.booleans())
 def test_files_unreadable_at_the_first_load_keep_manifests_unpublished_until_they_are_read(
     operations: list[tuple[str, Any, Any]],
@@ -205,7 +207,7 @@ def test_files_unreadable_at_the_first_load_keep_manifests_unpublished_until_the
     load: Callable[..., Library],
     seen: Callable[[Catalog], Any],
 ) -> None:
-    with tempfile.TemporaryDirectory() as space:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as space:
         disk = Disk(Path(space).resolve())
         disk.apply("move in", "a", "---\nname: a\ndescription: one\n---\nBody\n")
         for operation, where, what in operations:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 import socket
@@ -20,7 +19,8 @@ __all__ = ["ForkServer", "forking"]
 
 MAIN = Path(__file__).with_name("main.py")
 TESTS = MAIN.parents[1]
-PR_SET_CHILD_SUBREAPER = 36  # <linux/prctl.h>
+MACHINES = ("x86_64", "aarch64")
+"""Where the server knows how to fork."""
 INTERPRETER_VARIABLES = ("PYTHON", "LC_", "LANG", "LD_")
 """Prefixes of variables that an interpreter reads when it starts; a fork inherits their effect."""
 
@@ -119,10 +119,9 @@ class ForkServer:
         ]
         with self._lock:
             connection = self._connection or self._open()
-            with _adopting_orphans():
-                socket.send_fds(connection, [struct.pack("!I", len(request))], streams)
-                connection.sendall(request)
-                answer = connection.recv(4, socket.MSG_WAITALL)
+            socket.send_fds(connection, [struct.pack("!I", len(request))], streams)
+            connection.sendall(request)
+            answer = connection.recv(4, socket.MSG_WAITALL)
         if len(answer) < 4:
             raise RuntimeError("the fork server of the tests ended; its stderr has the reason")
         return int(struct.unpack("!I", answer)[0])
@@ -147,24 +146,10 @@ class ForkServer:
 
 
 @contextmanager
-def _adopting_orphans() -> Generator[None]:
-    """Adopt the orphans of ended child processes for the duration of the block.
-
-    Outside of the block the system adopts and reaps them.
-    """
-    libc = ctypes.CDLL(None)
-    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    try:
-        yield
-    finally:
-        libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-
-
-@contextmanager
 def forking(server: ForkServer) -> Generator[None]:
     """Start processes by `server` for the duration of the block, if it can fork them."""
     by_exec: Any = getattr(subprocess, "_fork_exec", None)
-    if sys.platform != "linux" or by_exec is None:
+    if sys.platform != "linux" or os.uname().machine not in MACHINES or by_exec is None:
         yield
         return
 

@@ -163,8 +163,9 @@ async def open_session(
                 warnings.simplefilter("ignore", MCPDeprecationWarning)
                 for uri in subscribe:
                     await client.session.subscribe_resource(uri)
-            # Over HTTP the event stream opens in parallel with the first requests.
-            await anyio.sleep(0.2)
+            if isinstance(target, str):
+                # Over HTTP the event stream opens in parallel with the first requests.
+                await anyio.sleep(0.2)
             yield session
             return
         async with client.listen(

@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from skills_core import Reason, State, render_activation
 from skills_core.disk import files
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -283,7 +284,7 @@ PIECES = st.sampled_from(
 URIS = st.lists(PIECES, max_size=8).map("".join).flatmap(lambda tail: st.sampled_from([tail, f"skill://{tail}"]))
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=150)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=examples(150))
 @given(text=URIS | st.lists(PIECES, max_size=6).map(lambda pieces: "skill://one/" + "".join(pieces)))
 def test_no_spelling_of_a_uri_finds_another_file(text: str, library: Library) -> None:
     catalog = library.catalog

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason
 from skills_core.sources import explicit_sources
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -129,7 +130,7 @@ LINES = st.lists(st.sampled_from(PATTERNS), max_size=4)
 
 
 @needs_git
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules=st.dictionaries(st.sampled_from(["", "a/", "a/b/"]), LINES))
 def test_the_result_equals_that_of_git(
     rules: dict[str, list[str]], tmp_path_factory: pytest.TempPathFactory, write_skill: Callable[..., Path]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skills_core.disk import removal
 from skills_core.disk.removal import remove_tree
+from tests.thoroughness import examples
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these are modes and depths of POSIX")
 
@@ -67,7 +68,7 @@ def deep(root: Path, depth: int, name: str = "d") -> None:
         os.close(before)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(30))
 @given(tree=st.dictionaries(NAMES, TREES, max_size=4), mode=MODES)
 @pytest.mark.parametrize("handles", [True, False])
 def test_any_content_of_a_folder_is_removed_and_link_targets_stay(

@@ -22,6 +22,7 @@ from skills_core import (
     explicit_sources,
 )
 from skills_core.disk.folders import ListingBuilder
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +221,7 @@ def test_a_folder_with_more_entries_than_the_bound_is_not_scanned_and_has_a_diag
     assert [found.path for found in catalog.problems] == [str(tmp_path)]
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(bound=st.integers(0, 30), steps=st.lists(st.tuples(st.integers(0, 4), st.integers(0, 6)), max_size=4))
 def test_a_reload_near_the_bounds_equals_a_fresh_load(
     bound: int,

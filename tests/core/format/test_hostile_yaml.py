@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 import skills_core
 from skills_core import Catalog, Library, Reason, Skill, State, render_activation, render_catalog
 from skills_core.format.yaml12 import load_mapping
+from tests.thoroughness import examples
 
 REPOSITORY = Path(skills_core.__file__).parents[1]
 
@@ -280,7 +281,7 @@ DOCUMENTS = (
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(raw=DOCUMENTS)
 def test_any_bytes_as_a_skill_file_give_a_skill_in_some_state(
     raw: bytes, load: Callable[..., Library], tmp_path_factory: pytest.TempPathFactory
@@ -317,7 +318,7 @@ TREES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(
     value=st.dictionaries(st.text("abc:- #'", max_size=20), TREES, max_size=4),
     style=st.sampled_from(["'", '"', "|", ">"]),

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from skills_core.format import yaml12
 from skills_core.format.yaml12 import JsonValue, YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -575,7 +576,7 @@ PIECES = st.sampled_from(
 NEAR_YAML = st.lists(PIECES | ANY_TEXT, max_size=30).map("".join)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(ANY_TEXT | NEAR_YAML | NEAR_YAML.map("a: {}".format))
 def test_any_text_gives_json_or_a_refusal(text: str) -> None:
     refusal, mapping = None, None

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from skills_core.errors import HistoryError
 from skills_core.history.history import History
 from tests.core.history.folders import SKILL, history_of, read, write
+from tests.thoroughness import examples
 
 TWO = SKILL % (b"a", 2)
 
@@ -202,7 +203,7 @@ def can_exist(files: dict[str, bytes | None]) -> bool:
     )
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 @given(versions=versions, left_out=st.booleans())
 def test_each_version_can_be_restored_byte_for_byte(
     versions: list[tuple[dict[str, bytes | None], int]],

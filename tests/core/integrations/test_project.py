@@ -20,6 +20,7 @@ from skills_core import (
     project_sources,
 )
 from skills_core.loading.discovery import load_source
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -126,7 +127,7 @@ PLACES = ["", "a", "a/b", ".skills", ".skills/x", ".skills/references", "dist", 
 FILES = ["SKILL.md", "skill.md", "x.skill.md", "AGENTS.md", "SOUL.md", "doc.md"]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(paths=st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(FILES)), max_size=8))
 def test_what_is_discovered_is_what_is_loaded(
     paths: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
 from skills_core.sources import SkillKind
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -217,7 +218,7 @@ REFERRING = DOCUMENT.format(name="three").replace("---\nUse", "references: [data
 EDIT = st.tuples(st.sampled_from(PLACES), st.sampled_from(FILES), st.sampled_from([*TEXTS, REFERRING, None]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(edits=st.lists(st.lists(EDIT, min_size=1, max_size=3), max_size=6), told=st.booleans())
 def test_after_any_edits_a_reload_equals_a_fresh_load(
     edits: list[list[tuple[str, str, str | None]]],

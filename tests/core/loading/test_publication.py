@@ -18,6 +18,8 @@ from skills_core.disk.scan import scan
 from skills_core.loading import discovery
 from skills_core.loading.discovery import load_source
 from skills_core.sources import ScanBounds, Source, explicit_sources
+from tests.temporary import TEMPORARY
+from tests.thoroughness import examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -266,12 +268,12 @@ def belonging(folder: Path, within: str = "") -> Iterator[str]:
 
 
 @posix
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(tree=TREES, depth=st.integers(2, 7), folders=st.integers(3, 12))
 def test_a_published_manifest_lists_all_files_of_the_folder(
     tree: dict[str, tuple[str, list[str]]], depth: int, folders: int, write_skill: Callable[..., Path]
 ) -> None:
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory(dir=TEMPORARY) as place:
         root = Path(place).resolve()
         folder = write_skill(root, "a")
         grow(folder, tree)

@@ -25,6 +25,7 @@ from skills_core.remote.verification import (
     verify_file,
     verify_frontmatter,
 )
+from tests.thoroughness import examples
 
 MAIN = b"---\nname: one\ndescription: Does a thing.\n---\nDo it.\n"
 ROOT = "skill://acme/one"
@@ -439,7 +440,7 @@ def problems(value: object, contents: dict[str, bytes]) -> list[str]:
 
 
 @settings(
-    max_examples=40,
+    max_examples=examples(40),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.filter_too_much],
     deadline=None,
 )

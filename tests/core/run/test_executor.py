@@ -31,6 +31,7 @@ from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw, completion
+from tests.thoroughness import examples
 
 RUN_ID = "0123456789abcdef0123456789abcdef"
 
@@ -237,7 +238,7 @@ ANSWERS = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(JSON | ANSWERS)
 @example({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []})
 @example({"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": None})
@@ -410,7 +411,7 @@ async def test_a_score_request_has_a_form_that_every_endpoint_accepts(
 PROSE = st.text(alphabet=st.characters(codec="utf-8")) | st.text(alphabet='{}[]":, \nab1')
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(30), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(PROSE, PROSE, st.sampled_from([None, 2]))
 @example("For {all} I saw, e.g. {x: 1}, the score is\n```json\n", "\n```\nwith {love}", None)
 def test_a_score_is_read_wherever_its_object_stands_in_the_answer(

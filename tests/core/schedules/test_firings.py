@@ -12,6 +12,7 @@ from skills_core.errors import InvalidTimeError
 from skills_core.schedules.firings import Missed, firings, missed_firings, next_firings
 from skills_core.schedules.when import MAX_SPAN, Cron, Every, Once, When
 from tests.core.schedules.zone_changes import CHANGING, changes, once_for_each_time, whenever_it_shows
+from tests.thoroughness import examples
 
 BERLIN = "Europe/Berlin"
 SECOND = timedelta(seconds=1)
@@ -141,7 +142,7 @@ def test_the_next_firings_of_each_later_moment_are_the_same(
     assert list(next_firings(when, later, len(expected))) == expected
 
 
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(near_changes(), st.sets(st.integers(0, 59), min_size=1, max_size=3), st.sets(st.integers(0, 23), min_size=1))
 @example(("Europe/Berlin", datetime(2026, 3, 28, 23, tzinfo=UTC)), {30}, {2})
 @example(("Europe/Berlin", datetime(2026, 10, 24, 23, tzinfo=UTC)), {0}, set(range(24)))
@@ -162,7 +163,7 @@ def test_firings_are_those_of_a_clock_that_is_read_each_minute(
     assert found == oracle(matches, zone, start, end)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(
     st.sampled_from(sorted(available_timezones() - {"localtime", "posixrules", "Factory"})),
     st.sampled_from(EXPRESSIONS),

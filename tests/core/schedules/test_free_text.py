@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.free_text import FoundTime, MissingReason, TimeMissing, find_time
 from skills_core.schedules.when import Cron, Every, Once, When
+from tests.thoroughness import examples
 
 NOW = datetime.fromisoformat("2026-11-23T10:00:00+01:00")  # a Monday
 BERLIN = "Europe/Berlin"
@@ -272,7 +273,7 @@ pieces = st.sampled_from(
 )
 
 
-@settings(max_examples=80)
+@settings(max_examples=examples(80))
 @given(st.text(max_size=60) | st.lists(pieces, max_size=4).map(" ".join))
 @example("²點 做")
 def test_any_request_is_understood_or_asked_about(request_text: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.when import Cron, Once
+from tests.thoroughness import examples
 
 NOW = datetime.fromisoformat("2026-11-23T10:00:00+01:00")  # a Monday
 BERLIN = "Europe/Berlin"
@@ -245,7 +246,7 @@ words = st.sampled_from(
 texts = st.text(max_size=40) | st.lists(words, max_size=6).map(" ".join) | st.lists(words, max_size=6).map("".join)
 
 
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 @given(texts)
 @example("²點")
 @example("9999-12-31 23:59:59")

@@ -17,6 +17,7 @@ from skills_core.schedules.firings import next_firings
 from skills_core.schedules.parsing import parse_at
 from skills_core.schedules.when import MAX_SPAN, Cron, Every, Once, When, when_from_json, when_to_json
 from skills_core.schedules.zones import zone_named
+from tests.thoroughness import examples
 
 offsets = st.integers(-14 * 60, 14 * 60).map(lambda minutes: timezone(timedelta(minutes=minutes)))
 moments = st.integers(-60_000_000_000, 250_000_000_000).flatmap(
@@ -134,7 +135,7 @@ def test_six_fields_begin_with_seconds() -> None:
 field = st.text("0123456789*/,-#LWMONJAN ?@\n\t\x00", max_size=12)
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(st.lists(field, min_size=4, max_size=7).map(" ".join) | st.text(max_size=40))
 def test_any_expression_is_accepted_or_refused_and_then_fires(expression: str) -> None:
     try:

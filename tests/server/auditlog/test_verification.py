@@ -17,6 +17,7 @@ from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
 from server.auditlog.verification import FindingKind, verify
 from tests.server.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
+from tests.thoroughness import examples
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ CHANGES: dict[str, Change] = {
 }
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(name=st.sampled_from(sorted(CHANGES)), data=st.data(), count=st.integers(0, 6))
 def test_each_change_of_the_lines_of_a_file_that_another_names_is_found(
     name: str, data: st.DataObject, count: int, tmp_path_factory: pytest.TempPathFactory
@@ -65,7 +66,7 @@ def test_each_change_of_the_lines_of_a_file_that_another_names_is_found(
     shutil.rmtree(folder)
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(data=st.data())
 def test_each_byte_counts(data: st.DataObject, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("log") / "log"
@@ -79,7 +80,7 @@ def test_each_byte_counts(data: st.DataObject, tmp_path_factory: pytest.TempPath
     shutil.rmtree(folder)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(content=st.binary(max_size=300), mode=st.sampled_from(["ab", "wb"]))
 def test_no_bytes_stop_the_reader_or_the_verification(
     content: bytes, mode: str, tmp_path_factory: pytest.TempPathFactory

@@ -28,6 +28,7 @@ from skills_core.sources import Scope, Strictness
 from skills_core.watch_options import WatchMode
 from tests.conftest import write_skill
 from tests.server.sessions import server_environment
+from tests.thoroughness import examples
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 
@@ -179,7 +180,7 @@ STRANGE = st.fixed_dictionaries(
 """Files of a project: the name of a kind of file, or the bytes of a regular one."""
 
 
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(80), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(files=STRANGE)
 def test_an_untrusted_project_changes_no_setting_and_no_skill_of_the_user(
     files: dict[str, str | bytes], tmp_path_factory: pytest.TempPathFactory

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from server.exchange.lifecycle import ENDED
 from tests.server.exchange.simulation import SETTLED, Simulation, actions
 from tests.server.sessions import Era
+from tests.thoroughness import examples
 
 Step = tuple[str, int]
 
@@ -51,7 +52,7 @@ async def simulate(era: Era, bursts: list[Burst], *, keeps: bool = True) -> Simu
 @pytest.mark.parametrize("era", ["modern", "handshake"])
 @pytest.mark.parametrize("keeps", [True, False], ids=["in time", "too late"])
 def test_everything_ends_and_reaches_only_its_own_caller(era: Era, keeps: bool) -> None:  # noqa: FBT001 - a case
-    @settings(max_examples=50, deadline=None)
+    @settings(max_examples=examples(50), deadline=None)
     @given(st.lists(BURST, min_size=5, max_size=30))
     def holds(bursts: list[Burst]) -> None:
         anyio.run(lambda: simulate(era, bursts, keeps=keeps))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import anyio
 import pytest
@@ -50,6 +51,13 @@ def renderer(monkeypatch: pytest.MonkeyPatch) -> Renderer:
 def write(root: Path, name: str, body: str = "Do it.") -> None:
     (root / name).mkdir(parents=True, exist_ok=True)
     (root / name / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\n{body}\n")
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A folder on a disk: files in memory are not read ahead."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder).resolve()
 
 
 @pytest.fixture

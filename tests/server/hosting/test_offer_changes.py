@@ -18,6 +18,7 @@ from skills_core.gates import Environment
 from skills_core.rendering import render_entry
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, write_skills
+from tests.thoroughness import examples
 
 RED, BLUE = frozenset({"red"}), frozenset({"blue"})
 
@@ -141,7 +142,7 @@ STEPS = st.lists(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 2)),
 
 
 @given(steps=STEPS, start=st.integers(0, 6))
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 def test_news_are_the_difference_between_two_states(
     steps: list[list[tuple[str, int]]], start: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -19,6 +19,7 @@ from skills_core import Catalog, Library, explicit_sources
 from skills_core.gates import Environment
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session, http_server, open_session
+from tests.thoroughness import examples
 
 NEWS = "which you loaded, has changed"
 
@@ -257,7 +258,7 @@ ASKS = st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans(), s
 
 
 @given(asks=ASKS)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_nobody_is_put_off_twice_and_nobody_before_a_text(
     asks: list[tuple[str, bool, bool, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session
+from tests.thoroughness import examples
 
 CALL = re.compile(r'call read_skill_file with skill ("[^"]+"), path ("[^"]+"), offset (\d+)\.')
 LINES = "\n".join(f"@{number:07d} Follow this step with “care”." for number in range(0, 120_000, 42))
@@ -353,7 +354,7 @@ class TestReadSkillFile:
         )
 
     @given(text=st.text(max_size=300).map(lambda text: text * 60))
-    @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @settings(max_examples=examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
     async def test_parts_of_any_text_make_up_the_file(self, in_memory: ConnectHosted, skills: Path, text: str) -> None:
         shutil.rmtree(skills, ignore_errors=True)
         write_skill(skills, "a", files={"any.txt": text.replace("\0", "").encode("utf-8", "replace")})

@@ -25,6 +25,7 @@ from mcp_types import jsonrpc
 from server.wire.paging import Pager
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, Era, server_command, server_environment
+from tests.thoroughness import examples
 
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -284,7 +285,7 @@ def test_no_parameters_are_worse_than_a_bad_request(transport: str, era: Era, re
     wire: Pipe | Http = request.getfixturevalue(transport)
     numbers = iter(range(1, 10**9))
 
-    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(60), deadline=None, suppress_health_check=list(HealthCheck))
     @given(asked=CALLS, notification=st.none() | messages(NOTIFICATIONS))
     def check(asked: tuple[str, Any], notification: tuple[str, Any] | None) -> None:
         if notification is not None:
@@ -383,7 +384,7 @@ def test_no_line_whatsoever_ends_the_connection(pipe: Pipe, era: Era) -> None:
         check_alive(pipe, era)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(50), deadline=None, suppress_health_check=list(HealthCheck))
 @given(line=st.binary(max_size=200).map(lambda raw: raw.replace(b"\n", b"")) | JSON.map(encoded))
 def test_no_bytes_end_the_connection(line: bytes, pipe: Pipe) -> None:
     pipe.tell(line)

@@ -15,6 +15,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from tests.thoroughness import EVERY_CASE
+
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
 from server.run.run_list import RunList
@@ -167,15 +169,18 @@ ENDS = {
 }
 
 
+ENDINGS = [
+    ("sqlite", "skill", "SIGHUP"),
+    ("sqlite", "workflow", "SIGKILL"),
+    ("sqlite", "workflow", "SIGINT"),
+    ("postgres", "workflow", "SIGTERM"),
+    ("postgres", "skill", "SIGKILL"),
+]
+FURTHER_ENDINGS = [("sqlite", "skill", how) for how in ENDS if how != "SIGHUP"]
+
+
 @pytest.mark.parametrize(
-    ("stage", "kind", "how"),
-    [
-        *(("sqlite", "skill", how) for how in ENDS),
-        *(("sqlite", "workflow", how) for how in ("SIGKILL", "SIGINT")),
-        ("postgres", "workflow", "SIGTERM"),
-        ("postgres", "skill", "SIGKILL"),
-    ],
-    indirect=["stage"],
+    ("stage", "kind", "how"), [*ENDINGS, *(FURTHER_ENDINGS if EVERY_CASE else [])], indirect=["stage"]
 )
 async def test_record_trace_and_list_agree_after_a_signal_ends_the_process(stage: Stage, kind: str, how: str) -> None:
     status, recorded = ENDS[how]

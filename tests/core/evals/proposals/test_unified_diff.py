@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.evals.proposals.unified_diff import unified_diff
+from tests.thoroughness import examples
 
 PROGRAMS = [
     pytest.param(
@@ -74,7 +75,7 @@ TEXT = st.builds(lambda lines, end: "\n".join(lines) + end, LINES, st.sampled_fr
 
 
 @pytest.mark.skipif(not shutil.which("git"), reason="needs git")
-@settings(max_examples=40)
+@settings(max_examples=examples(40))
 @given(TEXT.filter(bool), TEXT.filter(bool))
 def test_any_two_texts_have_a_diff_that_can_be_applied(before: str, after: str) -> None:
     if before == after:

@@ -28,6 +28,7 @@ from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.postgres import PrivateCluster
 from tests.core.run.durable.test_engine import echo, endless, until
+from tests.thoroughness import examples
 
 TEXT = "what-was-said"
 
@@ -155,7 +156,7 @@ async def test_a_file_that_cannot_be_used_is_named_with_the_reason(
 PASSWORD = st.text(st.characters(codec="ascii", categories=["L", "N", "P", "S"]), min_size=8, max_size=20)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=examples(30), deadline=None)
 @given(PASSWORD, st.booleans())
 @example("se%zzcret-word", False)
 @example("sec/ret-word-9", False)

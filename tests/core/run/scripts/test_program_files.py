@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.run.scripts.program_files import required_paths, sandbox_program
+from tests.thoroughness import examples
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there are no sandboxes there")
 
@@ -43,7 +44,7 @@ def shows(shown: list[Path], path: Path) -> bool:
     return any(path.resolve().is_relative_to(place.resolve()) for place in shown)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(folder=st.sampled_from(FOLDERS), program=st.sampled_from(PROGRAMS), virtual=st.booleans())
 def test_no_secret_beside_a_program_is_shown(
     tmp_path_factory: pytest.TempPathFactory, folder: str, program: str, *, virtual: bool

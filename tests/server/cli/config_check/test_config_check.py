@@ -21,6 +21,7 @@ from server.login.token_file import TokenFile
 from skills_core.locations import Places
 from tests.server.cli.test_cli import run
 from tests.server.config.test_project_file import KINDS, NAMES, USABLE, VALUES, as_toml, posix
+from tests.thoroughness import examples
 
 
 class Configuration:
@@ -243,7 +244,7 @@ def test_secrets_that_others_can_read_and_settings_that_they_can_change_are_told
     assert "0123456789abcdef" not in str(configuration.check())
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(max_examples=examples(150), suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(said=st.dictionaries(NAMES, VALUES, min_size=1))
 def test_the_check_finds_an_error_exactly_if_the_server_would_not_load_its_settings(
     said: dict[str, Any], configuration: Configuration

@@ -26,6 +26,7 @@ from tests.server.evals.report.workspaces import (
     write_iteration,
     write_run,
 )
+from tests.thoroughness import EVERY_CASE
 
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None or sys.platform == "win32", reason="needs Chromium, and pipes of POSIX"),
@@ -88,8 +89,9 @@ def test_the_policy_stops_markup_that_escaped_all_the_same(browser: Chromium, pa
     assert browser.evaluate("window.hacked") is None
 
 
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [360, 1200])
+@pytest.mark.parametrize(
+    ("width", "dark"), [(360, False), (1200, True), *([(360, True), (1200, False)] if EVERY_CASE else [])]
+)
 def test_the_page_is_readable_at_each_width_in_light_and_dark(
     browser: Chromium, page: str, width: int, *, dark: bool
 ) -> None:

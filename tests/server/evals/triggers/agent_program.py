@@ -5,13 +5,17 @@ Its one argument is the query. The file RULES (a variable) says what it does: a 
 description has them too; other keys make it fail.
 """
 
+# Hundreds of these run, and pathlib takes as long to import as all the rest.
+# ruff: noqa: PTH109, PTH110, PTH118, PTH120, PTH123, PTH208
+
 from __future__ import annotations
 
 import json
 import os
 import sys
 import time
-from pathlib import Path
+
+SKILLS = ".claude/skills"
 
 
 def show(**event: object) -> None:
@@ -19,12 +23,18 @@ def show(**event: object) -> None:
     sys.stdout.flush()
 
 
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
 def main() -> None:
-    query, rules = sys.argv[1], json.loads(Path(os.environ["RULES"]).read_text(encoding="utf-8"))
-    with Path(os.environ["RULES"]).with_name("calls.jsonl").open("a", encoding="utf-8") as log:
-        seen = {"query": query, "home": os.environ["HOME"], "folder": str(Path.cwd()), "pid": os.getpid()}
-        seen |= {"skills": sorted(path.parent.name for path in Path(".claude/skills").glob("*/SKILL.md"))}
-        seen |= {"files": sorted(path.as_posix() for path in Path(".claude").rglob("*") if path.is_file())}
+    query, rules = sys.argv[1], json.loads(read(os.environ["RULES"]))
+    calls = os.path.join(os.path.dirname(os.environ["RULES"]), "calls.jsonl")
+    with open(calls, "a", encoding="utf-8") as log:
+        seen = {"query": query, "home": os.environ["HOME"], "folder": os.getcwd(), "pid": os.getpid()}
+        seen |= {"skills": sorted(name for name in os.listdir(SKILLS) if os.path.exists(f"{SKILLS}/{name}/SKILL.md"))}
+        seen |= {"files": sorted(f"{folder}/{name}" for folder, _, names in os.walk(".claude") for name in names)}
         log.write(json.dumps(seen) + "\n")
     if any(word in query for word in rules.get("crashes", ())):
         sys.stderr.write("no quota is left\n")
@@ -36,8 +46,7 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         subprocess.Popen(["sleep", str(rules["sleep"])])
         time.sleep(600)
-    text = next(Path(".claude/skills").glob("tides/SKILL.md")).read_text(encoding="utf-8")
-    description = text.split("---")[1]
+    description = read(f"{SKILLS}/tides/SKILL.md").split("---")[1]
     if any(word in description for word in rules.get("breaks", ())):
         sys.stderr.write("no quota is left\n")
         sys.exit(3)
