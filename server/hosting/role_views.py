@@ -1,4 +1,4 @@
-"""Views by role: each set of roles that callers have is one view."""
+"""Views by role: each set of roles that callers have is one view, with its skills and its tools."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["role_rule"]
 
 
 def role_rule(settings: AccessSettings) -> ViewRule | None:
-    """Return the rule that shows callers the skills of their roles; None if the settings have no roles."""
-    if not settings.roles:
+    """Return the rule that gives callers the skills and tools of their roles; None if the settings have no roles."""
+    if not settings.known_roles:
         return None
-    roles = Roles(settings.roles, settings.default_roles)
+    roles = Roles(settings.roles, settings.default_roles, settings.tools)
 
     def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
         return roles.of(principal_of(ctx))
 
-    return ViewRule(view_of, roles.show)
+    return ViewRule(view_of, roles.show, roles.allow)
