@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.access.principal import principal_of
+from server.access.profiles import Profiles, profile_of
 from server.access.roles import Roles
 from server.hosting.views import ViewRule
 
@@ -22,7 +23,9 @@ def role_rule(settings: AccessSettings) -> ViewRule | None:
         return None
     roles = Roles(settings.roles, settings.default_roles, settings.tools)
 
+    profiles = Profiles(settings.profiles)
+
     def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
-        return roles.of(principal_of(ctx))
+        return profiles.narrowed(roles.of(principal_of(ctx)), profile_of(ctx))
 
     return ViewRule(view_of, roles.show, roles.allow)
