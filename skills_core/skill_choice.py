@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["chooses"]
+__all__ = ["chooses", "fits"]
 
 
 def chooses(choice: str, content: SkillContent, source: Source, names: Sequence[str]) -> bool:
@@ -20,10 +20,11 @@ def chooses(choice: str, content: SkillContent, source: Source, names: Sequence[
         return value.strip().lower() in {tag.lower() for tag in content.instructions.frontmatter.tags}
     if colon and kind == "source":
         return value.strip() in {source.scope.value, str(source.root)}
-    return any(_matches(choice, name) for name in names)
+    return any(fits(choice, name) for name in names)
 
 
-def _matches(choice: str, name: str) -> bool:
+def fits(choice: str, name: str) -> bool:
+    """Tell whether a name is the one of a choice, in which `*` stands for any characters."""
     first, asterisk, rest = choice.partition("*")
     if not asterisk:
         return choice == name

@@ -1,10 +1,10 @@
 """Views: what each group of callers sees of the library, and the events that tell them of its changes.
 
-A `ViewRule` names the view of each request and decides which skills a view shows. Each view has a snapshot of its own
-part of the catalog, built when the first request of the view comes, and again by each reload; a search index of its
-own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a log of
-what changed in the skills that it offers; and a feed of events, which is published to only while it has listeners.
-Without a rule there is one view, which shows the whole catalog.
+A `ViewRule` names the view of each request and decides which skills and tools a view has. Each view has a snapshot of
+its own part of the catalog, built when the first request of the view comes, and again by each reload; a search index
+of its own, which need not follow the skills of another view, and whose scores depend on no skill outside the view; a
+log of what changed in the skills that it offers; and a feed of events, which is published to only while it has
+listeners. Without a rule there is one view, which shows the whole catalog and has all tools.
 """
 
 from __future__ import annotations
@@ -16,10 +16,13 @@ from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import anyio.to_thread
+from msgspec import structs
 
+from server.config.settings import OptionalTool
 from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
-from server.listing.snapshot import Snapshot
+from server.listing.schedules import SCHEDULE_TOOLS
+from server.listing.snapshot import Snapshot, allow_all
 from skills_core.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
 
@@ -63,10 +66,13 @@ class ViewRule:
 
     `shows` tells whether a view has a skill. It should judge what the skill is (source, path, frontmatter) and answer
     the same each time. The frontmatter of an invalid skill may be empty.
+
+    `allows` tells whether callers with a view may use a tool that the settings switch on. Without it they may use all.
     """
 
     view_of: Callable[[ServerRequestContext[Any, Any]], ViewName]
     shows: Callable[[ViewName, Skill], bool]
+    allows: Callable[[ViewName, str], bool] = lambda _, __: True
 
 
 class View(Snapshot):
@@ -85,7 +91,7 @@ class View(Snapshot):
         shared: bool,
     ) -> None:
         """Build no list yet; `kept` is what the view keeps from its earlier catalogs."""
-        super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared)
+        super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared, allows=kept.allows)
         self.name = name
         self.kept = kept
 
@@ -107,10 +113,14 @@ class View(Snapshot):
 
 
 class _Kept:
-    """What one view keeps from catalog to catalog: the search index, opened by its first search, and its changes."""
+    """What one view keeps from catalog to catalog: the search index, opened by its first search, and its changes.
 
-    def __init__(self, reranker: Reranker | None) -> None:
+    `allows` tells whether callers with the view may use a tool.
+    """
+
+    def __init__(self, reranker: Reranker | None, allows: Callable[[str], bool]) -> None:
         self._reranker = reranker
+        self.allows = allows
         self.changes = OfferChanges()
 
     @cached_property
@@ -297,7 +307,7 @@ class Views:
         whole = self._whole
         # Clients with this view may have lists in the same layouts, made before the view was dropped.
         layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
-        view = self._view(name, self._catalog(name, whole), _Kept(self._reranker), layouts)
+        view = self._view(name, self._catalog(name, whole), self._kept(name), layouts)
         entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
         if len(self._entries) >= MAX_VIEWS:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
@@ -328,16 +338,30 @@ class Views:
         return self._view(name, self._catalog(name, self._announced), entry.view.kept, entry.view.layouts)
 
     def _view(self, name: ViewName, catalog: Catalog, kept: _Kept, layouts: frozenset[ListingLayout]) -> View:
+        settings = self._settings_of(name)
         return View(
             name,
             kept,
             catalog,
-            self._settings,
+            settings,
             self._used,
             layouts,
-            scripts=self._scripts,
+            scripts=self._scripts if OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled else None,
             shared=self._rule is None,
         )
+
+    def _kept(self, name: ViewName) -> _Kept:
+        return _Kept(self._reranker, allow_all if self._rule is None else partial(self._rule.allows, name))
+
+    def _settings_of(self, name: ViewName) -> Settings:
+        """Return the settings with those optional tools alone that callers with a view have."""
+        settings, rule = self._settings, self._rule
+        if rule is None:
+            return settings
+        # Schedules are those of the server's user, and run with all skills.
+        enabled = (tool for tool in settings.tools.enabled if tool not in SCHEDULE_TOOLS)
+        allowed = tuple(tool for tool in enabled if rule.allows(name, tool))
+        return structs.replace(settings, tools=structs.replace(settings.tools, enabled=allowed))
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
         return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from server.config.settings import Settings, ToolSettings
     from skills_core.catalog import Catalog
@@ -35,8 +35,13 @@ def prefix_of(skill: Skill) -> str:
     return f"{_OTHER.sub('_', skill.key)}__"
 
 
-def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolDeclaration]]:
-    """Return the tools that clients may call, by name; if two have the same name, the first in the catalog."""
+def served(
+    catalog: Catalog, settings: Settings, allowed: Callable[[str], bool]
+) -> dict[str, tuple[Skill, ToolDeclaration]]:
+    """Return the tools that clients may call, by name; if two have the same name, the first in the catalog.
+
+    `allowed` tells whether the caller may use a tool of a name.
+    """
     # The library that checks arguments comes with an extra; without it no declared tool can be called.
     if not settings.tools.declared or find_spec("jsonschema") is None:
         return {}
@@ -44,7 +49,7 @@ def served(catalog: Catalog, settings: Settings) -> dict[str, tuple[Skill, ToolD
     for skill in catalog.active:
         for name, declaration in _usable(skill, settings):
             found.setdefault(name, (skill, declaration))
-    return found
+    return {name: tool for name, tool in found.items() if allowed(name)}
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
@@ -56,9 +61,9 @@ def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclara
             yield name, declaration
 
 
-def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
+def tools(found: Mapping[str, tuple[Skill, ToolDeclaration]]) -> list[dict[str, Any]]:
     """Return the entries of the tools in `tools/list`."""
-    return [_entry(name, *found) for name, found in served(catalog, settings).items()]
+    return [_entry(name, *tool) for name, tool in found.items()]
 
 
 def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from server.listing.layout import ListingLayout
 from server.listing.order import first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from server.config.settings import Settings
     from server.listing.catalog_texts import CatalogTexts
@@ -26,10 +26,15 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill
 
-__all__ = ["Snapshot"]
+__all__ = ["Snapshot", "allow_all"]
 
 _MAX_DIRECTORIES = 1000
 # Most folders whose pages are cached.
+
+
+def allow_all(_: str) -> bool:
+    """Allow every tool."""
+    return True
 
 
 class Snapshot:
@@ -44,15 +49,17 @@ class Snapshot:
         *,
         scripts: ScriptSetup | None = None,
         shared: bool = True,
+        allows: Callable[[str], bool] = allow_all,
     ) -> None:
         """Build no list yet.
 
         `used` counts the uses of each skill by its key; `layouts` are those for which clients have listed the tools of
         an earlier catalog. `scripts` is how scripts are run, None if clients can run none. `shared` tells whether all
-        callers see the catalog.
+        callers see the catalog, `allows` whether they may use a tool by its name.
         """
         self.catalog = catalog
         self.settings = settings
+        self.allows = allows
         self._used = used or {}
         self._layouts = frozenset(layouts)
         self._scripts = scripts
@@ -70,7 +77,9 @@ class Snapshot:
         """Return the result of `tools/list` for a client's layout."""
         if layout not in self._tools:
             description = self._catalog_texts(layout).description if self.catalog.offered else ""
-            entries = tools.entries(self.catalog, self.settings, self.first, layout, description, self._scripts)
+            entries = tools.entries(
+                self.catalog, self.settings, self.first, layout, description, self._scripts, self.declared
+            )
             # The list depends on the layout for the client, so no cache may share it.
             self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[layout]
@@ -98,7 +107,7 @@ class Snapshot:
     @cached_property
     def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
         """The tools that skills declare and clients may call, by name."""
-        return declared.served(self.catalog, self.settings)
+        return declared.served(self.catalog, self.settings, self.allows)
 
     def instructions(self, layout: ListingLayout) -> str | None:
         """Return the server's instructions for a client's layout, None if there are no skills for models."""

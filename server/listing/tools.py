@@ -16,10 +16,11 @@ from server.listing.topics import TOPICS, shortened_topics, topics_within
 from skills_core.rendering import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
+    from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill
 
@@ -75,12 +76,13 @@ def entries(
     first: Sequence[Skill],
     layout: ListingLayout,
     description: str,
-    scripts: ScriptSetup | None = None,
+    scripts: ScriptSetup | None,
+    of_skills: Mapping[str, tuple[Skill, ToolDeclaration]],
 ) -> list[dict[str, Any]]:
     """Return the entries of `tools/list` in a client's `layout`, with the skills that are `first` in front.
 
     `description` is that of the tool that activates skills. The tools for skills are listed while there are skills to
-    use them with, the one for scripts if there is a `scripts` setup.
+    use them with, the one for scripts if there is a `scripts` setup. `of_skills` are the tools that skills declare.
     """
     skills = catalog.offered
     topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills, first) if skills else ""
@@ -93,7 +95,7 @@ def entries(
     tools += [_renamed(tool, layout) for tool in context.tools(catalog, settings)]
     tools += [*guard.tools(settings), *admin.tools(settings), *history.tools(settings)]
     tools += schedules.tools(settings)
-    tools += declared.tools(catalog, settings)
+    tools += declared.tools(of_skills)
     return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 
 

@@ -10,6 +10,8 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from starlette.requests import Request
 
     from server.config.settings import LoginSettings
@@ -59,8 +61,12 @@ class Challenges:
         """Return the answer to a refused request."""
         return self._responses[refusal]
 
-    def routes(self, path: str) -> list[Route]:
-        """Return the routes of the metadata: at the root, for the public address, and for `path` behind a proxy."""
+    def routes(self, path: str, profiles: Sequence[str] = ()) -> list[Route]:
+        """Return the routes of the metadata: at the root, for the public address, and for `path` behind a proxy.
+
+        Clients look for it below the address of a profile too. Its resource is always the endpoint, to which the paths
+        of `profiles` belong, so that one audience serves for all.
+        """
         settings = self._settings
         if settings.issuer is None:
             return []
@@ -77,7 +83,9 @@ class Challenges:
             return JSONResponse(document, headers=headers)
 
         public = urlsplit(settings.endpoint).path
-        paths = dict.fromkeys(_WELL_KNOWN + each.rstrip("/") for each in ("", public, path))
+        endpoints = dict.fromkeys(each.rstrip("/") for each in (public, path))
+        below = [f"{each}/{name}" for each in endpoints for name in profiles]
+        paths = dict.fromkeys(_WELL_KNOWN + each for each in ("", *endpoints, *below))
         return [Route(each, metadata, methods=["GET"]) for each in paths]
 
     def _response(self, refusal: Refusal) -> JSONResponse:

@@ -70,7 +70,7 @@ class PromptHandlers:
         self._host.usage.add(skill.key)
         note_skill(skill, Use.ACTIVATED)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
-        recipient = self._recipients.of(ctx)
+        recipient = self._recipients.of(ctx, view)
         texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
         messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
         return {"description": skill.description, "messages": messages, **COMPLETE}

@@ -192,7 +192,7 @@ class HandshakeClients:
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = _normalized_uri(str(params.uri), self._host.settings)
+        uri = _normalized_uri(str(params.uri), self._host.view(ctx).settings)
         if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
         connection.subscriptions.add(uri)
@@ -204,7 +204,7 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; a missing subscription is not an error."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(_normalized_uri(str(params.uri), self._host.settings))
+            connection.subscriptions.discard(_normalized_uri(str(params.uri), self._host.view(ctx).settings))
         return types.EmptyResult()
 
 
@@ -242,9 +242,10 @@ class ModernClients:
         uris = params.notifications.resource_subscriptions or []
         if len(uris) > MAX_SUBSCRIPTIONS:
             raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
-        for uri in uris:
-            _normalized_uri(uri, self._host.settings)
         view = self._host.view_name(ctx)
+        settings = self._host.view_called(view).settings
+        for uri in uris:
+            _normalized_uri(uri, settings)
         handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
         self._streams[view] += 1
         try:

@@ -26,6 +26,7 @@ from server.run.failure_outcomes import (
 from server.run.sessions import AttachedRuns
 from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json, pinned_skill
 from server.run.skill_runner import SkillRunner
+from server.run.tool_rights import with_recorded_rights, withheld_tools
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
@@ -166,7 +167,7 @@ class RunService:
             return outcome
         key, digest = request.skill.key, request.skill.digest
         try:
-            company = _company(selection, participants)
+            company = _company(request.skill, selection, participants)
             inputs = _skill_inputs(key, digest, request.parameters, request.message, company)
             return from_json(RunOutcome, await self._run_recorded("skill", run_id, inputs, participants))
         except RunNotDoneError as error:
@@ -240,6 +241,7 @@ class RunService:
             # The client that saw only a part of the catalog is gone: offer no more than was recorded for it.
             selection = replace(selection, offered=())
         try:
+            participants = with_recorded_rights(participants, inputs)
             outcome = await self._runner.run(request, selection, journal, participants)
         except (ModelUnavailableError, ConfigurationError) as error:
             return to_json(failed_outcome(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
@@ -339,11 +341,12 @@ def _recorded_request(skill: Skill, inputs: Mapping[str, JsonValue]) -> RunReque
     return RunRequest(skill, values, None if message is None else str(message))
 
 
-def _company(selection: SkillSelection, participants: RunParticipants) -> JsonObject:
-    """Return what is recorded of the other skills of a run, and whether its client sees only some skills."""
+def _company(skill: Skill, selection: SkillSelection, participants: RunParticipants) -> JsonObject:
+    """Return what is recorded of the other skills of a run, and what its client may not see and use."""
     return {
         "companions": companions_to_json(selection.companions),
         "restricted": participants.catalog is not None,
+        **withheld_tools(skill, participants),
     }
 
 
@@ -353,7 +356,7 @@ async def _pinned_company(journal: Journal, plan: Plan, session: RunSession) -> 
     async def work() -> JsonValue:
         skills = {target: session.catalog.get(target) for target in plan.targets}
         return {
-            target: _company(select_skills(skill, session.catalog), session.participants)
+            target: _company(skill, select_skills(skill, session.catalog), session.participants)
             for target, skill in skills.items()
             if skill is not None
         }

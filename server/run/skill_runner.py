@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from server.listing.snapshot import allow_all
 from server.run.skill_pins import pinned_offers
 from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
@@ -67,13 +68,16 @@ class RunParticipants:
     """The client that waits for a run: its user, its progress reports, its model and its view, and why the run began.
 
     Without a `model`, the one of the settings performs the run. `catalog` returns what the client sees now; without it
-    the client sees everything. A run that is recovered has no client, and is performed with everything.
+    the client sees everything. `allows` tells whether the client may use a tool of skills, by the name in its list of
+    tools: a run has no others. A run that is recovered has no client, and is performed with everything, except for what
+    was recorded that it may not use.
     """
 
     user: User = field(default_factory=NoUser)
     report: ProgressCallback = discard_progress
     model: Model | None = None
     catalog: Callable[[], Catalog] | None = None
+    allows: Callable[[str], bool] = allow_all
     reason: str = UNKNOWN_TRIGGER
 
     async def recorded_reason(self, journal: Journal) -> str:
@@ -142,7 +146,9 @@ class SkillRunner:
         permits = AllowedTools(skill.frontmatter.allowed_tools)
         skills = RunSkills(skill, selection.companions, await pinned_offers(journal, selection))
         variables = await anyio.to_thread.run_sync(self._variables, [skill, *skills.others])
-        async with open_toolset(settings, skills, permits, config.runner, variables, config.host) as toolset:
+        async with open_toolset(
+            settings, skills, permits, config.runner, variables, config.host, participants.allows
+        ) as toolset:
             # The time to connect to MCP servers counts against the run's time limit.
             limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0))
             secrets = _secrets_of(_process_secrets(settings), toolset.secrets, variables)

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.config.settings import ConfigurationError, OptionalTool
-from server.listing.declared import allows
+from server.listing.declared import allows, prefix_of
+from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
 from skills_core.run.recipient import recipient_for
 from skills_core.run.scripts.environment import SCHEDULED_RUN
@@ -28,9 +29,10 @@ from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from server.config.settings import RunSettings, Settings
+    from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.tools.tool import Tool
@@ -57,12 +59,13 @@ async def open_toolset(
     runner: ScriptRunner | None = None,
     variables: Mapping[str, Mapping[str, str]] | None = None,
     host: Mapping[str, str] = os.environ,
+    may_use: Callable[[str], bool] = allow_all,
 ) -> AsyncGenerator[Toolset]:
     """Yield the tools for a run with `skills`; connections to MCP servers stay open until the block ends.
 
     `runner` runs scripts of the skills and the tools that the performed one declares; without it they are left out.
     `variables` are the user's environment variables for them, by the key of the skill. Commands get a part of the
-    environment `host`.
+    environment `host`. `may_use` tells which tools of skills there are, by the names that clients call them with.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -76,11 +79,16 @@ async def open_toolset(
     tools += [ask_user_tool(), read_skill_file_tool(skills)]
     if skills.offers:
         tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
-    if runner is not None and not runner.setup.refuses and OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled:
+    runs_scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and may_use(OptionalTool.RUN_SKILL_SCRIPT)
+    if runner is not None and not runner.setup.refuses and runs_scripts:
         tools.append(run_skill_script_tool(skills, runner, variables or {}))
     if runner is not None:
         own = (variables or {}).get(skill.key)
-        declared = declared_tools(skill, runner, own, allows=lambda each: allows(settings.tools, skill, each))
+
+        def has(tool: ToolDeclaration) -> bool:
+            return allows(settings.tools, skill, tool) and may_use(f"{prefix_of(skill)}{tool.name}")
+
+        declared = declared_tools(skill, runner, own, allows=has)
         tools += declared.tools
         problems += declared.problems
         starts_programs = declared.tools or any(Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)

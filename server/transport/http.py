@@ -13,6 +13,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.routing import Route
 
+from server.access.profiles import Profiles
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.draining import Draining
@@ -20,6 +21,7 @@ from server.transport.event_streams import EventStreams
 from server.transport.joined_writes import JoiningProtocol
 from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
 from server.transport.operation_routes import OperationRoutes, metrics_of
+from server.transport.profiles import ProfileRoutes, ProfileSessions
 
 if TYPE_CHECKING:
     import socket
@@ -77,7 +79,7 @@ def build_app(
     """
     settings = host.settings.http
     security = _security(settings)
-    metadata = [] if login is None else login.challenges.routes(settings.path)
+    metadata = [] if login is None else login.challenges.routes(settings.path, tuple(host.settings.access.profiles))
     operator = [] if operation is None else operation.guarded(security, login)
     admin = guarded_routes(host, security, login, server.records)
     app = server.streamable_http_app(
@@ -95,7 +97,11 @@ def build_app(
         route = _endpoint_route(app, settings.path)
         limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records)
         route.app = RequireLogin(limited, login)
-    return EventStreams(_with_direct_endpoint(app, settings.path), server.handshake.reachable)
+    taken = {route.path for route in app.routes if isinstance(route, Route)}
+    sessions = ProfileSessions(settings.session_idle_seconds)
+    profiles = Profiles(host.settings.access.profiles)
+    routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, profiles, sessions, taken)
+    return EventStreams(routed, server.handshake.reachable)
 
 
 def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:

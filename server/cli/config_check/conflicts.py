@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from server.cli.config_check.finding import Finding, Level
 from server.config.machine import audit_log_folder
 from server.config.settings import OptionalTool, Transport
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -121,6 +122,9 @@ def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
 
     settings = checked.settings
     tools = [each for each in settings.tools.enabled if each.endswith(("_schedule", "_schedules", "schedule_skill"))]
+    if tools and settings.access.known_roles:
+        message = f"{', '.join(tools)}: schedules are those of the server's user, so no caller with roles has the tools"
+        yield _finding(checked, Level.WARNING, "tools.enabled", message, "remove the tools, or the roles")
     if settings.schedules.enabled and (reason := runs_unavailable_reason(settings.runs)):
         message = f"schedules cannot run skills: {reason}"
         yield _finding(checked, Level.WARNING, "schedules.enabled", message, "set runs.model")
@@ -128,6 +132,15 @@ def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
         message = "schedule_skill makes schedules that this server does not fire"
         advice = "set schedules.enabled, or run `skillserve schedule daemon`"
         yield _finding(checked, Level.WARNING, "tools.enabled", message, advice)
+
+
+def _access(checked: CheckedSettings) -> Iterator[Finding]:
+    enabled = checked.settings.tools.enabled
+    for role, tools in checked.settings.access.tools.items():
+        if missing := [each for each in tools if each in list(OptionalTool) and each not in enabled]:
+            message = f"{one_line(role)}: {', '.join(missing)}: no caller has what is not switched on"
+            advice = "add it to tools.enabled, or remove it from the role"
+            yield _finding(checked, Level.WARNING, "access.tools", message, advice)
 
 
 def _histories(checked: CheckedSettings) -> Iterator[Finding]:
@@ -197,7 +210,8 @@ _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
     (("login",), _provider),
     (("runs", "tools"), _runs),
     (("evals",), _evals),
-    (("schedules", "runs", "tools"), _schedules),
+    (("schedules", "runs", "tools", "access"), _schedules),
+    (("access", "tools"), _access),
     (("history", "improve"), _histories),
     (("catalog",), _catalog),
     (("discovery",), _sources),

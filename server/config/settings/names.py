@@ -76,7 +76,10 @@ _FLAGS: Final = {
 # Flags that do not follow the rule: `--`, then the option with hyphens.
 
 _FILE_ONLY: Final = frozenset(
-    {"access_roles", "audit_accept", "client_budgets", "confirm_patterns", "danger_patterns", "sources", "tool_names"}
+    {
+        *("access_profiles", "access_roles", "access_tools", "audit_accept", "client_budgets", "confirm_patterns"),
+        *("danger_patterns", "sources", "tool_names"),
+    }
 )
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
 

@@ -77,7 +77,7 @@ class Activation:
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
         self._host.usage.add(skill.key)
         note_skill(skill, Use.ACTIVATED)
-        recipient = self._recipients.of(call.ctx)
+        recipient = self._recipients.of(call.ctx, call.view)
         request = [text_block(render_request(skill, message_within(message, room)))] if message else []
         about: dict[str, Any] = {
             "name": skill.key,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings import Settings
+    from server.hosting.views import View
     from server.protocol.activation.client_roots import ClientRoots
 
 __all__ = ["ANY_CLIENT", "Recipients", "known_names", "recipient_called"]
@@ -45,15 +47,24 @@ class Recipients:
         self._roots = roots
         self._made = lru_cache(MAX_KEPT)(self._make)
 
-    def of(self, ctx: ServerRequestContext[Any, Any]) -> Recipient:
-        """Return the recipient of texts for the sender of a request."""
+    def of(self, ctx: ServerRequestContext[Any, Any], view: View) -> Recipient:
+        """Return the recipient of texts for the sender of a request, who has the tools of `view`."""
         sent, client = ctx.session.client_params, client_of(ctx)
         name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
-        return self._made(name, version, self._roots.reads_everywhere(client), self._roots.of(client))
+        runs = OptionalTool.RUN_SKILL_SCRIPT in view.settings.tools.enabled
+        return self._made(name, version, self._roots.reads_everywhere(client), runs, self._roots.of(client))
 
-    def _make(self, name: str | None, version: str, local: bool, roots: frozenset[Path]) -> Recipient:  # noqa: FBT001
+    def _make(
+        self,
+        name: str | None,
+        version: str,
+        local: bool,  # noqa: FBT001 - the cache tells calls with names apart from others
+        runs: bool,  # noqa: FBT001
+        roots: frozenset[Path],
+    ) -> Recipient:
         client = client_called(name, version) if name is not None else UNKNOWN
-        return _recipient(name or "", client, self._settings, local=local, roots=roots)
+        recipient = _recipient(name or "", client, self._settings, local=local, roots=roots)
+        return recipient if runs else replace(recipient, script_tool=None)
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:

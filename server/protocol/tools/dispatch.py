@@ -18,7 +18,7 @@ from server.clients.results import room_of
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
-from server.operation.notes import note_error, note_found, note_invalid, note_tool
+from server.operation.notes import note_denied, note_error, note_found, note_invalid, note_tool
 from server.operation.records import RequestReason
 from server.protocol.activation.calls import Activation
 from server.protocol.conversations import Conversations
@@ -55,6 +55,9 @@ if TYPE_CHECKING:
 __all__ = ["ToolHandlers"]
 
 logger = logging.getLogger(__name__)
+
+_FOR_ALL = frozenset({ACTIVATE, READ, FIND})
+# The tools that every caller may use; the names of the others are in the settings of the caller's view.
 
 _LOGGED = 3
 # Most matches of a search that are logged.
@@ -96,7 +99,7 @@ class ToolHandlers:
         if params is not None and params.cursor is not None:
             raise InvalidRequestError("invalid cursor: this list has one page; ask for it without a cursor")
         view = self._host.view(ctx)
-        self._host.texts.expect(view.name, self._recipients.of(ctx))
+        self._host.texts.expect(view.name, self._recipients.of(ctx, view))
         client, conversation = client_of(ctx), self.conversations.of(ctx, view.changes)
         listed = view.tools(layout_for(client, view.settings))
         return with_news_tool(listed, conversation, view) if client.announces_tools else listed
@@ -107,7 +110,7 @@ class ToolHandlers:
         client = client_of(ctx)
         handle = tell_news if client.announces_tools and is_news_tool(params.name) else self._handler(params.name, view)
         if handle is None:
-            note_invalid(RequestReason.UNKNOWN_TOOL)
+            self._note_absent(params.name, view)
             raise InvalidRequestError(f"Unknown tool: {params.name[:200]}")
         note_tool(params.name, own=params.name not in view.declared)
         conversation = self.conversations.of(ctx, view.changes)
@@ -141,8 +144,16 @@ class ToolHandlers:
         """Return the handler of a tool, None if callers with this view have no such tool."""
         tool = self._tools.get(name)
         if tool is not None:
-            return tool.handle if tool.is_there(view) else None
+            return tool.handle if _may_use(view, name) and tool.is_there(view) else None
         return self._declared.call if name in view.declared else None
+
+    def _note_absent(self, name: str, view: View) -> None:
+        """Note why callers with a view have no such tool; their answer does not tell."""
+        if name in self._tools and not _may_use(view, name):
+            note_tool(name)
+            note_denied(RequestReason.ROLE)
+        else:
+            note_invalid(RequestReason.UNKNOWN_TOOL)
 
     async def _call_find(self, call: ToolCall) -> dict[str, Any]:
         arguments = call.arguments
@@ -166,6 +177,11 @@ class ToolHandlers:
         while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):
             shown -= 1
         return _found(query, matches, shown)
+
+
+def _may_use(view: View, name: str) -> bool:
+    """Tell whether callers with a view may use a tool of ours."""
+    return name in _FOR_ALL or name in view.settings.tools.enabled
 
 
 def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) -> dict[str, Tool]:

@@ -19,17 +19,24 @@ __all__ = ["participants_of"]
 
 
 def participants_of(
-    exchange: ClientExchange, name: str, settings: Settings, catalog: Callable[[], Catalog] | None, *, tool: str
+    exchange: ClientExchange,
+    name: str,
+    settings: Settings,
+    catalog: Callable[[], Catalog] | None,
+    allows: Callable[[str], bool],
+    *,
+    tool: str,
 ) -> RunParticipants:
     """Return the client at the other end of `exchange`, whose user knows the run by `name`.
 
-    `catalog` returns what the client sees, None if it sees everything. `tool` is the tool that the client called.
+    `catalog` returns what the client sees, None if it sees everything, and `allows` tells which tools it may use.
+    `tool` is the tool that the client called.
     """
     from server.run.skill_runner import RunParticipants
 
     user, reason = user_of(exchange, name), f"client_call: {tool}"
     if settings.runs.model != CLIENT:
-        return RunParticipants(user, exchange.report, catalog=catalog, reason=reason)
+        return RunParticipants(user, exchange.report, catalog=catalog, allows=allows, reason=reason)
     from server.exchange.client_model import ClientModel
 
-    return RunParticipants(user, exchange.report, ClientModel(exchange), catalog, reason)
+    return RunParticipants(user, exchange.report, ClientModel(exchange), catalog, allows, reason)

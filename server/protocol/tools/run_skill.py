@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
+    from server.run.skill_runner import RunParticipants
     from server.run.supervisor import RunSupervisor
-    from skills_core.catalog import Catalog
 
 __all__ = ["RunHandlers"]
 
@@ -61,7 +61,7 @@ class RunHandlers:
             from skills_core.run.executor import RunRequest
 
             self._host.usage.add(skill.key)
-            participants = participants_of(exchange, skill.key, self._host.settings, self._seen_by(call), tool=RUN)
+            participants = self._participants(exchange, call, skill.key)
             outcome = await service.run_skill(RunRequest(skill, values, message), participants)
             return skill_result(outcome, structured=call.structured)
 
@@ -85,16 +85,15 @@ class RunHandlers:
             service = await self._supervisor.service()
             from server.protocol.tools.run_results import workflow_result
 
-            seen_by = self._seen_by(call)
-            participants = participants_of(
-                exchange, plan.workflow.name, self._host.settings, seen_by, tool=RUN_WORKFLOW
-            )
+            participants = self._participants(exchange, call, plan.workflow.name)
             return workflow_result(await service.run_workflow(plan, participants), structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 
-    def _seen_by(self, call: ToolCall) -> Callable[[], Catalog] | None:
-        return (lambda: self._host.view(call.ctx).catalog) if self._host.views_differ else None
+    def _participants(self, exchange: ClientExchange, call: ToolCall, name: str) -> RunParticipants:
+        """Return the participants of a run that its user knows by `name`."""
+        seen = (lambda: self._host.view(call.ctx).catalog) if self._host.views_differ else None
+        return participants_of(exchange, name, self._host.settings, seen, call.view.allows, tool=call.name)
 
 
 def _resumes(arguments: Mapping[str, Any]) -> bool:

@@ -77,7 +77,7 @@ class ContextHandlers:
         from skills_core.context import ContextBounds, assemble_context
 
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
-        recipient = self._recipients.of(ctx)
+        recipient = self._recipients.of(ctx, view)
         # A search may look at every skill, so it must not hold up the other requests.
         assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
         found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)

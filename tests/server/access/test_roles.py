@@ -99,3 +99,51 @@ def test_a_default_role_must_be_one_of_the_roles() -> None:
         AccessSettings(roles={"reader": ("*",)}, default_roles=("raeder",))
     assert fault.value.path == ("default_roles",)
     assert "which has: reader" in fault.value.message
+
+
+TOOLS = {"operator": ["*_skills", "skills_status"], "author": ["deploy__*"], "guest": []}
+
+
+@pytest.mark.parametrize(
+    ("held", "tool", "expected"),
+    [
+        ({"operator"}, "reload_skills", True),
+        ({"operator"}, "skills_status", True),
+        ({"operator"}, "run_skill", False),
+        ({"operator", "author"}, "deploy__check", True),
+        ({"author"}, "Deploy__check", False),
+        ({"guest"}, "reload_skills", False),
+        ({"unknown"}, "reload_skills", False),
+        (set(), "reload_skills", False),
+    ],
+)
+def test_roles_allow_tools(held: set[str], tool: str, *, expected: bool) -> None:
+    assert Roles({}, (), TOOLS).allow(frozenset(held), tool) is expected
+
+
+def test_without_a_table_of_tools_all_are_allowed_and_without_one_of_skills_all_are_seen(
+    skills: dict[str, Skill],
+) -> None:
+    assert Roles({"reader": ["pdf"]}).allow(frozenset(), "reload_skills")
+    assert all(Roles({}, (), TOOLS).show(frozenset(), skill) for skill in skills.values())
+    assert Roles({}, (), TOOLS).of(Principal("anna", PrincipalKind.JWT, frozenset({"guest", "x"}))) == {"guest"}
+
+
+@pytest.mark.parametrize(
+    ("given", "path", "message"),
+    [
+        ({"tools": {"reader": ("reload_skill",)}}, ("tools", "reader"), "'reload_skill': expected SKILL__TOOL"),
+        ({"tools": {"reader": ("activate_skill",)}}, ("tools", "reader"), "run_skill"),
+        ({"roles": {"a": ("*",)}, "tools": {"b": ()}}, ("tools",), "'b': expected a role of 'roles', which has: a"),
+        ({"tools": {"b": ()}, "default_roles": ("a",)}, ("default_roles",), "of 'tools', which has: b"),
+        ({"roles": {"a": ("*",)}, "profiles": {"p": ("b",)}}, ("profiles", "p"), "which has: a"),
+        ({"profiles": {"p": ("b",)}}, ("profiles", "p"), "which has: none"),
+    ],
+)
+def test_settings_name_no_tool_and_no_role_that_there_cannot_be(
+    given: dict[str, Any], path: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(InvalidValueError) as fault:
+        AccessSettings(**given)
+    assert fault.value.path == path
+    assert message in fault.value.message

@@ -272,6 +272,8 @@ USABLE: dict[str, str] = {
     "http.insecure": "true",
     "http.trusted_proxies": "['10.0.0.0/8']",
     "access.roles": "{reader = ['*']}",
+    "access.tools": "{reader = ['reload_skills']}",
+    "access.profiles": "{all = []}",
     "access.default_roles": "[]",
     "limits.requests_per_second": "1.0",
     "limits.burst": "1",

@@ -19,6 +19,7 @@ from server.config.machine import current_environment
 from server.config.settings import OptionalTool, Transport
 from server.hosting.host import Host
 from server.hosting.views import ViewName, ViewRule
+from server.operation.records import Records
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
 from server.transport.stdio import serve_stdio
@@ -116,9 +117,9 @@ def host_of(sources: tuple[Path, ...], rule: ViewRule | None = RULE, **settings:
 
 
 @asynccontextmanager
-async def serving_http(host: Host) -> AsyncGenerator[str]:
+async def serving_http(host: Host, records: Records | None = None) -> AsyncGenerator[str]:
     """Serve in this process, on a real socket; yields the URL."""
-    server = SkillServer(host, local=False)
+    server = SkillServer(host, local=False, records=records)
     with listen(host.settings.http) as listener:
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():

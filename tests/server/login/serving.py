@@ -12,6 +12,7 @@ import anyio
 from server.config.machine import current_environment
 from server.config.settings import Transport
 from server.hosting.host import Host
+from server.hosting.role_views import role_rule
 from server.operation.records import Records
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
@@ -40,7 +41,9 @@ async def serving(skills: Path, **options: Any) -> AsyncIterator[str]:
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
         if "login_issuer" in given:
             given.setdefault("login_audience", url)
-        host = Host(Library(explicit_sources([skills]), current_environment), make_settings(**given))
+        settings = make_settings(**given)
+        library = Library(explicit_sources([skills]), current_environment)
+        host = Host(library, settings, rule=role_rule(settings.access))
         server = SkillServer(host, local=False, records=records)
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():

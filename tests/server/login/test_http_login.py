@@ -123,6 +123,26 @@ async def test_the_metadata_is_where_clients_look(skills: Path, path: str) -> No
     assert answer.headers["access-control-allow-origin"] == "*"
 
 
+@pytest.mark.usefixtures("issuer")
+async def test_the_login_of_a_profile_is_that_of_the_endpoint(skills: Path) -> None:
+    access = {"access_roles": {"editor": ["*"]}, "access_profiles": {"editors": ["editor"]}}
+    async with (
+        serving(skills, login_issuer=ISSUER, login_jwks_url=JWKS, **access) as url,
+        httpx2.AsyncClient(headers=ACCEPT) as client,
+    ):
+        refused = [await client.post(url + path, json=INITIALIZE) for path in ("", "/editors")]
+        root = url.removesuffix("/mcp") + "/.well-known/oauth-protected-resource"
+        found = [await client.get(f"{root}/mcp{path}") for path in ("", "/editors", "/other")]
+        token = bearer(RSA.sign(aud=url, roles=["editor"]))
+        served = [(await client.post(url + path, json=INITIALIZE, headers=token)) for path in ("/editors", "/other")]
+    assert [answer.status_code for answer in refused] == [401, 401]
+    assert refused[0].headers["www-authenticate"] == refused[1].headers["www-authenticate"]
+    assert f'resource_metadata="{root}/mcp"' in refused[1].headers["www-authenticate"]
+    assert [answer.status_code for answer in found] == [200, 200, 404]
+    assert found[0].json() == found[1].json()
+    assert [answer.status_code for answer in served] == [200, 404]
+
+
 async def test_a_token_outside_of_the_header_is_no_token(skills: Path, file: TokenFile) -> None:
     text = file.add("anna", (), None)
     async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:

@@ -64,9 +64,16 @@ class Browser:
 
 @needs_provider
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-@pytest.mark.parametrize(("form", "kind"), [("jwt", PrincipalKind.JWT), ("opaque", PrincipalKind.OPAQUE)])
+@pytest.mark.parametrize(
+    ("form", "kind", "profile"),
+    [
+        ("jwt", PrincipalKind.JWT, ""),
+        ("jwt", PrincipalKind.JWT, "/editors"),
+        ("opaque", PrincipalKind.OPAQUE, ""),
+    ],
+)
 async def test_the_sdks_client_logs_in(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConnectMode, form: str, kind: PrincipalKind
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: ConnectMode, form: str, kind: PrincipalKind, profile: str
 ) -> None:
     seen: set[Principal] = set()
     verify = Login.verify_token
@@ -84,8 +91,11 @@ async def test_the_sdks_client_logs_in(
             "login_introspection_url": f"{issuer}/token/introspection",
             "login_introspection_client_id": "skillserve",
             "login_introspection_client_secret": CLIENT_SECRET,
+            "access_roles": {"editor": ["*"]},
+            "access_profiles": {"editors": ["editor"]},
         }
-        async with serving(write_skill(tmp_path / "skills"), **options) as url:
+        async with serving(write_skill(tmp_path / "skills"), **options) as endpoint:
+            url = endpoint + profile
             browser, memory = Browser(), Memory()
             metadata = OAuthClientMetadata(
                 redirect_uris=[AnyUrl(CALLBACK)],

@@ -20,6 +20,7 @@ import anyio.to_thread
 import pytest
 from mcp import Client
 
+from server.config.settings import OptionalTool
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from skills_core.catalog import Catalog
@@ -96,6 +97,22 @@ async def test_a_run_whose_client_left_before_it_began_offers_nothing(opened: Op
         for name, restricted in (("view", True), ("whole", False)):
             await service._engine.run("skill", name, {**given, "restricted": restricted})
     assert [bool(names_in(asked)) for asked in endpoint.requests] == [False, True]
+
+
+async def test_a_continued_run_has_no_tool_that_its_client_might_not_use(opened: Open, endpoint: ModelEndpoint) -> None:
+    """The client is gone, and with it the roles that could tell."""
+    endpoint.script = [*SCRIPT]
+    script = OptionalTool.RUN_SKILL_SCRIPT
+    async with opened(tools=(script,)) as (service, library):
+        participants = RunParticipants(allows=lambda name: name != script)
+        request = RunRequest(library.catalog.skill("doer"))
+        await interrupted(lambda: service.run_skill(request, participants, "once"), service, endpoint)
+    async with opened(tools=(script,)) as (service, _):
+        assert service._engine is not None
+        await service._engine.recover()
+        await service._engine.wait("once")
+    assert len(endpoint.requests) == 3
+    assert [script in json.dumps(asked["tools"]) for asked in endpoint.requests] == [False] * 3
 
 
 @pytest.mark.parametrize("edited", ["rule", "base", "third", "doer"])

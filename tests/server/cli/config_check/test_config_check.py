@@ -192,6 +192,12 @@ CONFLICTS: dict[str, tuple[str, str, Level]] = {
     "[runs]\nmodel_key = 'k'": ("runs.model_key", "no effect", Level.WARNING),
     "[runs]\nmodel = 'nonsense'": ("runs.model", "", Level.WARNING),
     "[evals]\njudge_key = 'k'": ("evals.judge_key", "no effect", Level.WARNING),
+    "[access.tools]\neditor = ['reload_skills']": ("access.tools", "not switched on", Level.WARNING),
+    NO_KEY + "[tools]\nenabled = ['list_schedules']\n[access.roles]\nall = ['*']": (
+        "tools.enabled",
+        "no caller with roles has the tools",
+        Level.WARNING,
+    ),
     "[schedules]\nenabled = true": ("schedules.enabled", "no model is set", Level.WARNING),
     NO_KEY + "[tools]\nenabled = ['schedule_skill']": ("tools.enabled", "does not fire", Level.WARNING),
     "[improve]\nsources = ['explicit']\n[history]\nautomatic = false": (
