@@ -138,6 +138,11 @@ class Histories:
             raise HistoryError(f"there is no skill {name[:200]!r}, and no history has one.{similar}")
         raise HistoryError(self._why_not_kept(skills[0].source))
 
+    def names_in(self, root: Path, catalog: Catalog) -> frozenset[str]:
+        """Return the names that the skills of a catalog have in the history of the source at `root`."""
+        located = (self._located(skill) for skill in catalog.skills)
+        return frozenset(each.name for each in located if each is not None and each.root == root)
+
     def _located(self, skill: Skill) -> Recorded | None:
         """Return a skill in the history of its source, or of a folder around it that has one."""
         root, place = skill.source.root, skill.content.place

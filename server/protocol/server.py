@@ -46,6 +46,7 @@ class SkillServer(Server[Any]):
 
     `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
     the calls that converse with clients, `runs` the service that runs skills, `records` those who hear of requests.
+    `tool_names` are the tools that the server answers calls of, beside those that skills declare.
     """
 
     def __init__(self, host: Host, *, local: bool, records: Records | None = None) -> None:
@@ -58,6 +59,7 @@ class SkillServer(Server[Any]):
         self._roots = roots = ClientRoots(local=local)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)
+        self.tool_names = tools.names
         prompts = PromptHandlers(host, recipients)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)

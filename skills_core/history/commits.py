@@ -10,13 +10,19 @@ from typing import Any, Final
 
 from skills_core.diagnostics import one_line, shortened
 
-__all__ = ["Cause", "HistoryCommit", "message_with_trailers", "parse_commit"]
+__all__ = ["BEGINNING", "BY_HAND", "Cause", "HistoryCommit", "message_with_trailers", "parse_commit"]
 
 _CAUSE: Final = "Cause"
 _TRACE: Final = "Trace-Id"
 _RESTORES: Final = "Restores"
 _SKILL: Final = "Skill"
 _MAX_MESSAGE: Final = 500
+
+BEGINNING: Final = "Begin the history"
+"""The message of the first commit."""
+
+BY_HAND: Final = "Edited by hand"
+"""The message of commits of edits that skillserve did not make."""
 
 
 class Cause(StrEnum):

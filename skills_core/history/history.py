@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
 from skills_core.diagnostics import printable
 from skills_core.disk.locks import exclusive
 from skills_core.errors import HistoryError, SkillEditedError, did_you_mean, similar_to
 from skills_core.history.changes import Changer
-from skills_core.history.commits import Cause, HistoryCommit, message_with_trailers
+from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers
 from skills_core.history.diffs import unified_diff
 from skills_core.history.entries import (
     FILE_MODE,
@@ -31,6 +32,7 @@ from skills_core.history.entries import (
 from skills_core.history.journal import PENDING, Journal
 from skills_core.history.reading import entry_at, id_of, read_state
 from skills_core.history.repository import Repository, create_repository
+from skills_core.history.seen_part import SeenPart
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -84,14 +86,15 @@ class History:
         """Close the files of the repository."""
         self._repository.close()
 
-    def commits(self, name: str | None = None, limit: int | None = None) -> tuple[HistoryCommit, ...]:
-        """Return the newest commits, newest first, or those that changed one skill."""
-        found: list[HistoryCommit] = []
-        for rev in self._repository.revs(name):
-            if limit is not None and len(found) >= limit:
-                break
-            found.append(self._repository.describe(rev))
-        return tuple(found)
+    def commits(
+        self, name: str | None = None, limit: int | None = None, sees: Callable[[str], bool] | None = None
+    ) -> tuple[HistoryCommit, ...]:
+        """Return the newest commits, newest first, or those that changed one skill.
+
+        Here and below, `sees` accepts the skills that the caller sees, by their paths; without it they are all seen.
+        """
+        seen = SeenPart(name or "", sees)
+        return tuple(map(seen.commit, map(self._repository.describe, islice(seen.revs(self._repository), limit))))
 
     def names(self) -> frozenset[str]:
         """Return the names of all skills that commits have changed, removed ones included."""
@@ -115,7 +118,13 @@ class History:
         hint = did_you_mean(similar_to(name, known))
         raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}.{hint}")
 
-    def diff(self, name: str, rev: str | None = None, shows: Callable[[str], bool] = lambda _: True) -> str:
+    def diff(
+        self,
+        name: str,
+        rev: str | None = None,
+        shows: Callable[[str], bool] = lambda _: True,
+        sees: Callable[[str], bool] | None = None,
+    ) -> str:
         """Return what differs from a commit to the files now: what `rollback` with these arguments would take back.
 
         Only paths that `shows` accepts are compared; they are relative to the source.
@@ -131,7 +140,9 @@ class History:
             return number
 
         now = read_state(self.root, name, keep, work_trees=self._work_trees).entries
-        before = self._repository.state(self._version(name, rev, now), name)
+        seen = SeenPart(name, sees)
+        before = self._repository.state(self._version(seen, rev, now), name)
+        before, now = seen.of(before, now), seen.of(now, before)
         before, now = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, now))
         return unified_diff(before, now, lambda blob: disk[blob] if blob in disk else self._repository.read(blob))
 
@@ -208,7 +219,13 @@ class History:
                 _set(state, name, relative, None if content is None else self._repository.keep(content))
             return self._change_to(name, state, cause, message, trace_id)
 
-    def rollback(self, name: str, rev: str | None = None, trace_id: str | None = None) -> HistoryCommit | None:
+    def rollback(
+        self,
+        name: str,
+        rev: str | None = None,
+        trace_id: str | None = None,
+        sees: Callable[[str], bool] | None = None,
+    ) -> HistoryCommit | None:
         """Restore a skill as it was at a commit, by default before its newest change; return the new commit.
 
         Unrecorded edits are committed first. Return None if the skill is as it was then.
@@ -218,24 +235,29 @@ class History:
         """
         with self._locked():
             self._record_manual((name,))
-            found = self._version(name, rev, self._repository.state(self._repository.head, name))
+            seen, head = SeenPart(name, sees), self._repository.state(self._repository.head, name)
+            found = self._version(seen, rev, head)
             state = self._repository.state(found, name)
             short = found[:10]
-            if not state:
+            # Skills in its folder that the caller does not see stay as they are.
+            state = {**seen.rest(head, state), **seen.of(state, head)}
+            if not seen.of(state):
                 raise HistoryError(f"{name[:200]!r} did not exist at {short}; choose another commit")
             return self._change_to(name, state, Cause.ROLLBACK, f"Restore the version of {short}", trace_id, found)
 
-    def _version(self, name: str, rev: str | None, now: Mapping[str, Entry]) -> str:
+    def _version(self, seen: SeenPart, rev: str | None, now: Mapping[str, Entry]) -> str:
         """Return the commit to compare with or to restore."""
         if rev is not None:
             return self._repository.find(rev)
-        newest = next(self._repository.revs(name), None)
+        name = seen.name
+        newest = next(seen.revs(self._repository), None)
         if newest is None:
             raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}")
-        if now != self._repository.state(newest, name):
+        recorded = self._repository.state(newest, name)
+        if seen.of(now, recorded) != seen.of(recorded, now):
             return newest
         parent = self._repository.parent_of(newest)
-        if parent is None or not self._repository.state(parent, name):
+        if parent is None or not seen.of(self._repository.state(parent, name), now):
             raise HistoryError(f"{name[:200]!r} has no earlier version than that of {newest[:10]}")
         return parent
 
@@ -262,11 +284,11 @@ class History:
     def _record_manual(self, names: Sequence[str]) -> HistoryCommit | None:
         if self._repository.head is None:
             return self._begin()
-        return self._record(names, Cause.MANUAL, "Edited by hand", None)
+        return self._record(names, Cause.MANUAL, BY_HAND, None)
 
     def _begin(self, changed: Sequence[str] = ()) -> HistoryCommit | None:
         """Commit the whole source, so that each skill has a first version; without skills that have just changed."""
-        return self._record(("",), Cause.INITIAL, "Begin the history", None, without=changed)
+        return self._record(("",), Cause.INITIAL, BEGINNING, None, without=changed)
 
     def _record(
         self, names: Sequence[str], cause: str, message: str, trace_id: str | None, *, without: Sequence[str] = ()

@@ -92,6 +92,11 @@ class ToolHandlers:
             **RunHandlers(host, exchanges, runs).tools(),
         }
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The names of the tools that the settings switch on, beside those that skills declare."""
+        return frozenset(self._tools)
+
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:

@@ -20,11 +20,15 @@ from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import TypeAlias
 
     from server.history.histories import Recorded
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
     from skills_core.history.history import History
+
+    _Sees: TypeAlias = Callable[[str], bool] | None
+    _Work: TypeAlias = Callable[[History, Recorded, _Sees], dict[str, Any]]
 
 __all__ = ["HistoryHandlers"]
 
@@ -52,18 +56,18 @@ class HistoryHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_COMMITS}")
         shows_evals = call.view.settings.catalog.serve_evals
 
-        def work(history: History, found: Recorded) -> dict[str, Any]:
-            commits = [commit.to_json() for commit in history.commits(found.name, limit)]
+        def work(history: History, found: Recorded, sees: _Sees) -> dict[str, Any]:
+            commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
             shows = partial(_is_shown, found.name, evals=shows_evals)
-            text = history.diff(found.name, _rev(call), shows) if wanted else None
+            text = history.diff(found.name, _rev(call), shows, sees) if wanted else None
             return {"commits": commits, "diff": text if text is None else _shortened(text)}
 
         return _result(await self._in_thread(call, work))
 
     async def _rollback(self, call: ToolCall) -> dict[str, Any]:
-        def work(history: History, found: Recorded) -> dict[str, Any]:
-            commit = history.rollback(found.name, _rev(call))
+        def work(history: History, found: Recorded, sees: _Sees) -> dict[str, Any]:
+            commit = history.rollback(found.name, _rev(call), sees=sees)
             return {"changed": commit is not None, "commit": None if commit is None else commit.to_json()}
 
         done = await self._in_thread(call, work)
@@ -73,15 +77,20 @@ class HistoryHandlers:
             await self._host.reload()
         return _result(done)
 
-    async def _in_thread(self, call: ToolCall, work: Callable[[History, Recorded], dict[str, Any]]) -> dict[str, Any]:
+    async def _in_thread(self, call: ToolCall, work: _Work) -> dict[str, Any]:
         """Do the work on the history of the skill that a call names; only skills that its sender sees count."""
         histories = Histories.of(call.view.settings)
         name, catalog = string(call.arguments, "name"), call.view.catalog
 
+        def sees_of(found: Recorded) -> _Sees:
+            if not self._host.views_differ:
+                return None
+            return histories.names_in(found.root, catalog).__contains__
+
         def locked() -> dict[str, Any]:
             found = histories.find(name, catalog, removed=not self._host.views_differ)
             with histories.open(found.root) as history:
-                return work(history, found)
+                return work(history, found, sees_of(found))
 
         return await anyio.to_thread.run_sync(locked)
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
@@ -16,8 +15,15 @@ from server.config.settings import Settings
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.login.token_file import TokenFile
-from tests.server.hosting.two_views import WORDS, host_of, remove_team, serving_http, write_skills
-from tests.server.hosting.walking import Answer, Asker, over_http, probe, walk
+from tests.server.hosting.two_views import (
+    WORDS,
+    host_of,
+    remove_team,
+    serving_http,
+    write_skills,
+    write_workflows,
+)
+from tests.server.hosting.walking import Answer, Asker, comparable, over_http, probe, walk
 from tests.server.sessions import Era
 from tests.server.settings import make_settings
 
@@ -29,7 +35,6 @@ HELD = {"red": ("red",), "blue": ("blue", "unknown"), "green": ("unknown",)}
 """Roles in the tokens of three callers, who all have the role `common` too."""
 
 HIDDEN = {"red": {"wombat"}, "blue": {"quokka"}, "green": {"wombat", "quokka"}}
-_TIME = re.compile(r'(last_modified[\\"]+: ?)\d+')
 
 
 @pytest.fixture
@@ -43,14 +48,14 @@ def settings() -> Settings:
     return make_settings(access_roles=ROLES, access_default_roles=("common",))
 
 
-def served(sources: tuple[Path, ...]) -> Host:
-    return host_of(sources, role_rule(settings().access), login_tokens=True)
+def served(sources: tuple[Path, ...], **more: Any) -> Host:
+    return host_of(sources, role_rule(settings().access), login_tokens=True, **more)
 
 
 @asynccontextmanager
 async def asking(sources: tuple[Path, ...], era: Era, name: str, tokens: dict[str, str]) -> AsyncGenerator[Asker]:
     """Connect a caller to a server whose other callers have asked already; all clients have the same name."""
-    async with serving_http(served(sources)) as url:
+    async with serving_http(served(sources, **write_workflows(sources[0].parent))) as url:
         for other in HELD.keys() - {name}:
             async with over_http(url, era, "client", tokens[other]) as asker:
                 await asker.call("find_skills", query="things")
@@ -104,9 +109,8 @@ async def asked(root: Path, era: Era, name: str, tokens: dict[str, str], *, alon
             for hidden in (f"{word}-main", f"{word}-inner", f"{word}-gated", f"{word}-broken", f"{team}-dependent"):
                 for asked_for in (hidden, hidden[:-1], f"{team}/{hidden}"):
                     await probe(asker, asked_for)
-    text = _TIME.sub(r"\g<1>0", json.dumps(asker.answers).replace(str(root), "ROOT"))
-    answers: dict[str, Answer] = json.loads(text)
-    return answers
+            await asker.call("run_workflow", name=f"{word}-flow")
+    return comparable(asker.answers, root)
 
 
 async def test_the_token_of_each_request_decides_not_the_name_of_the_client(

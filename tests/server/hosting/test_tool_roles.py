@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -19,7 +18,7 @@ from server.operation.records import Decision, Records, RequestReason, RequestRe
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.hosting.two_views import SWITCHED_ON, host_of, serving_http, write_skills
-from tests.server.hosting.walking import Answer, over_http, probe, walk
+from tests.server.hosting.walking import Answer, comparable, over_http, probe, walk
 from tests.server.sessions import Era
 from tests.server.settings import make_settings
 
@@ -31,7 +30,6 @@ TOOLS = {
 HELD = {"anna": (), "bob": ("operator",), "carl": ("runner",)}
 DENIED = (*TOOLS["operator"][1:-1], "skills_status", "quokka-main__quokka-tool")
 STATUS = "skillserve://status"
-_TIME = re.compile(r'(last_modified[\\"]+: ?)\d+')
 
 
 @pytest.fixture
@@ -61,9 +59,7 @@ async def asked(root: Path, era: Era, token: str, **settings: Any) -> dict[str, 
         await asker.ask("resources/read", uri=STATUS)
         await asker.ask("resources/subscribe", uri=STATUS)
         await asker.ask("resources/unsubscribe", uri=STATUS)
-    text = _TIME.sub(r"\g<1>0", json.dumps(asker.answers).replace(str(root), "ROOT"))
-    answers: dict[str, Answer] = json.loads(text)
-    return answers
+    return comparable(asker.answers, root)
 
 
 @pytest.mark.parametrize("era", ["handshake", "modern"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,11 +11,8 @@ import httpx2
 import pytest
 
 from tests.server.hosting.two_views import WORDS, host_of, remove_team, serving_http, write_skills
-from tests.server.hosting.walking import Answer, Asker, over_http, over_stdio, probe, walk
+from tests.server.hosting.walking import Answer, Asker, comparable, over_http, over_stdio, probe, walk
 from tests.server.sessions import Era, Transport
-
-_TIME = re.compile(r'(last_modified[\\"]+: ?)\d+')
-# The status tells when files were written, as JSON and as JSON in a text.
 
 OTHER = {"red": "blue", "blue": "red"}
 CACHEABLE = {
@@ -101,9 +97,7 @@ async def asked(root: Path, transport: Transport, era: Era, team: str, *, alone:
             for asked_for in (name, name[:-1], f"{other}/{name}"):
                 await probe(asker, asked_for)
         await probe(asker, f"common/outer/{other}")
-    text = _TIME.sub(r"\g<1>0", json.dumps(asker.answers).replace(str(root), "ROOT"))
-    answers: dict[str, Answer] = json.loads(text)
-    return answers
+    return comparable(asker.answers, root)
 
 
 async def test_answers_are_private_where_views_differ_and_shared_where_they_do_not(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ SWITCHED_ON: dict[str, Any] = {
         OptionalTool.CHECK_TOOL_CALL,
         OptionalTool.SKILL_CONTEXT,
         OptionalTool.RUN_SKILL_SCRIPT,
+        OptionalTool.SKILL_HISTORY,
+        OptionalTool.ROLLBACK_SKILL,
     ),
     "skill_tools": tuple(f"{word}-main/*" for word in WORDS.values()),
 }
@@ -102,6 +104,18 @@ def _write_team(root: Path, team: str, word: str) -> None:
     write_skill(root / team, f"{word}-broken", "''", f"A {word} without description.")
     write_skill(root / team, f"{word}-wrong", description, f"See [it]({word}-absent.md).", f"{word}-field: 1")
     write_skill(root / "common" / "outer" / team, f"{word}-inner", description, files={f"{word}.txt": word.encode()})
+
+
+def write_workflows(root: Path) -> dict[str, Any]:
+    """Write a workflow for a skill of each team; return the settings with which runs are offered, without a model."""
+    folder = root / "workflows"
+    folder.mkdir()
+    for word in (*WORDS.values(), "plain"):
+        step = f"steps: [{{kind: skill, name: It, target: {word if word == 'plain' else f'{word}-main'}}}]"
+        (folder / f"{word}-flow.yaml").write_text(f"name: {word}-flow\ndescription: Performs {word}.\n{step}\n")
+    runs = (OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW)
+    # Nothing listens on the port of discard.
+    return {"tools": (*SWITCHED_ON["tools"], *runs), "model": "http://127.0.0.1:9/v1#m", "workflows": (str(folder),)}
 
 
 def remove_team(root: Path, team: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import AsyncGenerator
@@ -81,6 +82,21 @@ class Asker:
             if "nextCursor" not in page:
                 return entries
             cursor = {"cursor": page["nextCursor"]}
+
+
+_DIFFERING = re.compile(
+    r"""(?<=last_modified":\ )\d+ | (?<=last_modified\\":\ )\d+
+      | \b[0-9a-f]{40}\b | (?<=version\ than\ that\ of\ )[0-9a-f]{10}
+      | \d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+\d\d:\d\d""",
+    re.VERBOSE,
+)
+# Times, and the ids of commits, which depend on the time.
+
+
+def comparable(answers: dict[str, Answer], root: Path) -> dict[str, Answer]:
+    """Return answers without what differs between two servers that were started one after the other, below `root`."""
+    found: dict[str, Answer] = json.loads(_DIFFERING.sub("0", json.dumps(answers).replace(str(root), "ROOT")))
+    return found
 
 
 class HttpWire:
@@ -165,6 +181,17 @@ async def walk(asker: Asker) -> None:
     await asker.call("skills_status")
     await asker.call("skills_status", state=["invalid", "excluded", "shadowed"])
     await asker.call("reload_skills")
+    await asker.call("run_workflow")
+    for name in names:
+        await asker.call("skill_history", name=name)
+        await asker.call("skill_history", name=name, diff=True)
+        await asker.call("rollback_skill", name=name)
+        await asker.call("run_skill_script", skill=name, path="absent.py")
+    for name, tool in tools.items():
+        if "__" in name:
+            await asker.call(name, **{key: [] for key in tool["inputSchema"]["properties"]})
+    await asker.ask("ping")
+    await asker.ask("server/discover")
     for command in ("ls", "rm -rf /"):
         await asker.call("check_tool_call", tool="sh", arguments={"command": command})
     await _walk_mistakes(asker)
@@ -225,6 +252,10 @@ async def probe(asker: Asker, name: str) -> list[Answer]:
         await asker.call("read_skill_file", skill=name, path="SKILL.md"),
         await asker.call("read_skill_file", skill="plain", path=uri),
         await asker.call("run_skill_script", skill=name, path="a.txt"),
+        await asker.call("run_skill", name=name),
+        await asker.call("run_workflow", name=name),
+        await asker.call("skill_history", name=name),
+        await asker.call("rollback_skill", name=name),
         await asker.call("skill_context", message=f"/{name} now"),
         await asker.call("skills_status", name=[name]),
         await asker.call("find_skills", query="things", tags=[name]),
@@ -235,6 +266,8 @@ async def probe(asker: Asker, name: str) -> list[Answer]:
         await asker.ask("completion/complete", ref=ref, argument=argument, context={"arguments": {"skill": name}}),
         await asker.ask("completion/complete", ref=ref, argument={"name": "skill", "value": name}),
         await asker.ask("resources/read", uri=uri),
+        await asker.ask("resources/subscribe", uri=uri),
+        await asker.ask("resources/unsubscribe", uri=uri),
         await asker.ask("resources/directory/read", uri=f"skill://{name}"),
         await asker.ask("skills/get", uri=uri),
     ]
