@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["EarlyListener", "early_listener"]
 
-MAX_CONNECTIONS: Final = 500
-"""Most connections that wait in this process; further ones wait in the queue of the system."""
+_MAX_CONNECTIONS: Final = 500
+# Further ones wait in the queue of the system.
 
 _MAX_HEAD: Final = 16 * 1024
 _PAUSE: Final = 0.05
@@ -73,7 +73,7 @@ class EarlyListener:
                         if _was_answered(each):
                             self._connections.discard(each)
                             each.close()
-                if len(self._connections) < MAX_CONNECTIONS and self._listener not in selector.get_map():
+                if len(self._connections) < _MAX_CONNECTIONS and self._listener not in selector.get_map():
                     selector.register(self._listener, selectors.EVENT_READ)
 
     def _accept(self, selector: selectors.BaseSelector) -> None:
@@ -85,7 +85,7 @@ class EarlyListener:
         connection.setblocking(False)
         self._connections.add(connection)
         selector.register(connection, selectors.EVENT_READ)
-        if len(self._connections) >= MAX_CONNECTIONS:
+        if len(self._connections) >= _MAX_CONNECTIONS:
             selector.unregister(self._listener)
 
 

@@ -155,7 +155,7 @@ class ToolHandlers:
     def _note_absent(self, name: str, view: View) -> None:
         """Note why callers with a view have no such tool; their answer does not tell."""
         if name in self._tools and not _may_use(view, name):
-            note_tool(name)
+            note_tool(name, own=True)
             note_denied(RequestReason.ROLE)
         else:
             note_invalid(RequestReason.UNKNOWN_TOOL)
