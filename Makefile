@@ -52,6 +52,7 @@ bench: install
 	$(BIN)/python bench/loading.py
 	$(BIN)/python bench/login.py
 	$(BIN)/python bench/views.py
+	$(BIN)/python bench/hidden.py
 
 # As long as SOAK_SECONDS says; a minute without.
 soak: install
