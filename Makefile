@@ -53,6 +53,7 @@ bench: install
 	$(BIN)/python bench/login.py
 	$(BIN)/python bench/operation.py
 	$(BIN)/python bench/views.py
+	$(BIN)/python bench/hidden.py
 
 # As long as SOAK_SECONDS says; a minute without.
 soak: install
