@@ -3,6 +3,8 @@
 #   docker build -t skillserve .
 #   docker run --rm --read-only -p 127.0.0.1:8000:8000 -e SKILLSERVE_ALLOWED_HOSTS=localhost \
 #     -v "$PWD/sample_skills:/skills:ro" skillserve
+#
+# deploy/ has compose files, manifests and a chart for a team.
 
 # One base for both stages: a virtual environment points at the interpreter that made it.
 FROM python:3.13-slim AS base
@@ -23,8 +25,9 @@ RUN python -m venv /opt/build \
     && python -m venv --without-pip /opt/skillserve
 
 # The dependencies come before the code: after an edit of the code this layer is taken from the cache. Wheels only,
-# because there is no compiler here, and so that no dependency runs code of its own while it is installed.
-RUN /opt/skillserve/bin/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["project"]["dependencies"], sep="\n")' > requirements.txt \
+# because there is no compiler here, and so that no dependency runs code of its own while it is installed. With the
+# extras that a server can use: runs, histories, and what several servers of a team need.
+RUN /opt/skillserve/bin/python -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*project["dependencies"], *(each for extra in ("run", "history", "team") for each in project["optional-dependencies"][extra]), sep="\n")' > requirements.txt \
     && /opt/build/bin/pip --python /opt/skillserve install --quiet --no-compile --only-binary :all: \
         --constraint constraints.txt --requirement requirements.txt
 
@@ -46,16 +49,19 @@ LABEL org.opencontainers.image.title="skillserve" \
 COPY --from=builder /opt/skillserve /opt/skillserve
 ENV PATH=/opt/skillserve/bin:$PATH
 
-# An empty folder of skills lets a start without a volume work.
+# An empty folder of skills lets a start without a volume work. The state folder is open to every user, like /tmp, because
+# the image does not know the number of the user that it will run as.
 # The base image has no bytecode of the standard library: importing what the server imports makes the part it needs.
 RUN mkdir /skills \
+    && mkdir -m 1777 /state \
     && python -c 'import server.cli.app, server.transport.http, server.transport.serving, server.transport.stdio, urllib.request'
 
-# From here on the root file system may be read-only, and logs are seen as they are written. What was used is not kept,
-# as there is no place for it: with a volume, set SKILLSERVE_USAGE=true and XDG_STATE_HOME.
+# From here on the root file system may be read-only, and logs are seen as they are written. Tokens, the audit log and
+# runs are kept in /state. How often skills are used is not: it orders the catalog, which is the same at all replicas.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
-    SKILLSERVE_USAGE=false
+    SKILLSERVE_USAGE=false \
+    XDG_STATE_HOME=/state
 
 # Mount your settings at /etc/skillserve/skillserve.toml. That is not in /skills, so that skills cannot change settings.
 ENV XDG_CONFIG_HOME=/etc
@@ -65,13 +71,13 @@ WORKDIR /etc/skillserve
 # /skills must be readable by it, or the container be given the number of their owner (--user).
 USER 65532:65532
 
-VOLUME ["/skills"]
+VOLUME ["/skills", "/state"]
 EXPOSE 8000
 
-# The server's own interpreter asks, past any proxy that the environment names. (With --transport stdio nothing
-# listens: add --no-healthcheck.)
+# Healthy is a server that has its first catalog and is not about to stop. The server's own interpreter asks, past any
+# proxy that the environment names. (With --transport stdio nothing listens: add --no-healthcheck.)
 HEALTHCHECK --interval=15s --timeout=5s --start-period=15s --retries=3 \
-    CMD ["python", "-c", "import os, urllib.request as request; port = os.environ.get('SKILLSERVE_PORT', '8000'); request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/health', timeout=4)"]
+    CMD ["python", "-c", "import os, urllib.request as request; port = os.environ.get('SKILLSERVE_PORT', '8000'); request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/ready', timeout=4)"]
 
 ENTRYPOINT ["skillserve"]
 # 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say. Hence --insecure.

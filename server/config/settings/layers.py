@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
-from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SettingPath, entries, fault_of
+from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, Setting, SettingPath, entries, fault_of
 from server.config.values import InvalidValueError, read
 from skills_core.watch_options import WatchMode
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from server.config.jdai import JdaiSettings
 
-__all__ = ["Given", "Layer", "combine", "from_environment", "from_flags", "load_settings"]
+__all__ = ["Given", "Layer", "combine", "from_environment", "from_flags", "from_variable", "load_settings"]
 
 
 class Given(Struct, frozen=True):
@@ -35,6 +35,9 @@ _TRUTH: Final = {
     **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
 }
 # Spellings of booleans in variables.
+
+_MAX_SECRET: Final = 65_536
+# Bytes of a file with a secret.
 
 
 def load_settings(
@@ -79,14 +82,53 @@ def from_file(file: Path) -> Layer:
 
 
 def from_environment(environment: Mapping[str, str]) -> Layer:
-    """Return the values of environment variables; an empty variable counts as not set."""
-    found: dict[SettingPath, Given] = {}
-    for path, setting in BY_PATH.items():
-        variable = setting.variable
-        # Compose files set variables to an empty text.
-        if variable and (text := environment.get(variable)):
-            found[path] = Given(_parsed(text, setting.default), f"the environment variable {variable}")
-    return found
+    """Return the values of environment variables; an empty variable counts as not set.
+
+    Raises:
+        ConfigurationError: a variable names a file that cannot be read.
+    """
+    each = ((path, from_variable(setting, environment)) for path, setting in BY_PATH.items())
+    return {path: given for path, given in each if given is not None}
+
+
+def from_variable(setting: Setting, environment: Mapping[str, str]) -> Given | None:
+    """Return the value of a setting's variable, or of the file that its second variable names; None if neither is set.
+
+    Raises:
+        ConfigurationError: the file cannot be read, or both variables are set.
+    """
+    variable, file_variable = setting.variable, setting.file_variable
+    # Compose files set variables to an empty text.
+    text = environment.get(variable) if variable else None
+    file = environment.get(file_variable) if file_variable else None
+    if file:
+        origin = f"the environment variable {file_variable}"
+        if text:
+            raise ConfigurationError(f"{origin}: {variable} is set too; set one of them")
+        return Given(_read_secret(file, origin), origin)
+    return Given(_parsed(text, setting.default), f"the environment variable {variable}") if text else None
+
+
+def _read_secret(file: str, origin: str) -> str:
+    """Return the text of a file without white space around it; no message repeats it."""
+    from pathlib import Path  # noqa: PLC0415 - few servers have secrets in files
+
+    from skills_core.disk.bounded import read_bounded  # noqa: PLC0415 - likewise
+    from skills_core.errors import FileRefusedError  # noqa: PLC0415 - likewise
+
+    path = Path(file).expanduser()
+    if not path.is_absolute():
+        raise ConfigurationError(f"{origin}: expected the absolute path of a file")
+    try:
+        raw = read_bounded(path, _MAX_SECRET)
+        text = None if raw is None else raw.decode().strip()
+    except FileRefusedError as error:
+        raise ConfigurationError(f"{origin}: {error}") from None
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{origin}: {path}: it is not UTF-8") from None
+    if not text:
+        raise ConfigurationError(f"{origin}: {path}: {'it is empty' if text is not None else 'there is no such file'}")
+    return text
 
 
 def from_flags(flags: Mapping[str, object]) -> Layer:

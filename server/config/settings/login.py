@@ -74,6 +74,9 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """The role of users of the provider whose tokens name none."""
     required_scopes: tuple[Annotated[str, Meta(pattern=_SCOPE)], ...] = ()
     """Scopes that each token of the provider must have."""
+    advertised_scopes: tuple[Annotated[str, Meta(pattern=_SCOPE)], ...] = ()
+    """Scopes that clients should request, where the provider calls them otherwise than in its tokens: Entra grants
+    `api://ID/use` as `use`. By default the required ones."""
 
     def __post_init__(self) -> None:
         for name in ("issuer", "resource", "jwks_url", "introspection_url"):
@@ -104,6 +107,11 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     def required(self) -> bool:
         """Whether requests over HTTP need a token."""
         return self.tokens or self.issuer is not None
+
+    @property
+    def requested_scopes(self) -> tuple[str, ...]:
+        """The scopes that clients are told to request."""
+        return self.advertised_scopes or self.required_scopes
 
     @property
     def endpoint(self) -> str:

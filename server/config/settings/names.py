@@ -83,6 +83,15 @@ _FILE_ONLY: Final = frozenset(
 )
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.
 
+_SECRETS: Final = frozenset(
+    {
+        *("admin_token", "judge_key", "login_introspection_client_secret", "model_key", "replicas_redis_url"),
+        *("run_store", "schedule_webhook", "script_index"),
+    }
+)
+# Options whose values are secret. Their types say so too, but reading types would slow each start. `replicas_secret`
+# has a setting of its own for its file.
+
 _SHOWN: Final = 100
 # Characters of an unknown name in a message.
 
@@ -98,6 +107,11 @@ class Setting(Struct, frozen=True):
     def variable(self) -> str | None:
         """The environment variable, None for a setting that only files can set."""
         return None if self.option in _FILE_ONLY else f"SKILLSERVE_{self.option.upper()}"
+
+    @property
+    def file_variable(self) -> str | None:
+        """The environment variable that names a file with the value, None for a setting that is no secret."""
+        return f"{self.variable}_FILE" if self.option in _SECRETS else None
 
     @property
     def flag(self) -> str:

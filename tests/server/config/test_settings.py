@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from server.cli.config_check.values import field_types, is_secret
 from server.config.settings import (
     ClientSettings,
     ConfigurationError,
@@ -20,7 +21,7 @@ from server.config.settings import (
     SourceSettings,
     load_settings,
 )
-from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
+from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS
 from server.config.values import SecretStr
 from skills_core.sources import Scope
 from tests.server.settings import make_settings
@@ -230,3 +231,43 @@ def test_settings_are_frozen_and_compare_by_value() -> None:
     assert len({settings, same, Settings()}) == 2
     with pytest.raises(AttributeError):
         settings.http.port = 5  # type: ignore[misc]
+
+
+def test_each_secret_can_come_from_a_file_that_a_variable_names(tmp_path: Path) -> None:
+    secrets = {
+        setting.path
+        for setting in BY_PATH.values()
+        if is_secret(field_types(type(getattr(DEFAULTS, setting.section)))[setting.key])
+    }
+    assert {setting.path for setting in BY_PATH.values() if setting.file_variable} == secrets - {("replicas", "secret")}
+    file = tmp_path / "token"
+    file.write_text(f"{SECRET}\n")
+    read = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": str(file), "SKILLSERVE_MODEL_KEY_FILE": ""}, tmp_path)
+    assert read.admin.token == SecretStr(SECRET)
+    assert read.runs.model_key is None
+
+
+def test_a_secret_comes_from_a_file_behind_a_link_as_containers_have_it(tmp_path: Path) -> None:
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data/token").write_text(SECRET)
+    (tmp_path / "token").symlink_to("..data/token")
+    read = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": str(tmp_path / "token")}, tmp_path)
+    assert read.admin.token == SecretStr(SECRET)
+
+
+@pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe hidden", b"hidden" * 20_000, b"folder", None, b"both"])
+def test_a_file_without_a_usable_secret_is_refused_without_its_content(tmp_path: Path, content: bytes | None) -> None:
+    file = tmp_path / "token"
+    if content == b"folder":
+        file.mkdir()
+    elif content is not None:
+        file.write_bytes(content)
+    both = {"SKILLSERVE_ADMIN_TOKEN": SECRET} if content == b"both" else {}
+    with pytest.raises(ConfigurationError, match="SKILLSERVE_ADMIN_TOKEN_FILE") as refused:
+        load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": str(file), **both}, tmp_path)
+    assert "hidden" not in str(refused.value)
+
+
+def test_the_path_of_a_secret_is_absolute(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="absolute"):
+        load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": "token"}, tmp_path)

@@ -255,3 +255,15 @@ async def test_no_token_is_in_logs_and_answers(skills: Path, file: TokenFile, ca
     for secret in secrets:
         assert secret not in written
         assert all(secret not in answer for answer in answers)
+
+
+async def test_clients_are_told_to_request_the_advertised_scopes(skills: Path) -> None:
+    options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_required_scopes": ("use",)}
+    async with (
+        serving(skills, login_advertised_scopes=("api://skills/use",), **options) as url,
+        httpx2.AsyncClient() as client,
+    ):
+        refused = await client.post(url, json=PING, headers=ACCEPT)
+        assert 'scope="api://skills/use"' in refused.headers["www-authenticate"]
+        metadata = await client.get(url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp"))
+        assert metadata.json()["scopes_supported"] == ["api://skills/use"]

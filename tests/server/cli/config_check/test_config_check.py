@@ -295,3 +295,12 @@ def test_the_command_prints_what_was_found_and_its_exit_code_tells_of_errors(tmp
     file.write_text("[http]\nport = 1\n")
     good = run("config", "check", **places)
     assert (good.returncode, good.stdout.splitlines()[-1]) == (0, "0 errors, 0 warnings")
+
+
+def test_a_file_of_a_secret_that_is_not_there_is_found(configuration: Configuration, tmp_path: Path) -> None:
+    found = configuration.only(SKILLSERVE_ADMIN_TOKEN_FILE=str(tmp_path / "missing"))
+    assert (found.level, found.key, found.file) == (
+        Level.ERROR,
+        "admin.token",
+        "the environment variable SKILLSERVE_ADMIN_TOKEN_FILE",
+    )

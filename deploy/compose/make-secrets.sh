@@ -1,0 +1,18 @@
+#!/bin/sh
+# Write the secrets of compose.yaml into the folder secrets beside this file; what is there is kept.
+# For a certificate of your own, put certificate and key, one after the other, into secrets/proxy_certificate.
+set -eu
+cd "$(dirname "$0")"
+umask 077
+mkdir -p secrets
+# Only their owner enters the folder. The files are open to all, because each container has a user of its own.
+put() { [ -e "secrets/$1" ] || { cat > "secrets/$1.new" && chmod 444 "secrets/$1.new" && mv "secrets/$1.new" "secrets/$1"; }; }
+openssl rand -hex 32 | put replicas_secret
+openssl rand -hex 24 | put postgres_password
+printf 'postgresql://skillserve:%s@postgres/skillserve\n' "$(cat secrets/postgres_password)" | put run_store
+if [ ! -e secrets/proxy_certificate ]; then
+    openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 90 -subj /CN=localhost \
+        -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout secrets/key.new -out secrets/crt.new 2>/dev/null
+    cat secrets/crt.new secrets/key.new | put proxy_certificate
+    rm secrets/crt.new secrets/key.new
+fi

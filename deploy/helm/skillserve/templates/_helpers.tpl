@@ -1,0 +1,17 @@
+{{- define "skillserve.labels" -}}
+app.kubernetes.io/name: skillserve
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "skillserve.podSecurity" -}}
+runAsNonRoot: true
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "skillserve.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}

@@ -1,0 +1,179 @@
+"""What a team deploys follows the rules for safe containers, and its configurations are valid."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.server.cli.test_cli import run
+from tests.server.sessions import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+MANIFESTS = DEPLOY / "kubernetes/skillserve.yaml"
+HAPROXY = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+VALIDATE = DEPLOY / ".venv/bin/kubernetes-validate"
+ADDRESSES = {f"SKILLSERVE_REPLICA_{number}": f"127.0.0.1:{number}" for number in (1, 2, 3)}
+
+
+def resources(kind: str) -> list[dict[str, Any]]:
+    documents = yaml.safe_load_all(MANIFESTS.read_text(encoding="utf-8"))
+    return [each for each in documents if each["kind"] == kind]
+
+
+def configured(name: str) -> str:
+    """Return a file that a ConfigMap contains."""
+    (text,) = [each["data"][name] for each in resources("ConfigMap") if name in each["data"]]
+    return str(text)
+
+
+def pods() -> Iterator[dict[str, Any]]:
+    for deployment in resources("Deployment"):
+        yield deployment["spec"]["template"]["spec"]
+
+
+def compose() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load((DEPLOY / "compose/compose.yaml").read_text(encoding="utf-8"))
+    return loaded
+
+
+def test_no_container_of_the_manifests_has_rights_that_it_does_not_need() -> None:
+    for pod in pods():
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+        for container in pod["containers"]:
+            security = container["securityContext"]
+            assert security["readOnlyRootFilesystem"] is True
+            assert security["allowPrivilegeEscalation"] is False
+            assert security["capabilities"] == {"drop": ["ALL"]}
+            assert "memory" in container["resources"]["limits"]
+            assert {"startupProbe", "livenessProbe", "readinessProbe"} <= container.keys()
+
+
+def test_a_replica_is_alive_before_it_is_ready_and_has_time_to_drain() -> None:
+    replica = next(pod for pod in pods() if pod["containers"][0]["name"] == "skillserve")
+    probes = {name: replica["containers"][0][f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")}
+    assert probes == {"liveness": "/health", "readiness": "/ready"}
+    assert "drain_seconds = 20" in configured("skillserve.toml")
+    assert replica["terminationGracePeriodSeconds"] > 20
+
+
+def test_every_pod_has_a_network_policy_for_both_directions() -> None:
+    policies = resources("NetworkPolicy")
+    assert all(policy["spec"]["policyTypes"] == ["Ingress", "Egress"] for policy in policies)
+    selected = [policy["spec"]["podSelector"]["matchLabels"] for policy in policies]
+    for deployment in resources("Deployment"):
+        assert deployment["spec"]["template"]["metadata"]["labels"] in selected
+
+
+def test_no_server_of_the_deployments_starts_without_a_login() -> None:
+    commands = [pod["containers"][0]["args"] for pod in pods()]
+    commands += [service["command"] for service in compose()["services"].values() if "command" in service]
+    assert [command for command in commands if "--insecure" in command] == []
+
+
+def test_no_service_of_the_compose_file_has_rights_that_it_does_not_need() -> None:
+    for service in compose()["services"].values():
+        assert service["read_only"] is True
+        assert service["cap_drop"] == ["ALL"]
+        assert service["security_opt"] == ["no-new-privileges:true"]
+        assert {"mem_limit", "pids_limit"} <= service.keys()
+
+
+def test_secrets_come_from_files_and_only_the_proxy_can_be_reached() -> None:
+    services, secrets = compose()["services"], compose()["secrets"]
+    assert all(each["file"].startswith("./secrets/") for each in secrets.values())
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    assert all(compose()["networks"][name]["internal"] for name in ("front", "data"))
+    for service in services.values():
+        values = [*service.get("environment", {}).values()]
+        assert [value for value in values if "://" in value and "@" in value] == []
+        assert set(service.get("secrets", [])) <= secrets.keys()
+
+
+@pytest.mark.parametrize("where", ["compose", "chart"])
+def test_the_settings_have_no_fault(where: str, tmp_path: Path) -> None:
+    if where == "compose":
+        text = (DEPLOY / "compose/skillserve.toml").read_text(encoding="utf-8")
+    else:
+        (text,) = [
+            each["data"]["skillserve.toml"] for each in resources("ConfigMap") if "skillserve.toml" in each["data"]
+        ]
+    (tmp_path / "skillserve").mkdir()
+    (tmp_path / "skillserve/skillserve.toml").write_text(text, encoding="utf-8")
+    url = tmp_path / "redis-url"
+    url.write_text("redis://redis:6379\n", encoding="utf-8")
+    places = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    checked = run("config", "check", SKILLSERVE_REPLICAS_REDIS_URL_FILE=str(url), **places)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "0 errors" in checked.stdout
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl on this machine")
+def test_the_secrets_are_made_once_and_only_their_owner_reaches_them(tmp_path: Path) -> None:
+    script = shutil.copy(DEPLOY / "compose/make-secrets.sh", tmp_path)
+    folder = tmp_path / "secrets"
+
+    def made() -> dict[str, str]:
+        subprocess.run([script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
+
+    first = made()
+    assert first.keys() == compose()["secrets"].keys()
+    assert len(first["replicas_secret"].strip()) == 64
+    assert first["postgres_password"].strip() in first["run_store"]
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert made() == first
+
+
+@pytest.mark.skipif(HAPROXY is None or shutil.which("openssl") is None, reason="there is no haproxy on this machine")
+def test_the_configurations_of_the_proxies_are_valid(tmp_path: Path) -> None:
+    script = shutil.copy(DEPLOY / "compose/make-secrets.sh", tmp_path)
+    subprocess.run([script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    tls = (DEPLOY / "compose/haproxy-tls.cfg").read_text(encoding="utf-8")
+    (tmp_path / "tls.cfg").write_text(tls.replace("/run/secrets", str(tmp_path / "secrets")), encoding="utf-8")
+    text = configured("haproxy.cfg")
+    (tmp_path / "chart.cfg").write_text(text, encoding="utf-8")
+    for files in ([DEPLOY / "haproxy.cfg", tmp_path / "tls.cfg"], [tmp_path / "chart.cfg"]):
+        command = [str(HAPROXY), "-c", *(word for file in files for word in ("-f", str(file)))]
+        environment = {**os.environ, **ADDRESSES, "SKILLSERVE_PROXY_BIND": "127.0.0.1:8080"}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+
+
+def test_both_proxies_treat_requests_alike() -> None:
+    text = configured("haproxy.cfg")
+    own = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8").partition("backend replicas")[2]
+    rules = {
+        line.strip() for line in own.splitlines() if line.strip() and not line.strip().startswith(("#", "server "))
+    }
+    assert rules <= {line.strip() for line in text.splitlines()}
+
+
+@pytest.mark.skipif(not VALIDATE.exists(), reason="`make manifests-check` installs the schemas of Kubernetes")
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("readOnlyRootFilesystem", "readOnlyRootFileSystem"),
+        ("replicas: 3", "replicas: three"),
+        ("containerPort: 8000", "containerPort: many"),
+    ],
+)
+def test_a_wrong_manifest_breaks_its_schema(right: str, wrong: str, tmp_path: Path) -> None:
+    text = MANIFESTS.read_text(encoding="utf-8")
+    assert right in text
+    copy = tmp_path / "wrong.yaml"
+    copy.write_text(text.replace(right, wrong), encoding="utf-8")
+    codes = [
+        subprocess.run([VALIDATE, "--strict", "--quiet", file], capture_output=True, check=False).returncode
+        for file in (MANIFESTS, copy)
+    ]
+    assert codes[0] == 0
+    assert codes[1] != 0
