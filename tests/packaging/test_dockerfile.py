@@ -319,19 +319,22 @@ def test_users_log_in_with_tokens_that_are_made_in_the_container(image: Image) -
     with tempfile.TemporaryDirectory() as volume:
         Path(volume).chmod(0o1777)
         settings = {"XDG_STATE_HOME": volume, "SKILLSERVE_LOGIN_TOKENS": "true"}
+        made = subprocess.run(
+            [image.move("/opt/skillserve/bin/skillserve"), "token", "add", "anna"],
+            env={**image.environment, "HOME": str(image.root), **settings},
+            cwd=image.path("."),
+            capture_output=True,
+            check=True,
+            **this_machine()[1],
+        )
+        (token,) = re.findall(r"^\S{20,}$", made.stdout.decode(), re.MULTILINE)
         with container(image, SAMPLES, **settings) as address, httpx2.Client(trust_env=False) as client:
-            made = subprocess.run(
-                [image.move("/opt/skillserve/bin/skillserve"), "token", "add", "anna"],
-                env={**image.environment, "HOME": str(image.root), **settings},
-                cwd=image.path("."),
-                capture_output=True,
-                check=True,
-                **this_machine()[1],
-            )
-            (token,) = re.findall(r"^\S{20,}$", made.stdout.decode(), re.MULTILINE)
-            for header, refused in {f"Bearer {token}": False, "Bearer wrong": True}.items():
-                response = client.get(f"{address}/mcp", headers={"Authorization": header})
-                assert (response.status_code == 401) is refused
+            answers = {
+                header: client.get(f"{address}/mcp", headers={"Authorization": header}).status_code
+                for header in (f"Bearer {token}", "Bearer wrong")
+            }
+    assert answers[f"Bearer {token}"] != 401
+    assert answers["Bearer wrong"] == 401
 
 
 def test_the_compose_service_refuses_a_web_page_that_points_its_name_at_this_machine(image: Image) -> None:
