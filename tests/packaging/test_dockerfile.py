@@ -233,7 +233,7 @@ def sealed(root: Path) -> Iterator[None]:
     before = contents()
     try:
         yield
-        assert contents() == before
+        assert contents() ^ before == set()
     finally:
         for path, mode in modes.items():
             path.chmod(mode)
@@ -246,43 +246,52 @@ def mounted(image: Image, skills: Path | None) -> Iterator[None]:
     assert list(target.iterdir()) == []
     if skills:
         shutil.copytree(skills, target, dirs_exist_ok=True)
-    yield
-    shutil.rmtree(target)
-    target.mkdir()
+    try:
+        yield
+    finally:
+        shutil.rmtree(target)
+        target.mkdir()
+
+
+@contextmanager
+def state_volume() -> Iterator[str]:
+    """Make a folder for the state that everyone can write to, like the volume that an engine makes of the image's."""
+    with tempfile.TemporaryDirectory() as volume:
+        Path(volume).chmod(0o1777)
+        yield volume
 
 
 @contextmanager
 def container(image: Image, skills: Path | None, **settings: str) -> Iterator[str]:
-    """Start the image like an engine, yield the server's address when it is healthy, and stop it."""
+    """Start the image like an engine, yield the server's address when it is healthy, and stop it.
+
+    The container has a state volume of its own, unless `settings` name another.
+    """
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    environment = {**image.environment, "HOME": str(image.root), "SKILLSERVE_PORT": str(port), **settings}
-    options: dict[str, Any] = {"env": environment, "cwd": image.path("."), "stdin": subprocess.DEVNULL}
     words = [image.move(word) for word in FINAL.last("ENTRYPOINT").words + FINAL.last("CMD").words]
-    with (
-        mounted(image, skills),
-        sealed(image.root),
-        tempfile.TemporaryFile() as log,
-        subprocess.Popen(words, **options, **this_machine()[1], stdout=log, stderr=log) as process,
-    ):
-        try:
-            _until_healthy(process, image, options)
-            yield f"http://127.0.0.1:{port}"
-            process.terminate()
-            # An engine kills a container after ten seconds.
-            assert process.wait(10) in {0, -signal.SIGTERM}
-        except BaseException as error:
-            process.kill()
-            log.seek(0)
-            error.add_note(log.read().decode(errors="replace")[-4000:])
-            raise
+    with state_volume() as state, mounted(image, skills), sealed(image.root), tempfile.TemporaryFile() as log:
+        given = {"HOME": str(image.root), "SKILLSERVE_PORT": str(port), "XDG_STATE_HOME": state, **settings}
+        options: dict[str, Any] = {"env": image.environment | given, "cwd": image.path("."), **this_machine()[1]}
+        with subprocess.Popen(words, **options, stdin=subprocess.DEVNULL, stdout=log, stderr=log) as process:
+            try:
+                _until_healthy(process, image, options)
+                yield f"http://127.0.0.1:{port}"
+                process.terminate()
+                # An engine kills a container after ten seconds.
+                assert process.wait(10) in {0, -signal.SIGTERM}
+            except BaseException as error:
+                process.kill()
+                log.seek(0)
+                error.add_note(log.read().decode(errors="replace")[-4000:])
+                raise
 
 
 def _until_healthy(process: subprocess.Popen[bytes], image: Image, options: dict[str, Any]) -> None:
     words = [image.move(word) for word in json.loads(FINAL.last("HEALTHCHECK").text.removeprefix("CMD "))]
     deadline = time.monotonic() + 20
-    while (check := subprocess.run(words, **options, **this_machine()[1], capture_output=True, check=False)).returncode:
+    while (check := subprocess.run(words, **options, capture_output=True, check=False)).returncode:
         assert process.poll() is None, "the server ended"
         assert time.monotonic() < deadline, check.stderr.decode()
 
@@ -316,8 +325,7 @@ def test_a_container_without_a_volume_is_healthy_and_has_no_skills(image: Image)
 
 def test_users_log_in_with_tokens_that_are_made_in_the_container(image: Image) -> None:
     assert stat.S_IMODE((image.root / "state").stat().st_mode) == 0o1777
-    with tempfile.TemporaryDirectory() as volume:
-        Path(volume).chmod(0o1777)
+    with state_volume() as volume:
         settings = {"XDG_STATE_HOME": volume, "SKILLSERVE_LOGIN_TOKENS": "true"}
         made = subprocess.run(
             [image.move("/opt/skillserve/bin/skillserve"), "token", "add", "anna"],
