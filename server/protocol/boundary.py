@@ -14,6 +14,7 @@ from server.operation.notes import note_error
 from server.operation.records import OTHER_METHOD, Records
 from server.protocol.instructions import OPENING, with_instructions
 from server.protocol.recording import recorded
+from server.protocol.schema_lookup import is_schema_lookup, tools_with_headers
 from server.wire.errors import translated
 from server.wire.request_limits import checked
 
@@ -53,6 +54,8 @@ class Boundary:
         Raises:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
+        if is_schema_lookup(ctx):
+            return tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:
             method = ctx.method if self._is_method(ctx.method) else OTHER_METHOD
             return await recorded(self._records, ctx, method, partial(self._answer, call_next))

@@ -83,7 +83,7 @@ class SkillServer(Server[Any]):
             title=IDENTITY["title"],
             description=IDENTITY["description"],
             # The SDK compares headers of a modern tools/call over HTTP with the tool's schema, which it looks up here
-            # without the request. Where views differ it lists the caller's tools instead, which takes longer.
+            # without the request. Where views differ it asks for the caller's tools instead: see schema_lookup.
             get_tool_input_schema=None if host.views_differ else self._input_schema,
             **handlers,
         )
