@@ -1,4 +1,4 @@
-"""Headers of calls are compared with the schemas of the tools that the caller sees, and looking them up is no request."""
+"""Headers of calls are compared with the schemas of the tools that the caller sees; looking those up is no request."""
 
 from __future__ import annotations
 
