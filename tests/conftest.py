@@ -7,10 +7,11 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import httpcore2
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -35,6 +36,9 @@ if (_INTERPRETERS / "python3").exists():
 
 if TEMPORARY is not None:
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", TEMPORARY)
+
+# A client of HTTP reads all certificates of the system, though no test connects to anything but loopback.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
 
 # A shell that runs the tests in the background makes them ignore these signals, and their processes would inherit that.
 # A signal with a handler gets the default action in a new process.
