@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import gc
 import importlib
 import io
@@ -75,6 +76,14 @@ def prepare_commands() -> None:
     command = typer.main.get_command(app)
     derive = typer.main.get_command
     typer.main.get_command = lambda typer_instance: command if typer_instance is app else derive(typer_instance)
+
+
+def read_certificates() -> None:
+    """Read the certificates of the system once, which each client of HTTP would repeat."""
+    import httpcore2  # noqa: PLC0415 - not at the import of this module
+
+    httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
+    httpcore2.default_ssl_context()
 
 
 def fork_sibling() -> int:
@@ -164,6 +173,7 @@ if __name__ == "__main__":
     gc.disable()
     import_product()
     prepare_commands()
+    read_certificates()
     gc.freeze()
     gc.enable()
     asked = next_request(wire)
