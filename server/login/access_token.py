@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from mcp.server.auth.provider import AccessToken
 
 from server.access.principal import Principal  # noqa: TC001 - pydantic reads the annotation
@@ -20,13 +22,17 @@ class LoginToken(AccessToken):
 
 
 def login_token(principal: Principal, issuer: str) -> LoginToken:
-    """Return the token of a verified principal; client, issuer and subject tell sessions of principals apart."""
+    """Return the token of a verified principal.
+
+    The SDK serves a session only for the client, issuer and subject that opened it. The subject includes the roles, so
+    that no caller whose roles have changed continues a session, which notifies of what the earlier roles show.
+    """
     return LoginToken(
         token="",
         client_id=principal.client_id or "",
         scopes=sorted(principal.scopes),
         expires_at=principal.expires_at,
-        subject=principal.subject,
+        subject=json.dumps([principal.subject, *sorted(principal.roles)]),
         claims={"iss": issuer},
         principal=principal,
     )

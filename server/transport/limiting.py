@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
@@ -34,9 +35,10 @@ logger = logging.getLogger(__name__)
 _SERVER_ERROR: Final = -32000
 # JSON-RPC leaves the codes from -32000 to -32099 to servers.
 
-_SESSION: Final = b"mcp-session-id"
-_VERSION: Final = b"mcp-protocol-version"
-_HANDSHAKE_VERSIONS: Final = frozenset(version.encode() for version in HANDSHAKE_PROTOCOL_VERSIONS)
+_SESSION: Final = "mcp-session-id"
+_VERSION: Final = "mcp-protocol-version"
+_OPENING_VERSIONS: Final = frozenset({None, *HANDSHAKE_PROTOCOL_VERSIONS})
+# A request of one of these versions, or of none, opens a session if it names none.
 
 _ERROR: Final = 400
 _MAX_PATH: Final = 200
@@ -74,19 +76,20 @@ class Limiting:
         Raises:
             LimitExceededError: the request would open a session too many.
         """
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        session = headers.get(_SESSION, b"").decode("latin-1")
-        if session:
+        # The SDK reads the first of repeated headers too.
+        headers = Headers(scope=scope)
+        session = headers.get(_SESSION)
+        if session is not None:
             with self._sessions.used(principal, session):
                 yield self._until_ended(principal, session, send) if scope["method"] == "DELETE" else send
-        elif headers.get(_VERSION, b"") in {b"", *_HANDSHAKE_VERSIONS}:
+        elif headers.get(_VERSION) in _OPENING_VERSIONS:
             with self._sessions.opening(principal) as note:
 
                 async def noting(message: Message) -> None:
                     if message["type"] == "http.response.start" and message["status"] < _ERROR:
-                        opened = dict(message.get("headers", ())).get(_SESSION)
+                        opened = Headers(raw=message.get("headers", [])).get(_SESSION)
                         if opened:
-                            note(opened.decode("latin-1"))
+                            note(opened)
                     await send(message)
 
                 yield noting

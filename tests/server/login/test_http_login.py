@@ -201,6 +201,19 @@ async def test_a_session_belongs_to_the_one_who_opened_it(skills: Path, file: To
 
 
 @pytest.mark.usefixtures("issuer")
+async def test_a_session_ends_with_the_roles_that_opened_it(skills: Path) -> None:
+    options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_roles_claim": "groups"}
+    async with serving(skills, **options) as url, httpx2.AsyncClient(timeout=30) as client:
+        session = await open_session(client, url, RSA.sign(aud=url, groups=["a", "b"]))
+        session["Accept"] = ACCEPT["Accept"]
+        same, fewer = (bearer(RSA.sign(aud=url, groups=each)) for each in (["b", "a"], ["a"]))
+        asked = [await client.post(url, json=PING, headers={**session, **each}) for each in (same, fewer)]
+        stream = await client.get(url, headers={**session, **fewer})
+    assert [each.status_code for each in asked] == [200, 404]
+    assert stream.status_code == 404
+
+
+@pytest.mark.usefixtures("issuer")
 async def test_a_stream_ends_when_its_token_expires(skills: Path) -> None:
     options = {"login_issuer": ISSUER, "login_jwks_url": JWKS, "login_leeway_seconds": 1}
     async with serving(skills, **options) as url, httpx2.AsyncClient(timeout=30) as client:

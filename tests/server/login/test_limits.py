@@ -119,6 +119,19 @@ async def test_a_principal_opens_as_many_sessions_as_it_may_and_another_when_one
         await open_session(client, url, anna)
 
 
+@pytest.mark.parametrize("again", [("MCP-Protocol-Version", "2026-07-28"), ("Mcp-Session-Id", "0" * 32)])
+async def test_a_repeated_header_opens_no_session_beyond_the_limit(
+    skills: Path, file: TokenFile, again: tuple[str, str]
+) -> None:
+    anna = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True, limits_sessions=1) as url, httpx2.AsyncClient() as client:
+        await open_session(client, url, anna)
+        headers = [*{**ACCEPT, **bearer(anna)}.items(), ("MCP-Protocol-Version", "2025-06-18"), again]
+        answer = await client.post(url, json=INITIALIZE, headers=headers)
+    assert "mcp-session-id" not in answer.headers
+    assert answer.status_code in {404, 429}
+
+
 async def test_requests_that_open_no_session_leave_room(skills: Path, file: TokenFile) -> None:
     anna = file.add("anna", (), None)
     async with serving(skills, login_tokens=True, limits_sessions=1) as url, httpx2.AsyncClient() as client:
