@@ -86,7 +86,7 @@ async def test_a_server_over_http_writes_only_objects_and_no_token(
         served.process.send_signal(signal.SIGTERM)
         assert await served.end() == -signal.SIGTERM
     found = objects(served.log)
-    for secret in (token, JWT, STATIC, OPAQUE, TEXT, "Do the thing", token.split("_")[2]):
+    for secret in (token, JWT, STATIC, OPAQUE, TEXT, "Do the thing", token.split("_", 2)[2]):
         assert secret not in served.log
     (activation,) = [each for each in found if each.get("skill") == "one" and each.get("use") == "activated"]
     assert activation.pop("seconds") > 0
