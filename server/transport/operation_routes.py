@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
-from mcp.server.transport_security import TransportSecurityMiddleware
+from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
@@ -18,7 +18,6 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
 
     from server.hosting.host import Host
@@ -93,7 +92,10 @@ class OperationRoutes:
                 return refused or await figures(request)
 
             return [*probes, Route(METRICS_PATH, checked)]
-        gate = Gate(self._host, security, login, self._server.records, frozenset({ADMIN_ROLE, METRICS_ROLE}))
+        # Prometheus asks each replica at an address that clients do not use. The check of names protects browsers that
+        # a web page misleads, and those have no token.
+        anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+        gate = Gate(self._host, anywhere, login, self._server.records, frozenset({ADMIN_ROLE, METRICS_ROLE}))
         return [*probes, Route(METRICS_PATH, gate.guard(figures))]
 
     async def _health(self, _: Request) -> Response:
@@ -101,9 +103,11 @@ class OperationRoutes:
         counts = {} if self._host.views_differ else {"skills": len(self._host.everything.active)}
         return JSONResponse({"status": "ok", **counts}, headers=_NO_STORE)
 
-    async def _ready(self, _: Request) -> Response:
+    async def _ready(self, request: Request) -> Response:
         if self._draining.has_begun:
-            return JSONResponse({"status": "draining"}, 503, headers=_NO_STORE)
+            # Some proxies close the open requests of a server that answers 503, and know 404 for one that stops.
+            status = 404 if request.query_params.get("draining") == "404" else 503
+            return JSONResponse({"status": "draining"}, status, headers=_NO_STORE)
         return JSONResponse({"status": "ready"}, headers=_NO_STORE)
 
     def _figures_of(self, metrics: Metrics) -> Endpoint:

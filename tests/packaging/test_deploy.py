@@ -143,7 +143,7 @@ def test_the_configurations_of_the_proxies_are_valid(tmp_path: Path) -> None:
     (tmp_path / "chart.cfg").write_text(text, encoding="utf-8")
     for files in ([DEPLOY / "haproxy.cfg", tmp_path / "tls.cfg"], [tmp_path / "chart.cfg"]):
         command = [str(HAPROXY), "-c", *(word for file in files for word in ("-f", str(file)))]
-        environment = {**os.environ, **ADDRESSES, "SKILLSERVE_PROXY_BIND": "127.0.0.1:8080"}
+        environment = {**os.environ, **ADDRESSES, "SKILLSERVE_PROXY_BIND": "127.0.0.1:8080", "POD_NAMESPACE": "team"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 

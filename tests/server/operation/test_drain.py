@@ -92,6 +92,8 @@ async def test_a_running_call_finishes_before_the_server_ends(
         assert await becomes(endpoint.asked.is_set)
         served.process.send_signal(signal.SIGTERM)
         await until_draining(served)
+        async with httpx2.AsyncClient(timeout=60) as client:
+            assert (await client.get(f"{served.root}/ready?draining=404")).status_code == 404
         # A proxy that has not noticed yet may still send requests.
         async with open_session(served.url, era) as session:
             assert "Do the thing." in await session.activate("greeter")

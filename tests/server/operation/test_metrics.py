@@ -269,6 +269,9 @@ async def test_with_a_login_metrics_require_a_role_even_from_this_machine(
         assert (await served.client.get(url, headers=bearer(reader))).status_code == 403
         assert (await served.client.get(url, headers=bearer(admin))).status_code == 200
         assert (await served.client.get(url, headers=bearer(scraper))).status_code == 200
+        # Prometheus asks each replica by an address that clients do not use; a token is not what a web page has.
+        headers = {**bearer(scraper), "Host": "10.1.2.3:8000"}
+        assert (await served.client.get(url, headers=headers)).status_code == 200
         # The role is for metrics only.
         assert (await served.client.get(served.at("/admin/status"), headers=bearer(scraper))).status_code == 403
         assert [each.decision for each in served.found] == [Decision.DENIED] * 5

@@ -166,6 +166,27 @@ async def test_clients_go_on_when_one_replica_is_killed_and_another_one_freezes(
     assert load.wrong == []
 
 
+async def test_no_call_is_lost_when_a_replica_stops(redis_server: RedisServer, changing: Path) -> None:
+    draining = {**BLIND, "SKILLSERVE_DRAIN_SECONDS": "60", "SKILLSERVE_DRAIN_NOTICE_SECONDS": "2"}
+    async with (
+        group(changing, redis_server, draining, draining, draining) as members,
+        proxy(members) as url,
+        anyio.create_task_group() as tasks,
+    ):
+        load = Load(url)
+        for _ in range(6):
+            tasks.start_soon(load.call)
+        await until(lambda: load.answers > 60)
+        for stopping in members[:2]:
+            stopping.send(signal.SIGTERM)
+            with anyio.fail_after(60):
+                assert await stopping.process.wait() == -signal.SIGTERM
+            answers = load.answers
+            await until(lambda answers=answers: load.answers > answers + 60)  # type: ignore[misc]
+        tasks.cancel_scope.cancel()
+    assert (load.wrong, load.lost) == ([], 0)
+
+
 async def _changes_arrive(load: Load, changing: Path, what: str) -> None:
     """Go on until each client has more answers, and each subscriber has heard of a change."""
     answers, told = load.answers, dict(load.told)
