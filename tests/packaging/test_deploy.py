@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -87,11 +88,44 @@ def test_no_service_of_the_compose_file_has_rights_that_it_does_not_need() -> No
         assert {"mem_limit", "pids_limit"} <= service.keys()
 
 
-def test_secrets_come_from_files_and_only_the_proxy_can_be_reached() -> None:
+def test_only_the_proxy_can_be_reached_and_only_replicas_reach_others() -> None:
+    services, networks = compose()["services"], compose()["networks"]
+    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
+    open_networks = {name for name, network in networks.items() if not network.get("internal")}
+    assert open_networks == {"public", "out"}
+    members = {name: {each for each in services if name in services[each]["networks"]} for name in networks}
+    replicas = {name for name, service in services.items() if service["image"] == "skillserve"}
+    assert members == {
+        "public": {"proxy"},
+        "front": {"proxy", *replicas},
+        "data": {"redis", "postgres", *replicas},
+        "out": replicas,
+    }
+
+
+def test_the_proxy_knows_the_addresses_of_the_replicas_and_they_trust_it_alone() -> None:
+    services = compose()["services"]
+    addresses = {
+        name: service["networks"]["front"]["ipv4_address"]
+        for name, service in services.items()
+        if "front" in service["networks"]
+    }
+    proxy = addresses.pop("proxy")
+    environment = services["proxy"]["environment"]
+    known = {value for name, value in environment.items() if name.startswith("SKILLSERVE_REPLICA_")}
+    assert known == {f"{address}:8000" for address in addresses.values()}
+    settings = tomllib.loads((DEPLOY / "compose/skillserve.toml").read_text(encoding="utf-8"))
+    assert settings["http"]["trusted_proxies"] == [proxy]
+    assert settings["operation"]["drain_seconds"] < int(services["skillserve-1"]["stop_grace_period"].rstrip("s"))
+
+
+def test_one_service_builds_the_image_of_all_replicas() -> None:
+    assert [name for name, service in compose()["services"].items() if "build" in service] == ["skillserve-1"]
+
+
+def test_secrets_come_from_files() -> None:
     services, secrets = compose()["services"], compose()["secrets"]
     assert all(each["file"].startswith("./secrets/") for each in secrets.values())
-    assert [name for name, service in services.items() if "ports" in service] == ["proxy"]
-    assert all(compose()["networks"][name]["internal"] for name in ("front", "data"))
     for service in services.values():
         values = [*service.get("environment", {}).values()]
         assert [value for value in values if "://" in value and "@" in value] == []
