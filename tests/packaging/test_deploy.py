@@ -94,11 +94,11 @@ def test_only_the_proxy_can_be_reached_and_only_replicas_reach_others() -> None:
     open_networks = {name for name, network in networks.items() if not network.get("internal")}
     assert open_networks == {"public", "out"}
     members = {name: {each for each in services if name in services[each]["networks"]} for name in networks}
-    replicas = {name for name, service in services.items() if service["image"] == "skillserve"}
+    replicas = {name for name, service in services.items() if "serve" in service.get("command", ())}
     assert members == {
         "public": {"proxy"},
         "front": {"proxy", *replicas},
-        "data": {"redis", "postgres", *replicas},
+        "data": {"redis", "postgres", "config-check", *replicas},
         "out": replicas,
     }
 
