@@ -19,7 +19,6 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
-from redis.exceptions import RedisError
 
 from server.hosting.host import Backoff
 from server.replicas.errors import LinkLostError, ReplicaSettingsError
@@ -54,7 +53,6 @@ class RedisLink:
             ReplicaSettingsError: the Redis client does not accept the address.
         """
         assert settings.redis_url is not None  # noqa: S101 - for the type checker
-        self._faults: tuple[type[Exception], ...] = (RedisError, OSError, TimeoutError)
         try:
             self._client = Redis.from_url(
                 settings.redis_url.get_secret_value(),
@@ -100,7 +98,7 @@ class RedisLink:
         sealed = self._codec.seal(json.dumps({"channel": name, "message": message}).encode())
         try:
             return int(await self._client.publish(name, sealed))
-        except self._faults as error:
+        except Exception as error:  # noqa: BLE001 - see `_was_connected`
             raise LinkLostError(f"Redis cannot be reached now: {_reason(error)}") from None
 
     async def run(self) -> None:
@@ -112,7 +110,7 @@ class RedisLink:
                         break
                     await anyio.sleep(pause)
         finally:
-            with anyio.CancelScope(shield=True), suppress(*self._faults), anyio.move_on_after(_CALL_SECONDS):
+            with anyio.CancelScope(shield=True), suppress(Exception), anyio.move_on_after(_CALL_SECONDS):
                 await self._client.aclose()
 
     async def _was_connected(self) -> bool:
@@ -122,12 +120,12 @@ class RedisLink:
         try:
             await pubsub.subscribe(*self._handlers)
             await self._receive(pubsub)
-        except self._faults as error:
+        except Exception as error:  # noqa: BLE001 - the client raises anything for what it cannot read
             was_connected, self._connected = self._connected, False
             self._log_lost(_reason(error))
         finally:
             self._connected = False
-            with anyio.CancelScope(shield=True), suppress(*self._faults), anyio.move_on_after(_CALL_SECONDS):
+            with anyio.CancelScope(shield=True), suppress(Exception), anyio.move_on_after(_CALL_SECONDS):
                 await pubsub.aclose()  # type: ignore[no-untyped-call]
         return was_connected
 
