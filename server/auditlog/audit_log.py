@@ -23,6 +23,7 @@ from server.auditlog.records import AuditEvent, timestamp
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
@@ -35,8 +36,8 @@ logger = logging.getLogger(__name__)
 _MAX_WAITING: Final = 10_000
 _BATCH: Final = 500
 _RETRY_SECONDS: Final = 1.0
-_IDLE_SECONDS: Final = 600.0
-# A server without requests deletes old days too.
+_IDLE_SECONDS: Final = 60.0
+# A server without requests deletes old days, and writes the numbers of refusals, too.
 _STOP_SECONDS: Final = 5.0
 _GATHER_SECONDS: Final = 0.02
 # Records of this time are written together, after the answers to their requests: it is what a killed process loses.
@@ -60,6 +61,7 @@ class AuditLog:
         self._file: LogFile | None = None
         self._last_ends: tuple[tuple[str, int, str], ...] = ()
         self._kept_since: date | None = None
+        self._regular: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
         prepare(folder)
         try:
@@ -79,6 +81,10 @@ class AuditLog:
             # Waking the thread takes longer than this, so one record wakes it for those that follow.
             if len(self._waiting) in {1, _BATCH}:
                 self._changed.notify()
+
+    def call_regularly(self, function: Callable[[], None]) -> None:
+        """Have the thread of the log call a function at least once a minute, from its start on."""
+        self._regular = function
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -102,6 +108,8 @@ class AuditLog:
                 self._changed.wait_for(lambda: self._stopping or self._waiting, _IDLE_SECONDS)
                 self._changed.wait_for(lambda: self._stopping or len(self._waiting) >= _BATCH, _GATHER_SECONDS)
                 stopping = self._stopping
+            if self._regular is not None:
+                self._regular()
             written = self._try_to_write()
             if stopping and (not written or not self._waiting):
                 if self._file is not None:

@@ -68,6 +68,8 @@ class LogReader:
     def records(self, wanted: RecordFilter) -> Iterator[Entry]:
         """Yield the wanted records, those of several writers in the order of their times.
 
+        A record that stands for many refusals is up to two minutes late: it has the time of the last of them.
+
         Raises:
             AuditLogError: a file cannot be read.
         """

@@ -66,13 +66,15 @@ def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> No
 
     folder = audit_log_folder(settings.audit_log)
     try:
-        log = stack.enter_context(AuditLog(folder, settings.audit_log.retention_days))
+        log = AuditLog(folder, settings.audit_log.retention_days)
     except AuditLogError as error:
         if settings.audit_log.enabled:
             raise
         logger.warning("nothing is recorded in the audit log: %s", one_line(str(error)))
         return
     sink = AuditSink(log.record)
+    log.call_regularly(sink.end_window)
+    stack.enter_context(log)
     # Before the log ends, which is entered earlier.
     stack.callback(sink.flush)
     records.add(sink)

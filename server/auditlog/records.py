@@ -34,7 +34,7 @@ class AuditEvent(StrEnum):
     REQUEST = "request"
     """Any other request; it is recorded only if it was denied."""
     LOGIN_REFUSED = "login_refused"
-    """A request was refused because of its token."""
+    """A request was refused because its token was not accepted, or could not be checked."""
     TOKEN_ADDED = "token_added"  # noqa: S105 - the name of an event
     """`skillserve token add` made a token."""
     TOKEN_REVOKED = "token_revoked"  # noqa: S105

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
@@ -89,7 +90,7 @@ class _Alike:
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    first: AuditRecord
+    last: AuditRecord
     recorded: int = 1
     left: int = 0
 
@@ -97,7 +98,8 @@ class _Counted:
 class AuditSink:
     """Records requests. Of requests that are refused for one reason, it records the first 100 in each minute.
 
-    The others of that minute become one record with their number. Otherwise whoever cannot log in could fill the disk.
+    The others of that minute become one record with their number and the time of the last of them. Otherwise whoever
+    cannot log in could fill the disk.
     """
 
     def __init__(self, write: Callable[[AuditRecord], None], clock: Callable[[], float] = time.monotonic) -> None:
@@ -105,26 +107,37 @@ class AuditSink:
         self._write, self._clock = write, clock
         self._window = clock()
         self._refused: dict[_Alike, _Counted] = {}
+        # Requests come from the event loop, and the end of a window from the thread of the log.
+        self._lock = threading.Lock()
 
     def __call__(self, request: RequestRecord) -> None:
         """Record a request."""
-        if self._clock() - self._window >= _WINDOW_SECONDS:
-            self.flush()
         record = audit_record(request)
-        if record is None:
-            return
-        if request.decision in {Decision.DENIED, Decision.INVALID} and not self._admits(record):
-            return
-        self._write(record)
+        with self._lock:
+            self._end_window()
+            if record is not None and (not _is_limited(record) or self._admits(record)):
+                self._write(record)
+
+    def end_window(self) -> None:
+        """Write the numbers of the last minute if it is over. Any thread may call this, now and then."""
+        with self._lock:
+            self._end_window()
 
     def flush(self) -> None:
         """Write the numbers of requests that were not recorded one by one."""
+        with self._lock:
+            self._flush()
+
+    def _end_window(self) -> None:
+        if self._clock() - self._window >= _WINDOW_SECONDS:
+            self._flush()
+
+    def _flush(self) -> None:
         for counted in self._refused.values():
             if counted.left:
-                many = structs.replace(
-                    counted.first, when=timestamp(), count=counted.left, target=None, address=None, request_id=None
+                self._write(
+                    structs.replace(counted.last, count=counted.left, target=None, address=None, request_id=None)
                 )
-                self._write(many)
         self._refused.clear()
         self._window = self._clock()
 
@@ -137,5 +150,10 @@ class AuditSink:
         if counted.recorded < _MOST_IN_WINDOW:
             self._refused[alike] = replace(counted, recorded=counted.recorded + 1)
             return True
-        self._refused[alike] = replace(counted, left=counted.left + 1)
+        self._refused[alike] = replace(counted, last=record, left=counted.left + 1)
         return False
+
+
+def _is_limited(record: AuditRecord) -> bool:
+    # A login that fails because the identity provider does not answer costs its sender nothing either.
+    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {Decision.DENIED, Decision.INVALID}

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from server.access.principal import Principal, PrincipalKind
+from server.auditlog.audit_log import AuditLog
 from server.auditlog.records import AuditEvent, AuditRecord
 from server.auditlog.requests import AuditSink, audit_record
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Client, Decision, RequestReason, RequestRecord, Use
@@ -115,3 +118,48 @@ def test_denials_of_different_users_are_counted_apart_and_uses_are_always_record
         of_one = [each for each in found if each.principal == name and each.event is AuditEvent.REQUEST]
         assert sum(each.count for each in of_one) == number
         assert len(of_one) <= 101
+
+
+def test_refused_logins_are_limited_whatever_the_reason_of_the_refusal() -> None:
+    found = list[AuditRecord]()
+    sink = AuditSink(found.append, lambda: 0.0)
+    for _ in range(1000):
+        sink(request(method=LOGIN_METHOD, decision=Decision.FAILED, reason="login_unavailable"))
+    sink.flush()
+    assert len(found) == 101
+    assert sum(each.count for each in found) == 1000
+
+
+def test_a_number_of_refusals_has_the_time_of_the_last_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, found = ["first"], list[AuditRecord]()
+    monkeypatch.setattr("server.auditlog.requests.timestamp", lambda: now[0])
+    sink = AuditSink(found.append, lambda: 0.0)
+    for _ in range(150):
+        sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+    now[0] = "last"
+    sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+    now[0] = "much later"
+    sink.flush()
+    assert (found[-1].count, found[-1].when) == (51, "last")
+
+
+def test_a_number_of_refusals_is_written_after_its_minute_without_another_request(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.auditlog.audit_log._IDLE_SECONDS", 0.01)
+    now, found, counted = [0.0], list[AuditRecord](), threading.Event()
+    log = AuditLog(tmp_path / "log", 30)
+
+    def write(record: AuditRecord) -> None:
+        found.append(record)
+        if record.count > 1:
+            counted.set()
+
+    sink = AuditSink(write, lambda: now[0])
+    log.call_regularly(sink.end_window)
+    for _ in range(150):
+        sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+    with log:
+        now[0] = 60.0
+        assert counted.wait(60)
+    assert [each.count for each in found[100:]] == [50]
