@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from server.auditlog.errors import AuditLogError
-from server.auditlog.folder import contents, prepare, remove_before
+from server.auditlog.folder import contents, prepare, remove
 from server.auditlog.log_file import LogFile, fields_of
 from server.auditlog.records import AuditEvent, timestamp
 from skills_core.diagnostics import one_line
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from server.auditlog.folder import LogFileName
     from server.auditlog.records import AuditRecord
 
 __all__ = ["AuditLog", "append_now"]
@@ -41,6 +42,9 @@ _IDLE_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 _GATHER_SECONDS: Final = 0.02
 # Records of this time are written together, after the answers to their requests: it is what a killed process loses.
+
+_NAMES_IN_RECORD: Final = 1000
+# A line has room for ten times as many.
 
 
 class AuditLog:
@@ -176,11 +180,16 @@ class AuditLog:
             return
         old = tuple(name for name in contents(self._folder).files if name.day < first)
         if old:
-            # The record comes first: what is missing without one was removed by somebody else.
-            before = {"when": timestamp(), "event": AuditEvent.RETENTION, "before": first.isoformat()}
-            self._current_file(today).append_all([before])
-            remove_before(self._folder, old)
+            self._delete(old, first, self._current_file(today))
         self._kept_since = first
+
+    def _delete(self, names: tuple[LogFileName, ...], first: date, file: LogFile) -> None:
+        """Delete files, after `file` says so: what is missing without a record was removed by somebody else."""
+        for at in range(0, len(names), _NAMES_IN_RECORD):
+            deleted = [str(name) for name in names[at : at + _NAMES_IN_RECORD]]
+            retention = {"when": timestamp(), "event": AuditEvent.RETENTION, "before": first.isoformat()}
+            file.append_all([{**retention, "deleted": deleted}])
+        remove(self._folder, names)
 
 
 def append_now(folder: Path, record: AuditRecord) -> None:

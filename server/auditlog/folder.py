@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["FolderContents", "LogFileName", "contents", "ends_of_files", "lines_of", "prepare", "remove_before"]
+__all__ = ["FolderContents", "LogFileName", "contents", "ends_of_files", "lines_of", "prepare", "remove"]
 
 _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)-([0-9a-f]{16})\.jsonl", re.ASCII)
 _FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -115,14 +115,15 @@ def contents(folder: Path) -> FolderContents:
 def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
     """Yield the lines of a file without their ends, and whether each is complete: only the last one may not be.
 
-    A line that is too long for a record is shortened. A file that retention has removed meanwhile has no lines.
+    A line that is too long for a record is shortened.
 
     Raises:
+        FileNotFoundError: the file was removed, as retention does.
         AuditLogError: the file cannot be read.
     """
     path = folder / str(name)
     try:
-        with suppress(FileNotFoundError), open(path, "rb", opener=_opened) as file:
+        with open(path, "rb", opener=_opened) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise AuditLogError(f"{path}: this is not a regular file")
             while line := file.readline(MAX_LINE):
@@ -131,6 +132,8 @@ def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
                 while not complete and (rest := file.readline(MAX_LINE)):
                     complete = rest.endswith(b"\n")
                 yield kept, complete
+    except FileNotFoundError:
+        raise
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise AuditLogError(f"{path}: cannot be read: {reason}") from None
@@ -155,7 +158,7 @@ def _last_line(path: Path) -> bytes:
         return file.read(_CHUNK).rpartition(b"\n")[0].rpartition(b"\n")[2]
 
 
-def remove_before(folder: Path, names: tuple[LogFileName, ...]) -> None:
+def remove(folder: Path, names: tuple[LogFileName, ...]) -> None:
     """Delete files; another process may have done so already."""
     for name in names:
         with suppress(OSError):

@@ -86,15 +86,17 @@ class LogReader:
         return iter([*found])
 
     def _lines(self, name: LogFileName, wanted: RecordFilter) -> Iterator[Entry]:
-        for line, complete in lines_of(self.folder, name):
-            try:
-                entry = read_line(line) if complete else None
-            except InvalidLineError:
-                entry = None
-            if entry is None:
-                self.unreadable += 1
-            elif wanted.admits(entry):
-                yield entry
+        # Retention may have deleted the file since it was listed.
+        with suppress(FileNotFoundError):
+            for line, complete in lines_of(self.folder, name):
+                try:
+                    entry = read_line(line) if complete else None
+                except InvalidLineError:
+                    entry = None
+                if entry is None:
+                    self.unreadable += 1
+                elif wanted.admits(entry):
+                    yield entry
 
 
 def moment_of(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> str:

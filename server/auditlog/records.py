@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Annotated, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from skills_core.diagnostics import without_lone_surrogates
 
@@ -44,7 +44,7 @@ class AuditEvent(StrEnum):
     GAP = "gap"
     """Records were lost, because the disk failed or was too slow."""
     RETENTION = "retention"
-    """Files of the days before `before` are deleted, because they are older than the settings want."""
+    """The files that `deleted` names are deleted, because they are older than the settings want."""
     END = "end"
     """The last record of a file whose writer ended regularly."""
 
@@ -75,23 +75,28 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     count: int = 1
 
 
+_Number: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
+
+
 class Entry(AuditRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A record as a file has it: with its number in the file, its chain, and the fields of the log's own events.
 
-    `seen` has the name, the last number and the last hash of files that were there when this file was begun.
+    `seen` has the name, the last number and the last hash of files that were there when this file was begun. `deleted`
+    has the names of the files that retention deletes after this record; those of older versions have only `before`.
     """
 
-    seq: int
+    seq: _Number
     prev: str
     hash: str
     file: str | None = None
     host: str | None = None
     pid: int | None = None
     version: str | None = None
-    seen: tuple[tuple[str, int, str], ...] = ()
+    seen: tuple[tuple[str, _Number, str], ...] = ()
     lost: int = 0
     since: str | None = None
     before: str | None = None
+    deleted: tuple[str, ...] = ()
 
 
 def timestamp(moment: datetime | None = None) -> str:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from server.auditlog.chain import FIRST, InvalidLineError, read_line
 from server.auditlog.folder import LogFileName, contents, lines_of
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
     from server.auditlog.records import Entry
 
 __all__ = ["FileEnd", "Finding", "FindingKind", "Verification", "verify"]
+
+_ATTEMPTS: Final = 3
 
 
 class FindingKind(StrEnum):
@@ -44,7 +47,7 @@ class FindingKind(StrEnum):
 
     @property
     def is_damage(self) -> bool:
-        """Whether somebody must have changed the log."""
+        """Whether the server cannot have left the log like this."""
         return self not in {FindingKind.TORN, FindingKind.OPEN, FindingKind.GAP, FindingKind.IGNORED}
 
 
@@ -77,22 +80,34 @@ class Verification:
 
     @property
     def is_intact(self) -> bool:
-        """Whether nothing was found that somebody must have done."""
+        """Whether the server can have left the log like this."""
         return not any(finding.kind.is_damage for finding in self.findings)
 
 
 @dataclass(slots=True)
 class _Claims:
-    """What files say about others: the hashes of records by file and number, and up to which day files are deleted."""
+    """What files say about others: the hashes of records by file and number, and which files retention deleted.
+
+    Older versions wrote only up to which day files were deleted.
+    """
 
     seen: dict[str, dict[int, str]] = field(default_factory=dict)
+    deleted: set[str] = field(default_factory=set)
     deleted_before: str = ""
 
-    def add(self, entry: Entry) -> None:
+    def add(self, entry: Entry, day: str) -> None:
+        """Note what a record in the file of a day says."""
         for name, seq, digest in entry.seen:
             self.seen.setdefault(name, {})[seq] = digest
-        if entry.event is AuditEvent.RETENTION:
-            self.deleted_before = max(self.deleted_before, entry.before or "")
+        if entry.event is not AuditEvent.RETENTION:
+            return
+        self.deleted.update(entry.deleted)
+        # A clock that was ahead must not account for files that somebody removes later.
+        if not entry.deleted and entry.before and entry.before <= min(day, datetime.now(UTC).date().isoformat()):
+            self.deleted_before = max(self.deleted_before, entry.before)
+
+    def explains_removal_of(self, name: str) -> bool:
+        return name in self.deleted or name[:10] < self.deleted_before
 
 
 def verify(folder: Path) -> Verification:
@@ -101,103 +116,118 @@ def verify(folder: Path) -> Verification:
     Raises:
         AuditLogError: the folder or a file cannot be read.
     """
+    # If a file vanishes while we read, a file that was begun since then may say that retention deleted it.
+    for _ in range(_ATTEMPTS - 1):
+        found, is_complete = _verify_listed(folder)
+        if is_complete:
+            return found
+    return _verify_listed(folder)[0]
+
+
+def _verify_listed(folder: Path) -> tuple[Verification, bool]:
+    """Check the files that are there now; return also whether none of them vanished meanwhile."""
     found, claims = Verification(), _Claims()
     # Files are begun while we read; what one of these names must have been there before.
     there = contents(folder)
-    hashes = {name: _check_file(folder, name, found, claims) for name in there.files}
-    known = {str(name): found_hashes for name, found_hashes in hashes.items()}
+    checked = {str(name): _check_file(folder, name, found, claims) for name in there.files}
     for name, claimed in sorted(claims.seen.items()):
-        _check_claims(name, claimed, known.get(name), claims.deleted_before, found)
+        file = checked.get(name)
+        if file is not None:
+            _check_claims(file, claimed)
+        elif not claims.explains_removal_of(name):
+            found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; another file names it"))
     for each in there.foreign:
         kind = FindingKind.IGNORED if LogFileName.parse(each) is None else FindingKind.FOREIGN
         found.findings.append(Finding(kind, each, "this is not a file of the audit log; it was not opened"))
-    return found
+    return found, None not in checked.values()
 
 
-def _check_claims(
-    name: str, claimed: dict[int, str], hashes: list[str] | None, deleted_before: str, found: Verification
-) -> None:
+def _check_claims(file: _CheckedFile, claimed: dict[int, str]) -> None:
     """Compare a file with what others say about its end."""
-    if hashes is None:
-        if name[:10] >= deleted_before:
-            found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; another file names it"))
-        return
     for seq, digest in sorted(claimed.items()):
-        if seq >= len(hashes):
-            message = f"another file names its record {seq}, but the last one is {len(hashes) - 1}"
-            found.findings.append(Finding(FindingKind.SHORTENED, name, message))
+        if seq >= file.expected:
+            message = f"another file names its record {seq}, but the last one is {file.expected - 1}"
+            file.note(FindingKind.SHORTENED, message)
             return
-        if hashes[seq] not in {digest, ""}:
+        if file.hashes.get(seq, digest) != digest:
             message = f"record {seq} is another one than when a later file was begun"
-            found.findings.append(Finding(FindingKind.CHANGED, name, message, seq + 1))
+            file.note(FindingKind.CHANGED, message, seq + 1)
             return
 
 
-def _check_file(folder: Path, name: LogFileName, found: Verification, claims: _Claims) -> list[str]:
-    """Check the chain of a file; return the hashes of its records by their numbers."""
+def _check_file(folder: Path, name: LogFileName, found: Verification, claims: _Claims) -> _CheckedFile | None:
+    """Check the chain of a file; None if it is no longer there."""
     checked = _CheckedFile(str(name), found, claims)
-    for number, (line, complete) in enumerate(lines_of(folder, name), 1):
-        checked.add(number, line, complete=complete)
+    try:
+        for number, (line, complete) in enumerate(lines_of(folder, name), 1):
+            checked.add(number, line, complete=complete)
+    except FileNotFoundError:
+        return None
     checked.finish()
-    return checked.hashes
+    return checked
 
 
 @dataclass(slots=True)
 class _CheckedFile:
-    """A file while its lines are checked; `hashes` has an empty text for a record that cannot be read."""
+    """A file while its lines are checked: the hashes of its intact records, and the number that the next one must have.
+
+    It contains nothing for records that are missing, because a line that somebody wrote may have any number.
+    """
 
     name: str
     found: Verification
     claims: _Claims
-    hashes: list[str] = field(default_factory=list)
+    hashes: dict[int, str] = field(default_factory=dict)
+    expected: int = 0
     prev: str | None = FIRST
     ended: bool = False
 
     def add(self, number: int, line: bytes, *, complete: bool) -> None:
         """Check the next line."""
         if not complete:
-            self._note(FindingKind.TORN, f"the last line is not complete ({len(line)} bytes)", number)
+            self.note(FindingKind.TORN, f"the last line is not complete ({len(line)} bytes)", number)
             return
         try:
             entry = read_line(line)
         except InvalidLineError as error:
-            self._note(FindingKind.CHANGED, str(error), number)
-            self.hashes.append("")
+            self.note(FindingKind.CHANGED, str(error), number)
+            self.expected += 1
             self.prev = None
             return
         self._check_place(entry, number)
-        self.hashes += [""] * max(0, entry.seq - len(self.hashes))
-        self.hashes[entry.seq :] = [entry.hash]
+        self.hashes[entry.seq] = entry.hash
+        self.expected = entry.seq + 1
         self.prev = entry.hash
         self.ended = entry.event is AuditEvent.END
         self.found.records += 1
-        self.claims.add(entry)
+        self.claims.add(entry, self.name[:10])
         if entry.lost:
-            self._note(FindingKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
+            self.note(FindingKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
 
     def _check_place(self, entry: Entry, number: int) -> None:
-        expected = len(self.hashes)
+        expected = self.expected
         if expected == 0 and entry.file != self.name:
             written = f"it was written as {entry.file}" if entry.file else "its first record is missing"
             kind = FindingKind.FOREIGN if entry.file else FindingKind.MISSING
-            self._note(kind, f"this is not the file that was begun under this name: {written}", number)
+            self.note(kind, f"this is not the file that was begun under this name: {written}", number)
         elif self.ended:
-            self._note(FindingKind.ADDED, "there are records after the last one", number)
+            self.note(FindingKind.ADDED, "there are records after the last one", number)
         elif entry.seq > expected:
-            self._note(FindingKind.MISSING, f"records {expected} to {entry.seq - 1} are missing", number)
+            self.note(FindingKind.MISSING, f"records {expected} to {entry.seq - 1} are missing", number)
         elif entry.seq < expected:
-            self._note(FindingKind.MISSING, f"record {entry.seq} is not in its place", number)
+            self.note(FindingKind.MISSING, f"record {entry.seq} is not in its place", number)
         elif self.prev is not None and entry.prev != self.prev:
-            self._note(FindingKind.CHANGED, "the record before this one is not the one that was written", number)
+            self.note(FindingKind.CHANGED, "the record before this one is not the one that was written", number)
 
     def finish(self) -> None:
         """Note the end of the file."""
-        if not self.hashes:
-            self._note(FindingKind.TORN, "there is no complete record")
+        if not self.expected:
+            self.note(FindingKind.TORN, "there is no complete record")
             return
         if not self.ended:
-            self._note(FindingKind.OPEN, "there is no last record: its writer was killed, or is still running")
-        self.found.ends.append(FileEnd(self.name, len(self.hashes), self.hashes[-1]))
+            self.note(FindingKind.OPEN, "there is no last record: its writer was killed, or is still running")
+        self.found.ends.append(FileEnd(self.name, self.expected, self.hashes.get(self.expected - 1, "")))
 
-    def _note(self, kind: FindingKind, message: str, line: int | None = None) -> None:
+    def note(self, kind: FindingKind, message: str, line: int | None = None) -> None:
+        """Add a finding in this file."""
         self.found.findings.append(Finding(kind, self.name, message, line))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from server.auditlog.chain import chained_line, read_line
+from server.auditlog.folder import FolderContents, contents
+from server.auditlog.log_file import LogFile
 from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
 from server.auditlog.verification import FindingKind, verify
@@ -99,6 +102,92 @@ def test_a_removed_file_is_found_unless_retention_deleted_it(folder: Path) -> No
     write_file(folder, "b")
     file.unlink()
     assert damage(folder) == {FindingKind.REMOVED}
+
+
+def write_retention(folder: Path, **fields: object) -> None:
+    file = LogFile(folder, TODAY)
+    file.append_all([{"when": f"{TODAY}T12:00:00.000Z", "event": AuditEvent.RETENTION, **fields}])
+    file.close()
+
+
+def test_a_file_that_retention_deletes_while_the_log_is_verified_is_no_damage(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = write_file(folder, "old", day=TODAY - timedelta(days=40))
+    write_file(folder, "named by this")
+
+    def list_and_delete(place: Path) -> FolderContents:
+        listed = contents(place)
+        if old.exists():
+            # The record of it is in a file that is not listed, as after midnight.
+            write_retention(folder, before=f"{TODAY - timedelta(days=30)}", deleted=[old.name])
+            old.unlink()
+        return listed
+
+    monkeypatch.setattr("server.auditlog.verification.contents", list_and_delete)
+    assert verify(folder).findings == []
+
+
+def test_a_file_that_somebody_removes_while_the_log_is_verified_is_missing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = write_file(folder, "a")
+    write_file(folder, "named by this")
+    listed = contents(folder)
+    gone.unlink()
+    monkeypatch.setattr("server.auditlog.verification.contents", lambda _: listed)
+    assert kinds(folder) == {FindingKind.REMOVED}
+
+
+def test_retention_accounts_for_the_files_that_it_names_only(folder: Path) -> None:
+    deleted, removed = (write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (40, 39))
+    write_retention(folder, before="2098-01-01", deleted=[deleted.name])
+    deleted.unlink()
+    assert verify(folder).findings == []
+    removed.unlink()
+    (found,) = verify(folder).findings
+    assert (found.kind, found.file) == (FindingKind.REMOVED, removed.name)
+
+
+def test_retention_without_names_as_older_versions_wrote_it_accounts_for_all_earlier_files(folder: Path) -> None:
+    old, later = (write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (40, 20))
+    write_retention(folder, before=f"{TODAY - timedelta(days=30)}")
+    old.unlink()
+    assert verify(folder).findings == []
+    later.unlink()
+    assert damage(folder) == {FindingKind.REMOVED}
+
+
+@pytest.mark.parametrize("day", [TODAY, date(2099, 1, 1)])
+def test_retention_by_a_wrong_clock_accounts_for_nothing(day: date, folder: Path) -> None:
+    removed = write_file(folder, "a")
+    file = LogFile(folder, day)
+    file.append_all([{"when": "2099-01-01T00:00:00.000Z", "event": AuditEvent.RETENTION, "before": "2098-01-01"}])
+    file.close()
+    removed.unlink()
+    assert damage(folder) == {FindingKind.REMOVED}
+
+
+@pytest.mark.parametrize("seq", [10**9, 10**15])
+def test_a_record_with_a_high_number_takes_no_memory_for_those_that_are_missing(seq: int, folder: Path) -> None:
+    file = write_file(folder, "a", ended=False)
+    last = read_line(file.read_bytes().splitlines()[-1])
+    line, _ = chained_line({"when": last.when, "event": "activation"}, seq, last.hash)
+    with file.open("ab") as opened:
+        opened.write(line)
+    assert damage(folder) == {FindingKind.MISSING}
+
+
+@pytest.mark.parametrize("seq", [-1, -3, pytest.param(10**4299, id="huge")])
+def test_a_number_that_no_record_can_have_makes_a_line_no_record(seq: int, folder: Path) -> None:
+    file = write_file(folder, "a", ended=False)
+    last = read_line(file.read_bytes().splitlines()[-1])
+    line, _ = chained_line({"when": last.when, "event": "activation"}, last.seq + 1, last.hash)
+    body = line[: line.rindex(b',"hash"')].replace(b'"seq":2', b'"seq":%d' % seq, 1)
+    digest = hashlib.sha256(body + b"}").hexdigest()
+    with file.open("ab") as opened:
+        opened.write(b'%s,"hash":"%s"}\n' % (body, digest.encode()))
+    assert damage(folder) == {FindingKind.CHANGED}
 
 
 def test_a_file_under_the_name_of_another_is_found(folder: Path) -> None:
