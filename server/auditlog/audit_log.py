@@ -17,7 +17,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from server.auditlog.errors import AuditLogError
-from server.auditlog.folder import contents, prepare, remove
+from server.auditlog.folder import contents, last_day, prepare, remove
 from server.auditlog.log_file import LogFile, fields_of
 from server.auditlog.records import AuditEvent, timestamp
 from skills_core.diagnostics import one_line
@@ -50,8 +50,19 @@ _NAMES_IN_RECORD: Final = 1000
 class AuditLog:
     """The log of one process. Use it as a context manager: its end writes what still waits."""
 
-    def __init__(self, folder: Path, retention_days: int, *, max_waiting: int = _MAX_WAITING) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        retention_days: int,
+        *,
+        max_waiting: int = _MAX_WAITING,
+        today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+    ) -> None:
         """Write to `folder`, and delete days that are older than `retention_days`.
+
+        The clock alone does not delete, because one that jumps ahead would delete everything: ages are counted up to
+        the day after the latest earlier day of which the folder has records. So a clock must be ahead for more than
+        a day to delete what is not old, and a server that was off for long deletes on its second day.
 
         Raises:
             AuditLogError: the folder cannot be used.
@@ -64,12 +75,13 @@ class AuditLog:
         self._failing = False
         self._file: LogFile | None = None
         self._last_ends: tuple[tuple[str, int, str], ...] = ()
-        self._kept_since: date | None = None
+        self._today = today
+        self._checked_on: date | None = None
         self._regular: Callable[[], None] | None = None
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
         prepare(folder)
         try:
-            self._file = LogFile(folder, datetime.now(UTC).date())
+            self._file = LogFile(folder, today())
         except OSError as error:
             raise AuditLogError(f"{folder}: the audit log cannot be written: {_reason(error)}") from None
 
@@ -141,7 +153,7 @@ class AuditLog:
         return True
 
     def _append(self, batch: list[dict[str, Any]]) -> None:
-        today = datetime.now(UTC).date()
+        today = self._today()
         with self._changed:
             lost, since = self._lost, self._lost_since
         if batch:
@@ -165,7 +177,8 @@ class AuditLog:
         file = self._file
         if file is not None:
             intact = file.is_intact()
-            if intact and file.name.day >= today:
+            # Another day may be an earlier one: the clock was ahead.
+            if intact and file.name.day == today:
                 return file
             self._file, self._last_ends = None, (file.end,)
             file.close(ended=intact)
@@ -175,13 +188,26 @@ class AuditLog:
         return self._file
 
     def _delete_old_days(self, today: date) -> None:
-        first = today - self._retention
-        if self._kept_since == first:
+        if self._checked_on == today:
             return
-        old = tuple(name for name in contents(self._folder).files if name.day < first)
-        if old:
-            self._delete(old, first, self._current_file(today))
-        self._kept_since = first
+        files = contents(self._folder).files
+        days = {name: self._day_of(name, today) for name in files}
+        if any(day < (today - self._retention).isoformat() for day in days.values()):
+            # Even if nothing else is recorded, so that the next day can count from this one.
+            file = self._current_file(today)
+            earlier = next((name.day for name in reversed(files) if self._confirms_earlier_day(name, today)), None)
+            if earlier is not None:
+                first = min(today, earlier + timedelta(days=1)) - self._retention
+                self._delete(tuple(name for name in files if days[name] < first.isoformat()), first, file)
+        self._checked_on = today
+
+    def _day_of(self, name: LogFileName, today: date) -> str:
+        """Return the day by which a file is old; a day that is yet to come says nothing, so its last record decides."""
+        return name.day.isoformat() if name.day <= today else last_day(self._folder, name)
+
+    def _confirms_earlier_day(self, name: LogFileName, today: date) -> bool:
+        """Tell whether a file was begun before today, and not by a clock that was ahead and set back."""
+        return name.day < today and last_day(self._folder, name) >= name.day.isoformat()
 
     def _delete(self, names: tuple[LogFileName, ...], first: date, file: LogFile) -> None:
         """Delete files, after `file` says so: what is missing without a record was removed by somebody else."""

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["FolderContents", "LogFileName", "contents", "ends_of_files", "lines_of", "prepare", "remove"]
+    from server.auditlog.records import Entry
+
+__all__ = ["FolderContents", "LogFileName", "contents", "ends_of_files", "last_day", "lines_of", "prepare", "remove"]
 
 _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)-([0-9a-f]{16})\.jsonl", re.ASCII)
 _FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -139,16 +141,30 @@ def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
         raise AuditLogError(f"{path}: cannot be read: {reason}") from None
 
 
-def ends_of_files(folder: Path) -> tuple[tuple[str, int, str], ...]:
-    """Return the name, the last number and the last hash of the files of the latest days."""
+def ends_of_files(folder: Path, day: date) -> tuple[tuple[str, int, str], ...]:
+    """Return the name, the last number and the last hash of the files of the latest days up to `day`, and after it.
+
+    There are files of later days if a clock was ahead.
+    """
     files = contents(folder).files
-    days = sorted({name.day for name in files})[-_DAYS:]
-    found: list[tuple[str, int, str]] = []
-    for name in [each for each in files if each.day in days][-_MOST_ENDS:]:
-        with suppress(OSError, InvalidLineError):
-            entry = read_line(_last_line(folder / str(name)))
-            found.append((str(name), entry.seq, entry.hash))
-    return tuple(found)
+    latest: list[LogFileName] = []
+    for group in ([name for name in files if name.day <= day], [name for name in files if name.day > day]):
+        days = sorted({name.day for name in group})[-_DAYS:]
+        latest += [name for name in group if name.day in days][-_MOST_ENDS:]
+    entries = ((name, _last_entry(folder, name)) for name in latest)
+    return tuple((str(name), entry.seq, entry.hash) for name, entry in entries if entry is not None)
+
+
+def last_day(folder: Path, name: LogFileName) -> str:
+    """Return the day of the last record of a file; that of its name if it cannot be read."""
+    entry = _last_entry(folder, name)
+    return name.day.isoformat() if entry is None else entry.when[:10]
+
+
+def _last_entry(folder: Path, name: LogFileName) -> Entry | None:
+    with suppress(OSError, InvalidLineError):
+        return read_line(_last_line(folder / str(name)))
+    return None
 
 
 def _last_line(path: Path) -> bytes:

@@ -52,7 +52,7 @@ class LogFile:
             OSError: the file cannot be written.
         """
         prepare(folder)
-        ends = {name: (name, seq, digest) for name, seq, digest in (*ends_of_files(folder), *seen)}
+        ends = {name: (name, seq, digest) for name, seq, digest in (*ends_of_files(folder, day), *seen)}
         self.name = LogFileName.new(day)
         self._path = folder / str(self.name)
         self._seq, self._hash, self._size = -1, FIRST, 0

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from server.auditlog.folder import LogFileName
     from server.auditlog.records import Entry
 
-__all__ = ["OWN_EVENTS", "LogReader", "RecordFilter", "moment_of"]
+__all__ = ["OWN_EVENTS", "LogReader", "RecordFilter", "days_after", "moment_of"]
 
 OWN_EVENTS: Final = frozenset({AuditEvent.START, AuditEvent.END, AuditEvent.RETENTION})
 """Records about the log itself; a list of what happened leaves them out. A gap is listed."""
 
 _SMALL: Final = 1024 * 1024
-_LATEST: Final = timedelta(days=2)
+_LATEST: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,16 @@ class RecordFilter:
         return all(value is None or getattr(entry, name) == value for name, value in wanted)
 
     def admits_day(self, name: LogFileName) -> bool:
-        """Tell whether the file of a day can have wanted records; while a disk is full, a writer is late."""
-        last = None if self.until is None else date.fromisoformat(self.until[:10]) + _LATEST
-        return name.day.isoformat() >= (self.since or "")[:10] and (last is None or name.day <= last)
+        """Tell whether the file of a day can have wanted records.
+
+        While a disk is full, a writer is late. A file of a day that is yet to come can have records of any time: it
+        was begun while a clock was ahead.
+        """
+        if name.day.isoformat() < (self.since or "")[:10]:
+            return False
+        if self.until is None or name.day > datetime.now(UTC).date():
+            return True
+        return name.day <= days_after(date.fromisoformat(self.until[:10]), _LATEST)
 
 
 @dataclass(slots=True)
@@ -97,6 +104,11 @@ class LogReader:
                     self.unreadable += 1
                 elif wanted.admits(entry):
                     yield entry
+
+
+def days_after(day: date, days: int) -> date:
+    """Return the day that is some days later, or the last one that a date can be."""
+    return date.max if days > (date.max - day).days else day + timedelta(days=days)
 
 
 def moment_of(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> str:

@@ -82,7 +82,7 @@ class Entry(AuditRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A record as a file has it: with its number in the file, its chain, and the fields of the log's own events.
 
     `seen` has the name, the last number and the last hash of files that were there when this file was begun. `deleted`
-    has the names of the files that retention deletes after this record; those of older versions have only `before`.
+    has the names of the files that retention deletes after this record, and `before` the day up to which it does.
     """
 
     seq: _Number

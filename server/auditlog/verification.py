@@ -88,7 +88,7 @@ class Verification:
 class _Claims:
     """What files say about others: the hashes of records by file and number, and which files retention deleted.
 
-    Older versions wrote only up to which day files were deleted.
+    The days count too: older versions wrote no names, and what has the names is itself deleted some day.
     """
 
     seen: dict[str, dict[int, str]] = field(default_factory=dict)
@@ -103,8 +103,8 @@ class _Claims:
             return
         self.deleted.update(entry.deleted)
         # A clock that was ahead must not account for files that somebody removes later.
-        if not entry.deleted and entry.before and entry.before <= min(day, datetime.now(UTC).date().isoformat()):
-            self.deleted_before = max(self.deleted_before, entry.before)
+        if (entry.before or "") <= day <= datetime.now(UTC).date().isoformat():
+            self.deleted_before = max(self.deleted_before, entry.before or "")
 
     def explains_removal_of(self, name: str) -> bool:
         return name in self.deleted or name[:10] < self.deleted_before

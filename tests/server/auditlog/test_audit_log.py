@@ -8,7 +8,7 @@ import stat
 import subprocess
 import sys
 import threading
-from datetime import timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,7 +17,7 @@ from server.auditlog.audit_log import AuditLog, append_now
 from server.auditlog.errors import AuditLogError
 from server.auditlog.log_file import LogFile, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
-from server.auditlog.records import AuditEvent, bounded
+from server.auditlog.records import AuditEvent, bounded, timestamp
 from server.auditlog.verification import FindingKind, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
@@ -235,18 +235,106 @@ def test_retention_never_deletes_through_a_link(folder: Path, tmp_path: Path) ->
 
 
 def test_another_day_begins_another_file(folder: Path) -> None:
-    file = LogFile(folder, TODAY - timedelta(days=1))
-    log = AuditLog(folder, 30)
-    (own,) = (path for path in folder.iterdir() if path.name != str(file.name))
-    log._file, before = file, log._file  # as if it had been begun yesterday
-    assert before is not None
-    before.close()
+    days = [TODAY - timedelta(days=1)]
+    log = AuditLog(folder, 30, today=lambda: days[0])
+    days[0] = TODAY
     with log:
         log.record(activation("today"))
     assert skills_in(folder) == ["today"]
-    assert len([*folder.iterdir()]) == 3
-    assert own.exists()
+    assert [path.name[:10] for path in sorted(folder.iterdir())] == [str(TODAY - timedelta(days=1)), str(TODAY)]
     assert verify(folder).findings == []
+
+
+FUTURE = date(2099, 1, 1)
+
+
+def log_with_a_clock_that_was_ahead(folder: Path, *skills: str) -> AuditLog:
+    """Return a log that was begun on a day that is yet to come; the clock is right by now."""
+    days = [FUTURE]
+    log = AuditLog(folder, 30, today=lambda: days[0])
+    days[0] = TODAY
+    for skill in skills:
+        log.record(activation(skill))
+    return log
+
+
+def test_a_log_that_was_begun_while_the_clock_was_ahead_goes_on_in_a_file_of_the_day(folder: Path) -> None:
+    with log_with_a_clock_that_was_ahead(folder, "a"):
+        pass
+    later, today = sorted(folder.iterdir(), reverse=True)
+    assert (later.name[:10], today.name[:10]) == (str(FUTURE), str(TODAY))
+    assert b'"skill":"a"' in today.read_bytes()
+    assert verify(folder).findings == []
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_files_of_earlier_and_of_later_days_are_named_by_those_that_are_begun_afterwards(
+    which: int, folder: Path
+) -> None:
+    with log_with_a_clock_that_was_ahead(folder, "a"):
+        pass
+    for more in range(5):
+        write_file(folder, "b", day=FUTURE + timedelta(days=more))
+    append_now(folder, activation("c"))
+    files = sorted(path for path in folder.iterdir() if b'"skill":"a"' in path.read_bytes())
+    (changed,) = files if which == 0 else [max(folder.iterdir())]
+    changed.write_bytes(b"".join(changed.read_bytes().splitlines(keepends=True)[:1]))
+    assert damage(folder) == {FindingKind.SHORTENED}
+
+
+def test_the_records_of_a_file_of_a_later_day_are_found_by_their_times(folder: Path) -> None:
+    write_file(folder, "a", day=FUTURE)
+    tomorrow = timestamp(datetime.now(UTC) + timedelta(days=1))
+    assert [entry.skill for entry in entries(folder, RecordFilter(until=tomorrow))] == ["a"]
+    assert entries(folder, RecordFilter(since=tomorrow)) == []
+    assert entries(folder, RecordFilter(until=f"{TODAY - timedelta(days=30)}")) == []
+
+
+def test_retention_judges_a_file_of_a_later_day_by_its_last_record(folder: Path) -> None:
+    files = [LogFile(folder, FUTURE + timedelta(days=more)) for more in range(2)]
+    for file, back in zip(files, (40, 20), strict=True):
+        when = f"{TODAY - timedelta(days=back)}T12:00:00.000Z"
+        file.append_all([fields_of(activation("a", when=when))])
+        file.close(ended=False)
+    write_file(folder, day=TODAY - timedelta(days=1))
+    with AuditLog(folder, 30):
+        pass
+    assert [(folder / str(file.name)).exists() for file in files] == [False, True]
+    assert damage(folder) == set()
+
+
+def test_a_clock_that_jumps_ahead_deletes_nothing_before_its_next_day(folder: Path) -> None:
+    files = [write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (402, 401, 400)]
+    for _ in range(2):
+        with AuditLog(folder, 30) as log:
+            log.record(activation("now"))
+        assert all(file.exists() for file in files)
+    with AuditLog(folder, 30, today=lambda: TODAY + timedelta(days=1)):
+        pass
+    assert not any(file.exists() for file in files)
+    assert damage(folder) == set()
+
+
+def test_a_file_that_was_begun_while_the_clock_was_ahead_confirms_no_day(folder: Path) -> None:
+    file = write_file(folder, "a")
+    with log_with_a_clock_that_was_ahead(folder, "b"):
+        pass
+    with AuditLog(folder, 30, today=lambda: FUTURE + timedelta(days=1)):
+        pass
+    assert file.exists()
+
+
+def test_a_server_without_requests_deletes_old_days(folder: Path) -> None:
+    file = write_file(folder, "a", day=TODAY - timedelta(days=70))
+    days = [TODAY - timedelta(days=60)]
+    log = AuditLog(folder, 30, today=lambda: days[0])
+    days[0] = TODAY - timedelta(days=1)
+    with log:
+        pass
+    assert file.exists()
+    with AuditLog(folder, 30):
+        pass
+    assert not file.exists()
 
 
 def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(

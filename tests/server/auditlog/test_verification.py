@@ -139,7 +139,7 @@ def test_a_file_that_somebody_removes_while_the_log_is_verified_is_missing(
     assert kinds(folder) == {FindingKind.REMOVED}
 
 
-def test_retention_accounts_for_the_files_that_it_names_only(folder: Path) -> None:
+def test_retention_by_a_wrong_clock_accounts_for_the_files_that_it_names_only(folder: Path) -> None:
     deleted, removed = (write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (40, 39))
     write_retention(folder, before="2098-01-01", deleted=[deleted.name])
     deleted.unlink()
