@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -31,13 +31,14 @@ def analytics(
 
     The servers of this user count uses unless audit_log.analytics is off. The counts stay on this machine.
     """
+    from server.auditlog.reading import days_after
     from server.auditlog.usage_counts import UsageFile
     from server.config.bootstrap import open_quietly
     from server.config.machine import state_home
 
     first = _day("--since", since)
     last = datetime.now(UTC).date() if until is None else _day("--until", until)
-    counts = UsageFile(state_home()).read(first.isoformat(), (last + timedelta(days=1)).isoformat())
+    counts = UsageFile(state_home()).read(first.isoformat(), days_after(last, 1).isoformat())
     served = [skill.key for skill in open_quietly(directories).catalog.active]
     report = _report(counts, served)
     if as_json:

@@ -176,6 +176,14 @@ def test_the_list_has_the_newest_records_and_filters(tmp_path: Path) -> None:
     assert (wrong.returncode, "expected a date" in wrong.stderr) == (2, True)
 
 
+def test_the_last_day_of_the_calendar_ends_a_period_too(tmp_path: Path) -> None:
+    write_file(tmp_path / "log", "one")
+    listed = run("audit-log", "--until", "9999-12-31", "--folder", tmp_path / "log")
+    assert (listed.returncode, "skill=one" in listed.stdout) == (0, True), listed.stderr
+    counted = run("analytics", tmp_path, "--until", "9999-12-31", "--json", **state_of(tmp_path))
+    assert (counted.returncode, json.loads(counted.stdout)["until"]) == (0, "9999-12-31"), counted.stderr
+
+
 def test_a_changed_log_makes_verify_fail_with_the_place(tmp_path: Path) -> None:
     file = write_file(tmp_path / "log", "one", "two")
     file.write_bytes(file.read_bytes().replace(b'"skill":"one"', b'"skill":"six"'))
