@@ -12,7 +12,14 @@ __all__ = ["LoginToken", "ProviderUnavailableError", "login_token"]
 
 
 class ProviderUnavailableError(Exception):
-    """The identity provider cannot be asked, so the token is neither valid nor invalid."""
+    """The identity provider cannot be asked, so the token is neither valid nor invalid.
+
+    `answered` is true if the provider refused this one question, and may well answer others.
+    """
+
+    def __init__(self, message: str, *, answered: bool = False) -> None:
+        super().__init__(message)
+        self.answered = answered
 
 
 class LoginToken(AccessToken):

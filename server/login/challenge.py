@@ -44,7 +44,7 @@ _ANSWERS: Final[dict[Refusal, tuple[int, str, str]]] = {
     Refusal.MALFORMED: (400, "invalid_request", "send one header Authorization: Bearer TOKEN"),
     Refusal.INVALID: (401, "invalid_token", "the access token is invalid or expired, or meant for another server"),
     Refusal.SCOPE: (403, "insufficient_scope", "the access token lacks a required scope"),
-    Refusal.ROLE: (403, "insufficient_scope", "the roles of the access token do not allow this"),
+    Refusal.ROLE: (403, "access_denied", "the roles of the access token do not allow this"),
     Refusal.UNAVAILABLE: (503, "temporarily_unavailable", "the identity provider does not answer; try again later"),
 }
 
@@ -93,13 +93,14 @@ class Challenges:
         headers = {"Cache-Control": "no-store"}
         if refusal is Refusal.UNAVAILABLE:
             headers["Retry-After"] = "5"
-        else:
-            headers["WWW-Authenticate"] = self._challenge(refusal, code, description)
+        elif refusal is not Refusal.ROLE:
+            # Of a challenge, clients conclude that another token of this user would do.
+            headers["WWW-Authenticate"] = self._challenge(code, description)
         return JSONResponse({"error": code or "unauthorized", "error_description": description}, status, headers)
 
-    def _challenge(self, refusal: Refusal, code: str, description: str) -> str:
+    def _challenge(self, code: str, description: str) -> str:
         parts = {"error": code, "error_description": description} if code else {}
-        if self._settings.requested_scopes and refusal is not Refusal.ROLE:
+        if self._settings.requested_scopes:
             parts["scope"] = " ".join(self._settings.requested_scopes)
         if self._settings.issuer is not None:
             address = urlsplit(self._settings.endpoint)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from server.access.principal import Principal
 
@@ -12,7 +12,12 @@ if TYPE_CHECKING:
     from server.access.principal import PrincipalKind
     from server.config.settings import LoginSettings
 
-__all__ = ["is_for", "principal_from"]
+__all__ = ["is_for", "is_time", "principal_from", "serves_its_bearer"]
+
+_FOREIGN_TYPES: Final = ("ID", "Refresh", "Offline", "Logout")
+# Keycloak names the type of a token in the claim `typ`.
+_ACCESS: Final = ("access", "access_token")
+# Cognito and Hydra name the type in the claim `token_use`.
 
 _MAX_WORDS: Final = 200
 _MAX_LENGTH: Final = 256
@@ -23,7 +28,7 @@ def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: Log
     """Return the principal of verified claims, None if they name no subject or an impossible expiry."""
     subject = _text(claims.get("sub"))
     expires = claims.get("exp")
-    if subject is None or not (expires is None or _is_time(expires)):
+    if subject is None or not (expires is None or is_time(expires)):
         return None
     roles = _words(_claim(claims, settings.roles_claim))
     if not roles and settings.default_role is not None:
@@ -37,6 +42,17 @@ def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: Log
 def is_for(audience: str, claim: object) -> bool:
     """Tell whether a claim `aud` names an audience; an audience that is missing names none."""
     return claim == audience or (isinstance(claim, list) and audience in claim)
+
+
+def serves_its_bearer(claims: Mapping[str, Any]) -> bool:
+    """Tell whether claims are those of an access token that serves its bearer.
+
+    ID tokens are for a client, and refresh tokens for the provider. A token that is bound to a key of its client (DPoP,
+    mTLS) would need a proof of that key with each request.
+    """
+    if {"at_hash", "c_hash", "cnf"} & claims.keys() or claims.get("typ") in _FOREIGN_TYPES:
+        return False
+    return claims.get("token_use", "access") in _ACCESS
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> object:
@@ -54,7 +70,8 @@ def _words(value: object) -> frozenset[str]:
     return frozenset(word for word in words[:_MAX_WORDS] if _text(word) is not None)
 
 
-def _is_time(value: object) -> bool:
+def is_time(value: object) -> TypeGuard[float]:
+    """Tell whether a claim is a possible time; `NaN` is none."""
     return isinstance(value, int | float) and 0 <= value < _MAX_TIME
 
 

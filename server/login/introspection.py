@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
@@ -11,7 +12,7 @@ import anyio
 
 from server.access.principal import PrincipalKind
 from server.login.access_token import ProviderUnavailableError, login_token
-from server.login.claims import is_for, principal_from
+from server.login.claims import is_for, is_time, principal_from, serves_its_bearer
 
 if TYPE_CHECKING:
     from server.config.settings import LoginSettings
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = ["Introspection"]
 
+logger = logging.getLogger(__name__)
+
 _VALID_SECONDS: Final = 60.0
 _INVALID_SECONDS: Final = 10.0
 _AWAY_SECONDS: Final = 2.0
 # The provider is not asked again so soon after it failed.
 _MAX_REMEMBERED: Final = 1024
 _MAX_PENDING: Final = 64
+_FOREIGN_TYPES: Final = ("refresh_token", "id_token")
 
 
 class Introspection:
@@ -48,14 +52,17 @@ class Introspection:
             ProviderUnavailableError: the provider cannot be asked.
         """
         digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
-        if (pending := self._pending.get(digest)) is not None:
+        while True:
+            now = time.monotonic()
+            if (valid := self._valid.get(digest)) is not None and valid[0] > now:
+                return valid[1]
+            if self._invalid.get(digest, now) > now:
+                return None
+            if (pending := self._pending.get(digest)) is None:
+                break
+            # Whoever asks may be cancelled, or get an answer that is not remembered.
             await pending.wait()
-        now = time.monotonic()
-        if (valid := self._valid.get(digest)) is not None and valid[0] > now:
-            return valid[1]
-        if self._invalid.get(digest, now) > now:
-            return None
-        if pending is not None or now < self._away_until or len(self._pending) >= _MAX_PENDING:
+        if now < self._away_until or len(self._pending) >= _MAX_PENDING:
             raise ProviderUnavailableError("the provider cannot be asked about the token now")
         self._pending[digest] = anyio.Event()
         try:
@@ -70,8 +77,12 @@ class Introspection:
         form = {"token": text, "token_type_hint": "access_token"}
         try:
             answer = await self._provider.post(settings.introspection_url or "", form, client)
-        except ProviderUnavailableError:
-            self._away_until = time.monotonic() + _AWAY_SECONDS
+        except ProviderUnavailableError as error:
+            if error.answered:
+                logger.info("the identity provider does not judge a token: %s", error)
+            else:
+                logger.warning("the identity provider cannot be asked about tokens: %s", error)
+                self._away_until = time.monotonic() + _AWAY_SECONDS
             raise
         token = self._judged(answer)
         now = time.monotonic()
@@ -82,22 +93,27 @@ class Introspection:
         return token
 
     def _judged(self, answer: dict[str, Any]) -> LoginToken | None:
-        settings = self._settings
-        if answer.get("active") is not True or answer.get("iss", settings.issuer) != settings.issuer:
+        fault = _fault(answer, self._settings)
+        principal = principal_from(answer, PrincipalKind.OPAQUE, self._settings) if not fault else None
+        if principal is None:
+            logger.info("a token is refused: %s", fault or "it has no subject")
             return None
-        if not is_for(settings.audience or "", answer.get("aud")) or "cnf" in answer:
-            return None
-        starts = answer.get("nbf", 0)
-        if not isinstance(starts, int | float) or starts > time.time() + settings.leeway_seconds:
-            return None
-        principal = principal_from(answer, PrincipalKind.OPAQUE, settings)
-        if principal is None or _has_expired(principal.expires_at, settings.leeway_seconds):
-            return None
-        return login_token(principal, settings.issuer or "")
+        return login_token(principal, self._settings.issuer or "")
 
 
-def _has_expired(moment: int | None, leeway: int) -> bool:
-    return moment is not None and moment + leeway <= time.time()
+def _fault(answer: dict[str, Any], settings: LoginSettings) -> str:
+    """Return why a token is refused; an empty text if nothing is wrong with it."""
+    now, leeway = time.time(), settings.leeway_seconds
+    starts, expires = answer.get("nbf", 0), answer.get("exp")
+    checks = (
+        (answer.get("active") is True, "the provider says that it is not active"),
+        (answer.get("iss", settings.issuer) == settings.issuer, "it is of another issuer than login.issuer"),
+        (is_for(settings.audience or "", answer.get("aud")), "it is for another audience than login.audience"),
+        (serves_its_bearer(answer) and answer.get("token_type") not in _FOREIGN_TYPES, "it is not an access token"),
+        (is_time(starts) and starts <= now + leeway, "it is not valid yet"),
+        (expires is None or (is_time(expires) and expires + leeway > now), "it has expired"),
+    )
+    return next((reason for holds, reason in checks if not holds), "")
 
 
 def _lifetime(token: LoginToken) -> float:

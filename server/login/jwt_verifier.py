@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import jwt
 
 from server.access.principal import PrincipalKind
 from server.login.access_token import login_token
-from server.login.claims import principal_from
+from server.login.claims import principal_from, serves_its_bearer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from jwt.types import Options
 
     from server.config.settings import LoginSettings
@@ -27,27 +25,27 @@ logger = logging.getLogger(__name__)
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 # Other types are not access tokens, such as logout+jwt and dpop+jwt.
 
-_FOREIGN_TYPES: Final = ("ID", "Refresh", "Offline", "Logout")
-# Keycloak names the type of a token in a claim.
-
 _OPTIONS: Final[Options] = {"require": ["exp", "iss", "aud", "sub"], "enforce_minimum_key_length": True}
+
+_REASONS: Final[dict[type[Exception], str]] = {
+    jwt.ExpiredSignatureError: "it has expired",
+    jwt.ImmatureSignatureError: "it is not valid yet",
+    jwt.InvalidAudienceError: "it is for another audience than login.audience",
+    jwt.InvalidIssuerError: "it is of another issuer than login.issuer",
+    jwt.InvalidSignatureError: "its signature is wrong",
+}
 
 _FAULTS: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, RecursionError)
 # Hostile tokens also contain numbers and structures that the library does not expect.
 
 
+class _RefusedError(Exception):
+    """A token is invalid."""
+
+
 def looks_like_jwt(text: str) -> bool:
     """Tell whether a token has the three parts of a signed JWT."""
     return text.count(".") == 2  # noqa: PLR2004 - header, claims, signature
-
-
-def _is_bearer(claims: Mapping[str, Any]) -> bool:
-    """Tell whether claims are those of an access token that serves its bearer.
-
-    ID tokens are for a client, and refresh tokens for the provider. A token that is bound to a key of its client (DPoP,
-    mTLS) would need a proof of that key with each request.
-    """
-    return not {"at_hash", "c_hash", "cnf"} & claims.keys() and claims.get("typ") not in _FOREIGN_TYPES
 
 
 class JwtVerifier:
@@ -64,23 +62,33 @@ class JwtVerifier:
         """Return the verified token, None if it is invalid.
 
         Raises:
-            ProviderUnavailableError: the provider's keys were never fetched, and cannot be fetched now.
+            ProviderUnavailableError: its key is unknown, and the provider cannot be asked for its keys now.
         """
+        try:
+            return await self._verified(text)
+        except _RefusedError as error:
+            # Its reason has nothing of the token.
+            logger.info("a token is refused: %s", error)
+            return None
+
+    async def _verified(self, text: str) -> LoginToken:
         try:
             header = jwt.get_unverified_header(text)
         except _FAULTS:
-            return None
+            raise _RefusedError("its header is invalid") from None
         kind, algorithm = header.get("typ"), header.get("alg")
         kind = kind.lower() if isinstance(kind, str) else kind
         # The headers jwk, jku, x5c and x5u, which name a key of the sender's choice, are ignored.
         if not isinstance(kind, str | None) or kind not in _TYPES or "crit" in header:
-            return None
+            raise _RefusedError("it is not an access token")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
-            return None
+            raise _RefusedError("its algorithm is not one of login.algorithms")
         key = await self._keys.find(header.get("kid"), algorithm)
-        return None if key is None else self._verified(text, key)
+        if key is None:
+            raise _RefusedError("the provider has no such key")
+        return self._decoded(text, key)
 
-    def _verified(self, text: str, key: jwt.PyJWK) -> LoginToken | None:
+    def _decoded(self, text: str, key: jwt.PyJWK) -> LoginToken:
         try:
             claims = self._library.decode(
                 text,
@@ -90,8 +98,15 @@ class JwtVerifier:
                 issuer=self._settings.issuer,
                 leeway=self._settings.leeway_seconds,
             )
-            principal = principal_from(claims, PrincipalKind.JWT, self._settings) if _is_bearer(claims) else None
+            principal = principal_from(claims, PrincipalKind.JWT, self._settings)
         except _FAULTS as error:
-            logger.debug("a JWT is invalid: %s", type(error).__name__)
-            return None
-        return None if principal is None else login_token(principal, self._settings.issuer or "")
+            raise _RefusedError(_reason(error)) from None
+        if principal is None or not serves_its_bearer(claims):
+            raise _RefusedError("it is not an access token of a user or client")
+        return login_token(principal, self._settings.issuer or "")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, jwt.MissingRequiredClaimError):
+        return f"it has no claim {error.claim}"
+    return next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), "its claims are invalid")

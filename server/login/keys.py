@@ -26,7 +26,9 @@ _FRESH_SECONDS: Final = 600.0
 _COOLDOWN_SECONDS: Final = 10.0
 # An unknown key ID makes the server fetch the keys at most this often, because attackers invent IDs.
 _RETRY_SECONDS: Final = 1.0
-# Until the first keys are there, they are fetched again sooner.
+# After a failure, an unknown key ID makes the server fetch the keys sooner.
+_AWAY_SECONDS: Final = 30.0
+# After a failure, the keys are fetched again without a wish.
 _WAIT_SECONDS: Final = 6.0
 _MAX_WAITING: Final = 64
 _KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
@@ -41,7 +43,9 @@ class SigningKeys:
         self._settings = settings
         self._provider = provider
         self._cooldown = cooldown
-        self._jwks: tuple[dict[str, Any], ...] | None = None
+        self._jwks: tuple[dict[str, Any], ...] = ()
+        # Whether the last attempt to fetch them succeeded, and whether it failed.
+        self._is_current = self._has_failed = False
         self._parsed: dict[tuple[str | None, str], jwt.PyJWK | None] = {}
         self._wanted = anyio.Event()
         self._fetched = anyio.Event()
@@ -52,51 +56,65 @@ class SigningKeys:
         """Return the key with this ID for this algorithm; without an ID, the only key for the algorithm.
 
         Raises:
-            ProviderUnavailableError: the keys were never fetched, and cannot be fetched now.
+            ProviderUnavailableError: the key is unknown, and the provider cannot be asked for its keys now.
         """
         key = self._key(key_id, algorithm)
-        cooldown = min(self._cooldown, _RETRY_SECONDS) if self._jwks is None else self._cooldown
+        cooldown = self._cooldown if self._is_current else min(self._cooldown, _RETRY_SECONDS)
         if key is None and time.monotonic() - self._last_attempt >= cooldown:
-            await self._wait_for_fetch()
+            is_done = await self._wait_for_fetch()
             key = self._key(key_id, algorithm)
-        if key is None and self._jwks is None:
-            raise ProviderUnavailableError("the provider's keys are not known yet")
+            if key is None and not is_done:
+                raise ProviderUnavailableError("the provider's keys cannot be fetched in time")
+        if key is None and not self._is_current:
+            # The provider may have this key by now.
+            raise ProviderUnavailableError("the provider's keys cannot be fetched now")
         return key
 
     async def run(self) -> None:
         """Fetch the keys at once, at intervals, and when a token names an unknown key, until cancelled."""
         while True:
-            await self._fetch()
+            try:
+                await self._fetch()
+            except ProviderUnavailableError as error:
+                level = logging.WARNING if self._is_current or not self._has_failed else logging.DEBUG
+                logger.log(level, "the keys of the identity provider cannot be fetched: %s", error)
+                self._is_current, self._has_failed = False, True
+            else:
+                if self._has_failed:
+                    logger.info("the keys of the identity provider are fetched again")
+                self._is_current, self._has_failed = True, False
             self._last_attempt = time.monotonic()
             # Wishes that came meanwhile are fulfilled.
             self._wanted = anyio.Event()
             fetched, self._fetched = self._fetched, anyio.Event()
             fetched.set()
-            with anyio.move_on_after(_FRESH_SECONDS):
+            with anyio.move_on_after(_FRESH_SECONDS if self._is_current else _AWAY_SECONDS):
                 await self._wanted.wait()
 
-    async def _wait_for_fetch(self) -> None:
+    async def _wait_for_fetch(self) -> bool:
+        """Have the keys fetched; return whether that was done in time."""
         if self._waiting >= _MAX_WAITING:
-            return
+            return False
         self._waiting += 1
         try:
-            with anyio.move_on_after(_WAIT_SECONDS):
+            with anyio.move_on_after(_WAIT_SECONDS) as waiting:
                 fetched = self._fetched
                 self._wanted.set()
                 await fetched.wait()
         finally:
             self._waiting -= 1
+        return not waiting.cancelled_caught
 
     async def _fetch(self) -> None:
-        try:
-            url = self._settings.jwks_url or await self._discover()
-            keys = (await self._provider.get(url)).get("keys")
-        except ProviderUnavailableError as error:
-            logger.warning("the keys of the identity provider cannot be fetched: %s", error)
-            return
+        """Fetch the keys.
+
+        Raises:
+            ProviderUnavailableError: the provider does not give them.
+        """
+        url = self._settings.jwks_url or await self._discover()
+        keys = (await self._provider.get(url)).get("keys")
         if not isinstance(keys, list) or len(keys) > _MAX_KEYS:
-            logger.warning("the identity provider's answer is not a set of at most %d keys", _MAX_KEYS)
-            return
+            raise ProviderUnavailableError(f"its answer is not a set of at most {_MAX_KEYS} keys")
         jwks = tuple(key for key in keys if isinstance(key, dict))
         if jwks != self._jwks:
             self._jwks, self._parsed = jwks, {}
@@ -123,7 +141,7 @@ class SigningKeys:
         wanted = (key_id, algorithm)
         if wanted in self._parsed:
             return self._parsed[wanted]
-        fitting = [key for key in self._jwks or () if _fits(key, key_id, algorithm)]
+        fitting = [key for key in self._jwks if _fits(key, key_id, algorithm)]
         if not fitting or (key_id is None and len(fitting) > 1):
             return None
         # Only IDs of real keys get an entry, so attackers cannot make it grow.

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.config.settings import LoginSettings
 
@@ -132,19 +132,21 @@ class Login:
         return token
 
     @contextmanager
-    def lasting(self, token: LoginToken) -> Iterator[None]:
-        """End what happens inside when the token expires, or is a static token that is revoked."""
+    def lasting(self, token: LoginToken) -> Iterator[anyio.CancelScope]:
+        """End what happens inside when the token expires, or is a static token that is revoked; yield the scope."""
         with anyio.move_on_after(self._seconds_left(token)) as scope:
             if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
                 with self._static.ended_by_revocation(token, scope):
-                    yield
+                    yield scope
             else:
-                yield
+                yield scope
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:
             return math.inf
-        return max(0.0, token.expires_at - time.time()) + self._settings.leeway_seconds
+        # The clock of another machine may differ; static tokens are this server's.
+        leeway = 0 if token.principal.kind is PrincipalKind.TOKEN else self._settings.leeway_seconds
+        return max(0.0, token.expires_at - time.time()) + leeway
 
 
 class RequireLogin:
@@ -170,5 +172,14 @@ class RequireLogin:
             return
         headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
         user, credentials = AuthenticatedUser(token), AuthCredentials(token.scopes)
-        with self._login.lasting(token):
-            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, send)
+        has_begun = False
+
+        async def noting(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        with self._login.lasting(token) as ended:
+            await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, noting)
+        if ended.cancelled_caught and not has_begun:
+            await self._login.challenges.response(Refusal.INVALID)(scope, receive, send)

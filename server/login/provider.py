@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import json
-import logging
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import httpx2
 
 from server.login.access_token import ProviderUnavailableError
-from server.remote.address import Address
+from server.remote.address import Address, AddressError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = ["Provider"]
-
-logger = logging.getLogger(__name__)
 
 _SECONDS: Final = 5.0
 _MAX_BYTES: Final = 512 * 1024
@@ -50,41 +48,57 @@ class Provider:
 
     async def aclose(self) -> None:
         """Close the connections."""
-        for transport in self._transports.values():
-            await transport.aclose()
-        self._transports.clear()
+        while self._transports:
+            _, transport = self._transports.popitem()
+            with suppress(Exception):
+                await transport.aclose()
 
     async def _ask(self, method: str, url: str, **content: Any) -> dict[str, Any]:  # noqa: ANN401 - for httpx
-        # The texts of errors may repeat what the provider sent, so only their kinds are reported.
+        try:
+            address = Address.parse(url)
+        except AddressError:
+            raise ProviderUnavailableError("an address of the provider is not a URL") from None
         try:
             with anyio.fail_after(self._seconds):
-                return await self._answer(method, url, content)
+                body = await self._answer(method, address, content)
+        except ProviderUnavailableError:
+            raise
         except TimeoutError:
             fault = "it did not answer in time"
-        except httpx2.HTTPError as error:
+        except Exception as error:  # noqa: BLE001 - the proxy, the certificates and the answer fail in many ways
+            # The texts of errors may repeat what the provider sent, or a proxy's password.
             fault = type(error).__name__
-        except (ValueError, RecursionError):
+        else:
+            value = _object(body)
+            if value is not None:
+                return value
             fault = "its answer is not a JSON object"
-        raise ProviderUnavailableError(f"{Address.parse(url).shown}: {fault}")
+        raise ProviderUnavailableError(f"{address.shown}: {fault}")
 
-    async def _answer(self, method: str, url: str, content: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, method: str, address: Address, content: dict[str, Any]) -> bytes:
         # Not closed: its connections belong to the transport, which serves the next request.
-        client = httpx2.AsyncClient(transport=self._transport(url), timeout=self._seconds, trust_env=False)
-        async with client.stream(method, url, headers=_HEADERS, **content) as response:
+        client = httpx2.AsyncClient(transport=self._transport(address.proxy), timeout=self._seconds, trust_env=False)
+        async with client.stream(method, address.url, headers=_HEADERS, **content) as response:
             if response.status_code != httpx2.codes.OK:
-                raise ProviderUnavailableError(f"{Address.parse(url).shown}: HTTP {response.status_code}")
+                message = f"{address.shown}: HTTP {response.status_code}"
+                raise ProviderUnavailableError(message, answered=response.status_code == httpx2.codes.BAD_REQUEST)
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk
                 if len(body) > _MAX_BYTES:
-                    raise ProviderUnavailableError(f"{Address.parse(url).shown}: its answer is too large")
-        value = json.loads(body)
-        if not isinstance(value, dict):
-            raise ValueError  # noqa: TRY004 - as a text that is not JSON
-        return value
+                    raise ProviderUnavailableError(f"{address.shown}: its answer is too large")
+        return bytes(body)
 
-    def _transport(self, url: str) -> httpx2.AsyncHTTPTransport:
-        proxy = Address.parse(url).proxy
+    def _transport(self, proxy: str | None) -> httpx2.AsyncHTTPTransport:
         if proxy not in self._transports:
             self._transports[proxy] = httpx2.AsyncHTTPTransport(proxy=proxy)
         return self._transports[proxy]
+
+
+def _object(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of an answer, None if it is anything else."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import sys
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ PREFIX: Final = "sks_"
 """The beginning of every static token."""
 
 _NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+_ID: Final = r"^[0-9a-f]{12}$"
 _VERSION: Final = 1
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _WRITABLE_BY_OTHERS: Final = 0o022
@@ -50,7 +52,7 @@ class TokenFileError(SkillsError):
 class StoredToken(Struct, frozen=True, kw_only=True):
     """What the file keeps of a token: `hash` is the SHA-256 of its whole text, in hexadecimal digits."""
 
-    id: Annotated[str, Meta(pattern=r"^[0-9a-f]{12}$")]
+    id: Annotated[str, Meta(pattern=_ID)]
     name: Name
     roles: tuple[Name, ...]
     hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
@@ -103,7 +105,7 @@ class TokenFile:
         self._require_private()
         try:
             contents = msgspec.json.decode(raw, type=_Contents)
-        except (msgspec.DecodeError, RecursionError):
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
             contents = None
         if contents is None or contents.version != _VERSION:
             message = (
@@ -116,8 +118,10 @@ class TokenFile:
         """Create a token and return its text, which cannot be read again.
 
         Raises:
-            TokenFileError: the name is taken, or the file is invalid or cannot be written.
+            TokenFileError: the name is taken or that of an ID, or the file is invalid or cannot be written.
         """
+        if re.fullmatch(_ID, name):
+            raise TokenFileError(f"{name} looks like the ID of a token; choose another name")
         number, now = secrets.token_hex(6), datetime.now(UTC).replace(microsecond=0)
         text = f"{PREFIX}{number}_{secrets.token_urlsafe(32)}"
         token = StoredToken(id=number, name=name, roles=roles, hash=hash_of(text), created=now, expires=expires)
@@ -134,13 +138,27 @@ class TokenFile:
         """Remove the token with this name or ID; return whether there was one.
 
         Raises:
-            TokenFileError: the file is invalid, or cannot be written.
+            TokenFileError: it is the name of one token and the ID of another, or the file is invalid or cannot be
+                written.
         """
-        before = self._change(lambda tokens: tuple(each for each in tokens if name not in {each.name, each.id}))
-        return any(name in {each.name, each.id} for each in before)
+
+        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+            found = [each for each in tokens if name in {each.name, each.id}]
+            if len(found) > 1:
+                ids = " or ".join(each.id for each in found if each.id != name)
+                raise TokenFileError(f"{name} is the name of one token and the ID of another; name the first by {ids}")
+            return tuple(each for each in tokens if each not in found)
+
+        return any(name in {each.name, each.id} for each in self._change(change))
 
     def _require_private(self) -> None:
-        if sys.platform != "win32" and self.path.stat().st_mode & _WRITABLE_BY_OTHERS:
+        try:
+            mode = self.path.stat().st_mode
+        except OSError as error:
+            # It was there when it was read.
+            reason = (error.strerror or str(error)).lower()
+            raise TokenFileError(f"{self.path}: cannot be read: {reason}", unread=True) from None
+        if sys.platform != "win32" and mode & _WRITABLE_BY_OTHERS:
             message = "other users can write this file, so none of its tokens is accepted; restrict it with chmod 600"
             raise TokenFileError(f"{self.path}: {message}")
 

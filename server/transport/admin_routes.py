@@ -118,7 +118,8 @@ class Gate:
 
 
 def _has_token(request: Request, expected: bytes) -> bool:
-    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    headers = request.headers.getlist("authorization")
+    scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
     return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8"), expected)
 
 

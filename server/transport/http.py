@@ -11,6 +11,7 @@ import anyio
 import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
+from starlette.responses import Response
 from starlette.routing import Route
 
 from server.access.profiles import Profiles
@@ -25,10 +26,11 @@ from server.transport.profiles import ProfileRoutes, ProfileSessions
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType
 
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from server.config.settings import HttpSettings
@@ -53,6 +55,9 @@ __all__ = [
 logger = logging.getLogger(__name__)
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+
+_METHODS = ("GET", "POST", "DELETE")
+# Those of the endpoint.
 
 _GRACE_SECONDS = 3
 # Everything still running this long after a stop is cancelled.
@@ -90,6 +95,10 @@ def build_app(
         transport_security=security,
         custom_starlette_routes=[*operator, *metadata, *admin],
     )
+    # A redirect would name the scheme and the host as the server sees them, and clients would send their token there.
+    app.router.redirect_slashes = False
+    if not settings.path.endswith("/"):
+        app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
@@ -119,6 +128,15 @@ def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
         await (endpoint if is_endpoint else app)(scope, receive, send)
 
     return direct
+
+
+def _redirect_to(path: str) -> Callable[[Request], Awaitable[Response]]:
+    """Return a handler that sends clients to a path of the same server."""
+
+    async def redirect(_: Request) -> Response:
+        return Response(status_code=308, headers={"Location": path})
+
+    return redirect
 
 
 def _endpoint_route(app: Starlette, path: str) -> Route:

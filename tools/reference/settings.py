@@ -131,4 +131,6 @@ def _shown(value: object) -> str:
         value = value.value
     if value is None or value in ((), {}):
         return "none"
+    if isinstance(value, tuple):
+        return ", ".join(map(_shown, value))
     return f"`{str(value).lower() if isinstance(value, bool) else value}`"

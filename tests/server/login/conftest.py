@@ -76,7 +76,10 @@ class FakeProvider(Provider):
             await self.gate.wait()
         if self.away or name not in self.answers:
             raise ProviderUnavailableError("away")
-        return self.answers[name]  # type: ignore[no-any-return]
+        answer = self.answers[name]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer  # type: ignore[no-any-return]
 
 
 def settings(**changed: Any) -> LoginSettings:

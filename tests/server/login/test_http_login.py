@@ -6,6 +6,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import httpx2
 import pytest
 from mcp import Client
@@ -13,6 +14,8 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.config.machine import tokens_file
+from server.config.settings import LoginSettings
+from server.login.login import Login, RequireLogin
 from server.login.token_file import TokenFile
 from tests.server.login.conftest import ISSUER, JWKS, RSA, FakeProvider
 from tests.server.login.serving import serving, write_skill
@@ -280,3 +283,67 @@ async def test_clients_are_told_to_request_the_advertised_scopes(skills: Path) -
         assert 'scope="api://skills/use"' in refused.headers["www-authenticate"]
         metadata = await client.get(url.replace("/mcp", "/.well-known/oauth-protected-resource/mcp"))
         assert metadata.json()["scopes_supported"] == ["api://skills/use"]
+
+
+@pytest.mark.parametrize("path", ["/mcp/", "/mcp/?x=1", "/mcp//", "/health/", "//mcp"])
+async def test_a_slash_too_many_leads_to_no_other_server(skills: Path, file: TokenFile, path: str) -> None:
+    token = file.add("anna", (), None)
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        headers = {**bearer(token), "Host": "localhost:1"}
+        answer = await client.post(url.removesuffix("/mcp") + path, json=PING, headers=headers)
+    location = "/mcp" if path.partition("?")[0] == "/mcp/" else None
+    assert (answer.status_code, answer.headers.get("location")) == (308 if location else 404, location)
+
+
+async def test_a_role_that_is_missing_is_no_reason_to_log_in_again(skills: Path, file: TokenFile) -> None:
+    token = file.add("anna", ("reader",), None)
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient() as client:
+        answer = await client.get(url.replace("/mcp", "/admin/status"), headers=bearer(token))
+    assert (answer.status_code, answer.json()["error"]) == (403, "access_denied")
+    assert "www-authenticate" not in answer.headers
+
+
+async def test_repeated_headers_do_not_pass_the_gate_of_administrators(skills: Path, file: TokenFile) -> None:
+    admin = "0123456789abcdef-for-administrators"
+    async with serving(skills, login_tokens=True, admin_token=admin) as url, httpx2.AsyncClient() as client:
+        status = url.replace("/mcp", "/admin/status")
+        assert (await client.get(status, headers=bearer(admin))).status_code == 200
+        twice = [("Authorization", f"Bearer {admin}"), ("Authorization", f"Bearer {file.add('anna', (), None)}")]
+        assert (await client.get(status, headers=twice)).status_code == 400
+
+
+async def test_a_request_whose_token_is_revoked_meanwhile_is_refused_as_invalid(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.login.static_tokens._POLL_SECONDS", 0.01)
+    token = file.add("anna", (), None)
+    login = Login(LoginSettings(tokens=True), file.path)
+    begun = anyio.Event()
+
+    async def app(*_: object) -> None:
+        begun.set()
+        await anyio.sleep_forever()
+
+    transport = httpx2.ASGITransport(RequireLogin(app, login))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(login.run)
+
+        async def revoke() -> None:
+            await begun.wait()
+            file.revoke("anna")
+
+        tasks.start_soon(revoke)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            with anyio.fail_after(60):
+                answer = await client.post("/mcp", json=PING, headers=bearer(token))
+        tasks.cancel_scope.cancel()
+    assert (answer.status_code, answer.json()["error"]) == (401, "invalid_token")
+
+
+def test_a_static_token_has_no_leeway(file: TokenFile) -> None:
+    text = file.add("anna", (), datetime.now(UTC) + timedelta(hours=1))
+    login = Login(LoginSettings(tokens=True, leeway_seconds=300), file.path)
+    assert login._static is not None
+    token = login._static.verify(text)
+    assert token is not None
+    assert 3590 < login._seconds_left(token) <= 3600

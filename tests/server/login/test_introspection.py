@@ -44,7 +44,13 @@ async def test_an_active_token_for_this_server_is_accepted_and_remembered(provid
         {"nbf": "soon"},
         {"sub": None},
         {"sub": {"a": 1}},
+        {"nbf": float("nan")},
         {"cnf": {"jkt": "thumbprint"}},
+        {"typ": "Refresh"},
+        {"token_use": "refresh_token"},
+        {"token_use": "id"},
+        {"token_type": "refresh_token"},
+        {"token_type": "id_token"},
     ],
 )
 async def test_all_other_answers_refuse_the_token(provider: FakeProvider, changed: dict[str, Any]) -> None:
@@ -72,6 +78,66 @@ async def test_a_failed_provider_is_not_asked_for_each_token(provider: FakeProvi
         with pytest.raises(ProviderUnavailableError):
             await asking.verify(f"token {number}")
     assert len(provider.asked) == 1
+
+
+async def test_a_question_that_the_provider_refuses_is_no_outage(
+    provider: FakeProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.answers |= {"odd": ProviderUnavailableError("HTTP 400", answered=True), "text": ACTIVE}
+    asking = Introspection(settings(), provider)
+    with pytest.raises(ProviderUnavailableError):
+        await asking.verify("odd")
+    assert await asking.verify("text") is not None
+    assert caplog.messages == []
+
+
+async def test_an_outage_is_logged(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
+    provider.away = True
+    with pytest.raises(ProviderUnavailableError):
+        await Introspection(settings(), provider).verify("text")
+    assert caplog.messages == ["the identity provider cannot be asked about tokens: away"]
+
+
+async def test_a_request_that_waits_for_another_ones_answer_asks_itself_if_that_one_is_cancelled(
+    provider: FakeProvider,
+) -> None:
+    provider.gate, provider.answers["text"] = anyio.Event(), ACTIVE
+    asking = Introspection(settings(), provider)
+    found: list[object] = []
+
+    async def verify(scope: anyio.CancelScope) -> None:
+        with scope:
+            found.append(await asking.verify("text"))
+
+    first, second = anyio.CancelScope(), anyio.CancelScope()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(verify, first)
+        await anyio.wait_all_tasks_blocked()
+        tasks.start_soon(verify, second)
+        await anyio.wait_all_tasks_blocked()
+        first.cancel()
+        await anyio.wait_all_tasks_blocked()
+        provider.gate.set()
+    assert len(found) == 1
+    assert found[0] is not None
+
+
+async def test_requests_with_a_token_that_expires_now_all_get_its_answer(provider: FakeProvider) -> None:
+    # Its answer is not remembered, but the clock of the provider may differ.
+    provider.gate, provider.answers["text"] = anyio.Event(), {**ACTIVE, "exp": int(time.time()) - 1}
+    asking = Introspection(settings(leeway_seconds=60), provider)
+    found: list[object] = []
+
+    async def verify() -> None:
+        found.append(await asking.verify("text"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(3):
+            tasks.start_soon(verify)
+        await anyio.wait_all_tasks_blocked()
+        provider.gate.set()
+    assert len(found) == 3
+    assert None not in found
 
 
 async def test_remembered_tokens_continue_while_the_provider_is_away(provider: FakeProvider) -> None:

@@ -4,7 +4,9 @@ import base64
 import hashlib
 import hmac
 import json
+import logging
 import time
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -168,15 +170,83 @@ async def test_many_requests_wait_for_one_fetch(verifying: Setups, provider: Any
         assert provider.asked == [JWKS]
 
 
-@pytest.mark.parametrize("answer", [None, {}, {"keys": 5}, {"keys": [{}] * 65}, {"keys": [5, {"kty": "RSA"}]}])
+@pytest.mark.parametrize("answer", [None, {}, {"keys": 5}, {"keys": [{}] * 65}])
 async def test_cached_keys_continue_when_the_provider_fails(verifying: Setups, answer: Any) -> None:
     async with verifying() as setup:
         assert await setup.verifier.verify(RSA.sign()) is not None
         setup.provider.away = answer is None
-        if answer is not None and answer.get("keys") != [5, {"kty": "RSA"}]:
+        if answer is not None:
             setup.provider.answers[JWKS] = answer
+        with pytest.raises(ProviderUnavailableError):
+            # The provider may have this key by now.
+            await setup.verifier.verify(RSA.sign({"kid": "unknown"}))
+        assert await setup.verifier.verify(RSA.sign()) is not None
+
+
+async def test_a_set_with_unusable_entries_is_used(verifying: Setups) -> None:
+    async with verifying() as setup:
+        setup.provider.answers[JWKS] = {"keys": [5, {"kty": "RSA"}, RSA.public]}
         assert await setup.verifier.verify(RSA.sign({"kid": "unknown"})) is None
         assert await setup.verifier.verify(RSA.sign()) is not None
+
+
+async def test_a_key_that_the_provider_has_after_it_was_away_is_found(verifying: Setups) -> None:
+    new = replace(FOREIGN, name="new")
+    async with verifying(cooldown=3600) as setup:
+        assert await setup.verifier.verify(RSA.sign()) is not None
+        setup.keys._last_attempt = float("-inf")
+        setup.provider.away = True
+        for _ in range(3):
+            with pytest.raises(ProviderUnavailableError):
+                await setup.verifier.verify(new.sign())
+        setup.provider.away, setup.provider.answers[JWKS] = False, {"keys": [new.public]}
+        setup.keys._last_attempt = float("-inf")
+        assert await setup.verifier.verify(new.sign()) is not None
+
+
+REFUSED = [
+    (RSA.sign(exp=1), "it has expired"),
+    (RSA.sign(nbf=2**40), "it is not valid yet"),
+    (RSA.sign(aud="https://other.example.com"), "it is for another audience than login.audience"),
+    (RSA.sign(iss="https://other.example.com"), "it is of another issuer than login.issuer"),
+    (RSA.sign(sub=None), "it has no claim sub"),
+    (FOREIGN.sign(), "its signature is wrong"),
+    (RSA.sign({"kid": "unknown"}), "the provider has no such key"),
+    (RSA.sign({"typ": "logout+jwt"}), "it is not an access token"),
+    (jwt.encode({}, "secret" * 9, "HS256"), "its algorithm is not one of login.algorithms"),
+    (RSA.sign(typ="Refresh"), "it is not an access token of a user or client"),
+    (RSA.sign(token_use="id"), "it is not an access token of a user or client"),  # noqa: S106 - no password
+    ("a.b.c", "its header is invalid"),
+]
+
+
+@pytest.mark.parametrize(("token", "reason"), REFUSED, ids=[reason for _, reason in REFUSED])
+async def test_the_log_says_why_a_token_is_refused_and_nothing_of_it(
+    verifying: Setups, token: str, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.login")
+    async with verifying() as setup:
+        assert await setup.verifier.verify(token) is None
+    assert caplog.messages == [f"a token is refused: {reason}"]
+
+
+async def test_an_outage_of_the_provider_is_logged_once(
+    verifying: Setups, provider: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.login")
+    provider.away = True
+    async with verifying() as setup:
+        for _ in range(3):
+            setup.keys._last_attempt = float("-inf")
+            with pytest.raises(ProviderUnavailableError):
+                await setup.verifier.verify(RSA.sign())
+        provider.away = False
+        setup.keys._last_attempt = float("-inf")
+        assert await setup.verifier.verify(RSA.sign()) is not None
+    assert caplog.messages == [
+        "the keys of the identity provider cannot be fetched: away",
+        "the keys of the identity provider are fetched again",
+    ]
 
 
 async def test_without_any_key_the_token_is_neither_valid_nor_invalid(verifying: Setups, provider: Any) -> None:

@@ -79,6 +79,40 @@ async def test_other_statuses_and_redirects_are_refused(status: bytes) -> None:
         assert "HTTP " in await refused(url)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("http_proxy", "socks9://127.0.0.1:1"),
+        ("http_proxy", "socks5://127.0.0.1:1"),
+        ("http_proxy", "http://["),
+        ("http_proxy", "http://127.0.0.1:port"),
+        ("SSL_CERT_FILE", "/there/is/no/such/file"),
+    ],
+)
+async def test_an_environment_without_a_way_to_the_provider_is_an_outage(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+    monkeypatch.delenv("no_proxy", raising=False)
+    await refused("http://provider.invalid:1/keys")
+    await refused("https://127.0.0.1:1/keys")
+
+
+@pytest.mark.parametrize(
+    "url", ["", "keys", "http://[", "https://a:port/", "https://\0/", "https://\ud800/", "ftp://a/"]
+)
+async def test_an_address_of_the_metadata_that_is_no_url_is_an_outage(url: str) -> None:
+    await refused(url)
+
+
+@pytest.mark.parametrize(("status", "answered"), [(b"400 Bad", True), (b"401 No", False), (b"500 No", False)])
+async def test_a_provider_that_refuses_the_question_has_answered(status: bytes, *, answered: bool) -> None:
+    async with answering(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\n\r\n") as url:
+        with pytest.raises(ProviderUnavailableError) as caught:
+            await Provider().post(url, {}, ("a", "b"))
+        assert caught.value.answered is answered
+
+
 async def test_a_provider_that_is_away_is_named_without_its_secrets() -> None:
     async with answering(b"") as url:
         place = url

@@ -86,7 +86,46 @@ def test_a_name_is_used_once_and_a_token_is_revoked_by_name_or_id(file: TokenFil
     assert file.tokens() == ()
 
 
-BROKEN = ["", "{}", "[]", '{"version": 2, "tokens": []}', '{"version": 1, "tokens": [{"id": "1"}]}', "[" * 100_000]
+def test_a_name_and_an_id_are_told_apart(file: TokenFile) -> None:
+    file.add("anna", (), None)
+    number = file.tokens()[0].id
+    with pytest.raises(TokenFileError, match="looks like the ID of a token"):
+        file.add("0123456789ab", (), None)
+    # As an earlier version, or an editor, may have left it.
+    text = file.path.read_text(encoding="utf-8")
+    file.add("bob", (), None)
+    other = file.tokens()[1].id
+    file.path.write_text(file.path.read_text(encoding="utf-8").replace('"bob"', f'"{number}"'), encoding="utf-8")
+    with pytest.raises(TokenFileError, match=f"name of one token and the ID of another; name the first by {other}"):
+        file.revoke(number)
+    assert len(file.tokens()) == 2
+    assert file.revoke(other)
+    assert file.path.read_text(encoding="utf-8") == text
+
+
+def test_a_file_that_vanishes_while_it_is_read_keeps_the_tokens(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = file.add("anna", (), None)
+    tokens = StaticTokens(file)
+    content = file.path.read_bytes()
+    monkeypatch.setattr("server.login.token_file.read_bounded", lambda *_: content)
+    file.path.unlink()
+    with pytest.raises(TokenFileError, match="cannot be read: no such file"):
+        file.tokens()
+    tokens.reload_if_changed()
+    assert tokens.verify(token) is not None
+
+
+BROKEN = [
+    "",
+    "{}",
+    "[]",
+    '{"version": 2, "tokens": []}',
+    '{"version": 1e400, "tokens": []}',
+    '{"version": 1, "tokens": [{"id": "1"}]}',
+    "[" * 100_000,
+]
 
 
 @pytest.mark.parametrize("text", BROKEN, ids=range(len(BROKEN)))
