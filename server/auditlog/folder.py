@@ -26,7 +26,17 @@ if TYPE_CHECKING:
 
     from server.auditlog.records import Entry
 
-__all__ = ["FolderContents", "LogFileName", "contents", "ends_of_files", "last_day", "lines_of", "prepare", "remove"]
+__all__ = [
+    "FolderContents",
+    "LogFileName",
+    "contents",
+    "ends_of_files",
+    "last_day",
+    "lines_of",
+    "prepare",
+    "remove",
+    "rights_fault",
+]
 
 _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)-([0-9a-f]{16})\.jsonl", re.ASCII)
 _FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
@@ -85,9 +95,18 @@ def prepare(folder: Path) -> None:
         raise AuditLogError(f"{folder}: the folder of the audit log cannot be used: {reason}") from None
     if not stat.S_ISDIR(found.st_mode):
         raise AuditLogError(f"{folder}: the folder of the audit log is not a folder; set audit_log.folder")
-    if sys.platform != "win32" and (found.st_mode & _OTHERS or found.st_uid != os.geteuid()):
-        message = "other users can write to the folder of the audit log; restrict it with chmod 700, or choose another"
-        raise AuditLogError(f"{folder}: {message}")
+    if fault := rights_fault(found):
+        advice = "restrict it with chmod 700, or set audit_log.folder to a folder of your own"
+        raise AuditLogError(f"{folder}: this folder is not safe for the audit log: {fault}; {advice}")
+
+
+def rights_fault(found: os.stat_result) -> str | None:
+    """Return why another user could write to a folder with these rights, None if none can."""
+    if sys.platform == "win32":
+        return None
+    if found.st_uid != os.geteuid():
+        return "it belongs to another user"
+    return "other users can write to it" if found.st_mode & _OTHERS else None
 
 
 def contents(folder: Path) -> FolderContents:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-import sys
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from server.auditlog.folder import rights_fault
 from server.cli.config_check.finding import Finding, Level
 from server.config.machine import audit_log_folder
 from server.config.settings import OptionalTool, Transport
@@ -37,7 +37,6 @@ _OF_PROVIDER: Final = (
         "algorithms",
     ),
 )
-_WRITABLE: Final = 0o022
 
 
 def check_conflicts(checked: CheckedSettings, tokens: tuple[StoredToken, ...] | None) -> Iterator[Finding]:
@@ -200,16 +199,14 @@ def _folder_fault(folder: Path) -> str | None:
     """Return why a folder cannot be written to, or must not be, without creating it."""
     try:
         existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-        mode = existing.stat().st_mode
+        found = existing.stat()
     except (OSError, StopIteration):
         return "it cannot be reached"
-    if not stat.S_ISDIR(mode):
+    if not stat.S_ISDIR(found.st_mode):
         return f"{existing} is not a folder"
     if not os.access(existing, os.W_OK | os.X_OK):
         return f"{existing} cannot be written to"
-    if existing == folder and sys.platform != "win32" and mode & _WRITABLE:
-        return "other users can write to it"
-    return None
+    return rights_fault(found) if existing == folder else None
 
 
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (

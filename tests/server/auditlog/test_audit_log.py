@@ -50,6 +50,13 @@ def test_only_the_user_of_the_server_can_read_the_log(folder: Path) -> None:
     assert [stat.S_IMODE(file.stat().st_mode) for file in folder.iterdir()] == [0o600]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such owners")
+def test_a_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(AuditLogError, match="it belongs to another user; "):
+        AuditLog(tmp_path, 1)
+
+
 @posix
 def test_a_folder_that_others_can_write_to_is_refused(folder: Path) -> None:
     folder.mkdir()

@@ -304,3 +304,16 @@ def test_a_file_of_a_secret_that_is_not_there_is_found(configuration: Configurat
         "admin.token",
         "the environment variable SKILLSERVE_ADMIN_TOKEN_FILE",
     )
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such owners")
+def test_a_folder_of_another_user_is_no_place_for_the_audit_log(
+    configuration: Configuration, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = configuration.home / "log"
+    folder.mkdir(mode=0o700)
+    configuration.write(f"[audit_log]\nenabled = true\nfolder = '{folder}'")
+    assert configuration.found() == []
+    # The file of settings is still that of this user.
+    monkeypatch.setattr("server.auditlog.folder.os.geteuid", lambda: os.getuid() + 1)
+    assert ("audit_log.folder", f"{folder}: it belongs to another user") in configuration.found()
