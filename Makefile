@@ -107,7 +107,8 @@ manifests: $(DEPLOY_STAMP)
 manifests-check: $(DEPLOY_STAMP)
 	$(DEPLOY)/bin/helm lint --strict --quiet deploy/helm/skillserve
 	$(RENDER) | diff $(RENDERED) -
-	$(DEPLOY)/bin/kubernetes-validate --strict --quiet $(RENDERED)
+	$(RENDER) --values deploy/helm/skillserve/ci/all-values.yaml > $(DEPLOY)/all.yaml
+	$(DEPLOY)/bin/kubernetes-validate --strict --quiet $(RENDERED) $(DEPLOY)/all.yaml
 	$(DEPLOY)/bin/check-jsonschema --builtin-schema vendor.compose-spec compose.yaml deploy/compose/compose.yaml
 
 $(DEPLOY_STAMP): deploy/constraints.txt
