@@ -47,6 +47,8 @@ class ServerFigures:
     reloads: ReloadFigures
     running: int
     draining: bool
+    hears_replicas: bool | None = None
+    """Whether this replica hears of the others; None if there are no others."""
 
 
 class _Names:
@@ -164,6 +166,10 @@ def _families(figures: ServerFigures) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily("skillserve_requests_running", "Requests that are being answered.", figures.running)
     yield GaugeMetricFamily("skillserve_draining", "Whether the server is about to stop.", int(figures.draining))
+    if figures.hears_replicas is not None:
+        yield GaugeMetricFamily(
+            "skillserve_replicas_connected", "Whether this replica hears of the others.", int(figures.hears_replicas)
+        )
     yield _gauge("skillserve_info", "The version of the server.", "version", {figures.version: 1})
 
 

@@ -30,8 +30,9 @@ __all__ = ["CatalogFollower", "catalog_digest"]
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "catalog"
-_LOOKS: Final = (0.0, 0.1, 0.3, 1.0)
-# Seconds before each comparison with the disk: a network file system may show a change later than to the other replica.
+_LOOKS: Final = (0.0, 0.1, 0.3, 1.0, 2.0, 5.0, 15.0, 60.0)
+# Seconds before each comparison with the disk: a network file system may show a change later than to the other replica,
+# by a minute where it keeps attributes for as long.
 
 _MAX_KNOWN: Final = 1000
 # Most replicas whose digests are remembered; those that ended are forgotten first.
@@ -63,6 +64,7 @@ class CatalogFollower:
         self._latest = ""
         self._digested: tuple[Catalog, str] | None = None
         link.listen(CHANNEL, self._on_message)
+        link.on_subscribed(self._on_change)
         link.on_connected(self._catch_up)
         host.on_change(self._on_change)
 

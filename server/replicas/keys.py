@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.replicas.errors import ReplicaSettingsError
+from skills_core.disk.bounded import read_bounded
+from skills_core.errors import FileRefusedError, FileUnavailableError
 
 if TYPE_CHECKING:
     from server.config.settings import ReplicaSettings
@@ -41,13 +43,12 @@ def shared_keys(settings: ReplicaSettings) -> tuple[str, ...]:
 
 def _read(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            content = file.read(_MAX_BYTES + 1)
-        if len(content) <= _MAX_BYTES:
-            return content.decode()
-        reason = "the file is too large"
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+        content = read_bounded(path, _MAX_BYTES)
+        if content is None:
+            raise ReplicaSettingsError(f"cannot read the secret of the replicas in {path}: there is no such file")
+        return content.decode("utf-8-sig")
+    except (FileRefusedError, FileUnavailableError) as error:
+        message = f"cannot read the secret of the replicas: {error}"
     except UnicodeDecodeError:
-        reason = "it is not UTF-8"
-    raise ReplicaSettingsError(f"cannot read the secret of the replicas in {path}: {reason}") from None
+        message = f"cannot read the secret of the replicas in {path}: it is not UTF-8"
+    raise ReplicaSettingsError(message) from None

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from server.login.login import Login
     from server.operation.records import Records
     from server.protocol.server import SkillServer
+    from server.replicas.replica import Replica
     from server.run.supervisor import RunSupervisor
 
 __all__ = [
@@ -199,14 +200,20 @@ class HttpServer(_Uvicorn):
     """The HTTP server; within `stopped_by_signals`, a signal lets it drain and stop, and a second one stop."""
 
     def __init__(
-        self, server: SkillServer, host: Host, *, streams: bool = False, waiting: Sequence[socket.socket] = ()
+        self,
+        server: SkillServer,
+        host: Host,
+        *,
+        streams: bool = False,
+        waiting: Sequence[socket.socket] = (),
+        replica: Replica | None = None,
     ) -> None:
         self._waiting = [*waiting]
         self._login = _open_login(host, server.records)
         self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
         metrics = metrics_of(server, host)
-        self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running)
+        self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running, replica)
         self._responses = build_app(server, host, streams=streams, login=self._login, operation=self.operation)
         super().__init__(self._responses, "on", host.settings.http.trusted_proxies)
         self._server = server
@@ -263,6 +270,8 @@ class HttpServer(_Uvicorn):
         # Runs are closed at once, because work on event streams ends before `shutdown` is called.
         self._server.runs.close()
         super().handle_exit(sig, frame)
+        # Uvicorn would leave its clean-up out, whose cancelled tasks would show as an error.
+        self.force_exit = False
 
     async def on_tick(self, counter: int) -> bool:
         """Drain, and stop when that is over; uvicorn calls this ten times a second."""

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from server.login.login import Login
     from server.operation.metrics import Metrics
     from server.protocol.server import SkillServer
+    from server.replicas.replica import Replica
     from server.transport.admin_routes import Endpoint
     from server.transport.draining import Draining
 
@@ -64,7 +65,13 @@ class OperationRoutes:
     """The handlers of the routes."""
 
     def __init__(
-        self, server: SkillServer, host: Host, metrics: Metrics | None, draining: Draining, running: Callable[[], int]
+        self,
+        server: SkillServer,
+        host: Host,
+        metrics: Metrics | None,
+        draining: Draining,
+        running: Callable[[], int],
+        replica: Replica | None = None,
     ) -> None:
         """Report on `server`; `running` returns how many requests are being answered."""
         self._server = server
@@ -72,6 +79,7 @@ class OperationRoutes:
         self._metrics = metrics
         self._draining = draining
         self._running = running
+        self._replica = replica
 
     def open(self) -> list[Route]:
         """Return the routes for connections that are authenticated already."""
@@ -126,6 +134,7 @@ class OperationRoutes:
                 reloads=self._host.reloads,
                 running=self._running(),
                 draining=self._draining.has_begun,
+                hears_replicas=None if self._replica is None else self._replica.is_connected,
             )
             render = partial(metrics.text, found, request.headers.get("accept", ""))
             # A catalog may have thousands of skills.

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from server.hosting.usage import Usage
     from server.replicas.replica import Replica
     from server.transport.early_probes import EarlyListener
+    from server.transport.hang_ups import HangUps
     from server.transport.http import HttpServer
     from server.transport.standard_pipes import Opening
     from skills_core.library import Library
@@ -86,6 +87,7 @@ def serve(
             host,
             streams=needs_event_streams(settings),
             waiting=waiting,
+            replica=replica,
         )
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with (
@@ -96,7 +98,7 @@ def serve(
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            anyio.run(_serve_http, host, server, listener, admin, replica)
+            anyio.run(_serve_http, host, server, listener, admin, replica, None if early is None else early.hang_ups)
 
 
 @contextmanager
@@ -179,6 +181,7 @@ async def _serve_http(
     listener: socket.socket,
     admin: socket.socket | None,
     replica: Replica | None,
+    hang_ups: HangUps | None,
 ) -> None:
     import asyncio
 
@@ -195,7 +198,7 @@ async def _serve_http(
         tasks.start_soon(server.keep_login)
         tasks.start_soon(announce_schedules, host)
         tasks.start_soon(record_edits, host.library.sources, host.settings)
-        tasks.start_soon(reload_when_asked, host)
+        tasks.start_soon(reload_when_asked, host, hang_ups)
         if replica is not None:
             tasks.start_soon(replica.run)
         if admin is not None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from server.hosting.host import Host
+    from server.transport.hang_ups import HangUps
 
 __all__ = ["SIGNAL_EXIT_BASE", "interrupted_by_sigterm", "reload_when_asked", "until_signalled"]
 
@@ -88,12 +89,18 @@ def interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def reload_when_asked(host: Host) -> None:
-    """Reload all skills on SIGHUP, for servers that do not watch the disk."""
+async def reload_when_asked(host: Host, earlier: HangUps | None = None) -> None:
+    """Reload all skills on SIGHUP, for servers that do not watch the disk; also if it came `earlier`."""
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
+        if earlier is not None and earlier.came:
+            await _reload(host)
         async for _ in received:
-            change = await host.try_reload()
-            if change is not None:
-                log_reload(change)
+            await _reload(host)
+
+
+async def _reload(host: Host) -> None:
+    change = await host.try_reload()
+    if change is not None:
+        log_reload(change)

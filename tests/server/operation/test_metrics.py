@@ -7,6 +7,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -324,3 +325,10 @@ async def test_metrics_tell_that_a_server_drains(make_skill: MakeSkill, skills: 
         assert figure(await scraped(served), "skillserve_draining") == 0
         served.running.handle_exit(signal.SIGTERM, None)
         assert figure(await scraped(served), "skillserve_draining") == 1
+
+
+@pytest.mark.parametrize(("hears", "expected"), [(None, None), (False, 0), (True, 1)])
+def test_a_replica_tells_whether_it_hears_of_the_others(hears: bool | None, expected: int | None) -> None:  # noqa: FBT001
+    text = Metrics().text(replace(empty_figures(), hears_replicas=hears))[0].decode()
+    lines = [line for line in text.splitlines() if line.startswith("skillserve_replicas_connected ")]
+    assert lines == ([] if expected is None else [f"skillserve_replicas_connected {expected}.0"])

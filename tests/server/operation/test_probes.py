@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import signal
 import socket
 import subprocess
@@ -124,18 +125,73 @@ async def test_clients_that_send_nothing_or_a_byte_at_a_time_hold_up_neither_pro
             connection.close()
 
 
-def test_more_connections_than_the_bound_wait_in_the_queue_of_the_system(
+def test_requests_beyond_the_bound_are_told_to_come_again_and_probes_are_answered(
     early: tuple[EarlyListener, tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.transport.early_probes._MAX_CONNECTIONS", 5)
+    monkeypatch.setattr("server.transport.early_probes._MAX_WAITING", 5)
     opened = [socket.create_connection(early[1]) for _ in range(5)]
     for each in opened:
-        each.sendall(b"POST")
-    beyond = [socket.create_connection(early[1]) for _ in range(5)]
+        each.sendall(b"POST /mcp HTTP/1.1\r\n\r\n")
+    refused = asked(early[1], b"POST /mcp HTTP/1.1\r\n\r\n")
+    assert refused.startswith(b"HTTP/1.1 503 ")
+    assert b"Retry-After: 1\r\n" in refused
+    assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
     listener, waiting = early[0].take()
-    assert len(waiting) <= 5
-    for each in (listener, *waiting, *opened, *beyond):
+    assert len(waiting) == 5
+    for each in (listener, *waiting, *opened):
         each.close()
+
+
+@pytest.mark.skipif(not hasattr(select, "POLLRDHUP"), reason="only Linux tells that a client has gone")
+def test_clients_that_have_gone_make_room(
+    early: tuple[EarlyListener, tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.transport.early_probes._MAX_WAITING", 5)
+    for _ in range(50):
+        with socket.create_connection(early[1]) as connection:
+            connection.sendall(b"POST /mcp HTTP/1.1\r\n\r\n")
+        # Connections are judged in their order.
+        assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    with socket.create_connection(early[1]) as connection:
+        connection.sendall(b"POST /mcp HTTP/1.1\r\n\r\n")
+        assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        listener, waiting = early[0].take()
+        assert connection.getsockname() in {each.getpeername() for each in waiting if _is_connected(each)}
+        for each in (listener, *waiting):
+            each.close()
+
+
+def _is_connected(connection: socket.socket) -> bool:
+    try:
+        connection.getpeername()
+    except OSError:
+        return False
+    return True
+
+
+def test_the_oldest_of_too_many_silent_connections_is_closed(
+    early: tuple[EarlyListener, tuple[str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.transport.early_probes._MAX_SILENT", 3)
+    opened = [socket.create_connection(early[1], timeout=60) for _ in range(10)]
+    assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+    assert opened[0].recv(1) == b""
+    listener, waiting = early[0].take()
+    assert len(waiting) <= 3
+    for each in (listener, *waiting, *opened):
+        each.close()
+
+
+@pytest.mark.parametrize("at", range(1, 24))
+def test_a_probe_may_come_in_parts(early: tuple[EarlyListener, tuple[str, int]], at: int) -> None:
+    request = b"GET /ready HTTP/1.1\r\n\r\n"
+    with socket.create_connection(early[1], timeout=60) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.sendall(request[:at])
+        # The first part is judged by now.
+        assert asked(early[1], b"GET /health HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 200 ")
+        connection.sendall(request[at:])
+        assert connection.recv(65536).startswith(b"HTTP/1.1 503 ")
 
 
 def test_clients_that_leave_are_forgotten(early: tuple[EarlyListener, tuple[str, int]]) -> None:
@@ -193,6 +249,28 @@ async def test_a_process_is_alive_at_once_and_ready_with_its_first_catalog(
             assert (await client.get(f"{root}/health")).json() == {"status": "ok", "skills": 1}
             async with open_session(url, "modern") as session:
                 assert await session.enum() == ["one"]
+        process.terminate()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signal")
+async def test_a_hang_up_while_skills_load_reloads_after_the_start(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path
+) -> None:
+    make_skill("one")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tests.server.operation.slow_start", "serve", str(skills)]
+    command += ["--transport", "http", "--port", str(port), "--watch", "off"]
+    environment = server_environment(GO=str(tmp_path / "go"))
+    async with await anyio.open_process(command, cwd=REPOSITORY, env=environment, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        with anyio.fail_after(60):
+            await until(partial(_listens, port))
+            process.send_signal(signal.SIGHUP)
+            (tmp_path / "go").touch()
+            log = b""
+            while b"reload" not in log:
+                log += await process.stderr.receive()
         process.terminate()
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 import anyio
@@ -53,13 +54,15 @@ def _settings(redis_server: RedisServer, secret: str = SECRET) -> Settings:
 
 
 @asynccontextmanager
-async def replicas(redis_server: RedisServer, *folders: Path, secret: str = SECRET) -> AsyncGenerator[list[Subscriber]]:
-    """Run a replica for each folder, and wait until all of them are connected."""
+async def replicas(
+    redis_server: RedisServer, *folders: Path, secrets: Sequence[str] = (SECRET,), connected: bool = True
+) -> AsyncGenerator[list[Subscriber]]:
+    """Run a replica for each folder, with these secrets in turn, and wait until all of them are connected."""
     found: list[Subscriber] = []
-    settings = _settings(redis_server, secret)
     async with anyio.create_task_group() as tasks:
         running = []
-        for folder in folders:
+        for folder, secret in zip(folders, cycle(secrets), strict=False):
+            settings = _settings(redis_server, secret)
             host = Host(Library(explicit_sources([folder]), current_environment), settings)
             one = Subscriber(host)
             host.feed(COMMON_VIEW).subscribe(one.told.append)
@@ -68,7 +71,7 @@ async def replicas(redis_server: RedisServer, *folders: Path, secret: str = SECR
             found.append(one)
             tasks.start_soon(replica.run)
         with anyio.fail_after(60):
-            while not all(replica.is_connected for replica in running):  # noqa: ASYNC110
+            while connected and not all(replica.is_connected for replica in running):  # noqa: ASYNC110
                 await anyio.sleep(0.01)
         yield found
         tasks.cancel_scope.cancel()
@@ -213,9 +216,51 @@ async def test_replicas_whose_skills_differ_for_good_do_not_look_at_the_disk_for
         patched.setattr(following.CatalogFollower, "_on_message", hear)
         async with replicas(redis_server, changing, tmp_path / "others") as (first, second):
             await first.until(lambda: counted["heard"] > 100)
-            # Each of the two looks when it connects, and when it hears of the other's skills.
-            assert counted["looks"] <= 2 * 3
+            # Each of the two looks when it connects, and twice when it hears of the other's skills before and after.
+            assert counted["looks"] <= 2 * 5
             assert first.told == second.told == []
+
+
+NEW = SECRET[::-1]
+
+
+@pytest.mark.parametrize(
+    "secrets", [(SECRET, f"{SECRET} {NEW}"), (f"{SECRET} {NEW}", f"{NEW} {SECRET}"), (f"{NEW} {SECRET}", NEW)]
+)
+async def test_replicas_hear_each_other_at_each_step_to_another_secret(
+    secrets: tuple[str, str], redis_server: RedisServer, changing: Path
+) -> None:
+    async with replicas(redis_server, changing, changing, secrets=secrets) as (first, second):
+        for number, (one, other) in enumerate([(first, second), (second, first)], start=1):
+            change(changing, "x" * number)
+            await one.host.try_reload()
+            await other.until_told_of(URI, number)
+
+
+async def test_servers_of_one_name_with_different_secrets_are_warned_of_once(
+    redis_server: RedisServer, changing: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(following, "BEAT_SECONDS", 0.01)
+    async with replicas(redis_server, changing, changing, secrets=(SECRET, NEW)) as (first, _):
+        await first.until(lambda: len(caplog.messages) >= 2)
+    assert len(caplog.messages) == 2
+    assert all("not sealed with a secret of this replica" in message for message in caplog.messages)
+
+
+async def test_a_replica_that_may_not_publish_says_so_once_and_joins_when_it_may(
+    redis_server: RedisServer, changing: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    monkeypatch.setattr(following, "BEAT_SECONDS", 0.01)
+    with redis_server.client as administrator:
+        administrator.execute_command("ACL", "SETUSER", "default", "-publish")
+        async with replicas(redis_server, changing, connected=False) as (one,):
+            await one.until(lambda: caplog.messages != [])
+            administrator.execute_command("ACL", "SETUSER", "default", "+publish")
+            await one.until(lambda: len(caplog.messages) > 1)
+    refused, back = caplog.messages
+    assert refused.startswith("Redis cannot be reached: NoPermissionError")
+    assert back.startswith("Redis is back")
 
 
 @pytest.mark.parametrize("forged", ["no seal", "another secret", "another channel"])

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import logging
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import anyio
 import pytest
-from anyio.abc import SocketAttribute, SocketStream
 
+from server.hosting.host import Backoff
+from server.replicas.errors import ReplicaSettingsError
 from server.replicas.link import RedisLink
 from tests.server.replicas.redis_server import SECRET
 from tests.server.settings import make_settings
@@ -17,7 +21,35 @@ from tests.server.settings import make_settings
 CONNECTIONS = 4
 """How often the server is asked; the client of Redis asks twice before it reports some faults."""
 
+URL_AND_SECRET: dict[str, Any] = {"replicas_redis_url": "redis://127.0.0.1", "replicas_secret": SECRET}
+
 SUBSCRIBED = b"*3\r\n$9\r\nsubscribe\r\n$18\r\nskillserve:catalog\r\n:1\r\n"
+
+
+@asynccontextmanager
+async def linked(answer: bytes, after: bytes, asked: Callable[[], None]) -> AsyncGenerator[None]:
+    """Run a link to a server that answers with `answer` to a request with `after`, and then hangs up."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked()
+        with suppress(ConnectionError):
+            while request := await reader.read(65536):
+                if after in request:
+                    writer.write(answer)
+                    await writer.drain()
+                    break
+                writer.write(b"+OK\r\n" * request.count(b"SETINFO"))
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = make_settings(**{**URL_AND_SECRET, "replicas_redis_url": f"redis://127.0.0.1:{port}"})
+        link = RedisLink(settings.replicas, [SECRET])
+        link.listen("catalog", lambda message: pytest.fail(f"nobody sealed {message}"))
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(link.run)
+            yield
+            tasks.cancel_scope.cancel()
 
 
 @pytest.mark.parametrize(
@@ -53,28 +85,52 @@ async def test_a_server_that_is_no_redis_does_not_end_a_replica(
     connections = 0
     again = anyio.Event()
 
-    async def no_redis(stream: SocketStream) -> None:
+    def asked() -> None:
         nonlocal connections
         connections += 1
         if connections > CONNECTIONS:
             again.set()
-        async with stream:
-            with suppress(anyio.EndOfStream, anyio.BrokenResourceError):
-                while after not in (request := await stream.receive()):
-                    await stream.send(b"+OK\r\n" * request.count(b"SETINFO"))
-                await stream.send(answer)
-                await stream.send_eof()
 
-    listener = await anyio.create_tcp_listener(local_host="127.0.0.1")
-    port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - this is no query
-    settings = make_settings(replicas_redis_url=f"redis://127.0.0.1:{port}", replicas_secret=SECRET)
-    link = RedisLink(settings.replicas, [SECRET])
-    link.listen("catalog", lambda message: pytest.fail(f"nobody sealed {message}"))
-    async with listener, anyio.create_task_group() as tasks:
-        tasks.start_soon(listener.serve, no_redis)
-        tasks.start_soon(link.run)
+    async with linked(answer, after, asked):
         with anyio.fail_after(60):
             await again.wait()
-        tasks.cancel_scope.cancel()
     assert caplog.messages != []
-    assert all(message.startswith("Redis cannot be reached: ") for message in caplog.messages)
+    known = ("Redis cannot be reached: ", "messages on the channel skillserve:catalog of Redis are not sealed with ")
+    assert all(message.startswith(known) for message in caplog.messages)
+
+
+async def test_a_server_that_accepts_and_hangs_up_is_asked_more_and_more_rarely_and_logged_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    pauses: list[float] = []
+    again = anyio.Event()
+
+    def backoff(first: float, limit: float) -> Iterator[float]:
+        for pause in Backoff(first, limit):
+            pauses.append(pause)
+            if len(pauses) > CONNECTIONS:
+                again.set()
+            yield 0.01
+
+    monkeypatch.setattr("server.replicas.link.Backoff", backoff)
+    async with linked(SUBSCRIBED, b"SUBSCRIBE", lambda: None):
+        with anyio.fail_after(60):
+            await again.wait()
+    assert pauses == sorted({*pauses})
+    (warned,) = caplog.messages
+    assert warned.startswith("Redis cannot be reached: ")
+
+
+@pytest.mark.parametrize("option", ["foo=bar", "protocol=9", "socket_timeout=600", "db=1&retry=5", "ssl_nothing=1"])
+def test_an_option_of_the_address_that_would_change_the_connection_is_refused(option: str) -> None:
+    scheme = "rediss" if option.startswith("ssl_") else "redis"
+    settings = make_settings(**{**URL_AND_SECRET, "replicas_redis_url": f"{scheme}://:hidden@127.0.0.1/0?{option}"})
+    with pytest.raises(ReplicaSettingsError) as refused:
+        RedisLink(settings.replicas, [SECRET])
+    assert "hidden" not in str(refused.value)
+
+
+def test_an_address_may_name_the_database_and_certificates() -> None:
+    url = "rediss://127.0.0.1?db=1&ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis.pem"
+    assert not RedisLink(make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).replicas, [SECRET]).is_connected

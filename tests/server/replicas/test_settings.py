@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,6 +56,19 @@ def test_a_file_without_a_usable_secret_is_refused_by_its_name_alone(tmp_path: P
         shared_keys(read(ReplicaSettings, {"secret_file": str(file)}))
     assert str(file) in str(refused.value)
     assert "but-secret" not in str(refused.value)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_secret(tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    file.write_bytes(b"\xef\xbb\xbf" + SECRET.encode())
+    assert shared_keys(read(ReplicaSettings, {"secret_file": str(file)})) == (SECRET,)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such pipes")
+def test_a_pipe_in_the_place_of_the_secret_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "secret")
+    with pytest.raises(ReplicaSettingsError, match="not a regular file"):
+        shared_keys(read(ReplicaSettings, {"secret_file": str(tmp_path / "secret")}))
 
 
 def test_the_same_secret_twice_is_refused() -> None:
