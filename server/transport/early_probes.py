@@ -56,8 +56,8 @@ class _Kind(Enum):
 class EarlyListener:
     """A listener, and the thread that accepts connections on it until the listener is taken."""
 
-    def __init__(self, listener: socket.socket) -> None:
-        """Answer on `listener` from now on."""
+    def __init__(self, listener: socket.socket, hang_ups: HangUps | None = None) -> None:
+        """Answer on `listener` from now on; `hang_ups` notes SIGHUP meanwhile."""
         self._listener = listener
         self._listener.setblocking(False)
         self._stopped, self._stop = socket.socketpair()
@@ -65,7 +65,7 @@ class EarlyListener:
         self._silent: dict[socket.socket, None] = {}
         self._partial: dict[socket.socket, None] = {}
         self._waiting: dict[socket.socket, None] = {}
-        self.hang_ups = HangUps()
+        self.hang_ups = hang_ups or HangUps()
         self._thread = threading.Thread(target=self._accept_all, name="early probes", daemon=True)
         self._thread.start()
 
@@ -220,10 +220,12 @@ def early_listener(settings: Settings) -> Iterator[EarlyListener]:
         UnprotectedAddressError: other machines could use the server without a login.
     """
     require_protection(settings)
-    early = EarlyListener(listen(settings.http))
-    try:
-        with early.hang_ups.noted():
+    hang_ups = HangUps()
+    # Before it listens: whoever can connect may also send the signal.
+    with hang_ups.noted():
+        early = EarlyListener(listen(settings.http), hang_ups)
+        try:
             yield early
-    finally:
-        with suppress(OSError):
-            early.close()
+        finally:
+            with suppress(OSError):
+                early.close()
