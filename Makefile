@@ -29,9 +29,9 @@ $(STAMP): pyproject.toml constraints.txt
 serve: install
 	$(BIN)/skillserve serve "$(DIR)" --transport http --port $(PORT)
 
-# Most tests wait for other processes, so that two cores are busy with five workers.
+# Most tests wait for other processes, so that two cores are busy with five workers. The tests of a file share fixtures.
 test: install
-	$(BIN)/python -m pytest --numprocesses=5 --dist=loadgroup
+	$(BIN)/python -m pytest --numprocesses=5 --dist=loadfile --no-loadscope-reorder
 
 lint: install
 	$(BIN)/ruff check .

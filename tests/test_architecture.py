@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 # All tests share the syntax trees.
-pytestmark = pytest.mark.xdist_group("architecture")
 
 ROOT = Path(skills_core.__file__).parents[1]
 CORE = sorted((ROOT / "skills_core").rglob("*.py"))

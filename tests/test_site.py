@@ -17,8 +17,6 @@ OUTSIDE = re.compile(r"\s*(?:https?:|wss?:|ftp:)?//", re.IGNORECASE)
 STYLE_REQUEST = re.compile(r"""(?:url\(|@import)\s*["']?([^"')\s]+)""", re.IGNORECASE)
 RELATIVE_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#([^)\s]+))?\)")
 
-pytestmark = pytest.mark.xdist_group("site")
-
 
 class Page(HTMLParser):
     """What a browser requests for a page by itself, and the anchors that links can lead to."""

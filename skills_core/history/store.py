@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -162,6 +163,11 @@ def _write_source(folder: Path, root: Path) -> None:
     with suppress(FileNotFoundError):
         if file.read_text(encoding="ascii") == text:
             return
-    beside = folder / f"{_SOURCE}.{os.getpid()}"
-    beside.write_text(text, encoding="ascii")
-    beside.replace(file)
+    # Threads and processes may do this at the same time.
+    beside = folder / f"{_SOURCE}.{secrets.token_hex(8)}"
+    try:
+        beside.write_text(text, encoding="ascii")
+        beside.replace(file)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise

@@ -22,9 +22,6 @@ OFFERED = "mcp__skills__activate_skill"
 SCHEMA = {"type": "object", "properties": {"name": {"type": "string", "enum": ["release-notes"]}}}
 ASKED = "Write the release notes."
 
-sdks = pytest.mark.xdist_group("sdks")
-"""Of tests that import these SDKs, which takes a second, in one process."""
-
 
 def play(first: Request) -> Play:
     assert ASKED in first.text
@@ -46,9 +43,8 @@ async def asked(folder: Path) -> AsyncGenerator[str]:
     assert second.request.results == ("the body",)
 
 
-@sdks
 async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
-    from anthropic import AsyncAnthropic  # noqa: PLC0415 - see above
+    from anthropic import AsyncAnthropic  # noqa: PLC0415 - its import takes a second
 
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"name": OFFERED, "description": "Activate.", "input_schema": SCHEMA}]
@@ -64,9 +60,8 @@ async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
         assert (last.stop_reason, last.content[0].type) == ("end_turn", "text")
 
 
-@sdks
 async def test_chat_completions_stream_to_the_sdk(tmp_path: Path) -> None:
-    from openai import AsyncOpenAI  # noqa: PLC0415 - see above
+    from openai import AsyncOpenAI  # noqa: PLC0415 - its import takes a second
 
     messages: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"type": "function", "function": {"name": OFFERED, "parameters": SCHEMA}}]
@@ -80,9 +75,8 @@ async def test_chat_completions_stream_to_the_sdk(tmp_path: Path) -> None:
         assert last.choices[0].finish_reason == "stop"
 
 
-@sdks
 async def test_responses_stream_to_the_sdk(tmp_path: Path) -> None:
-    from openai import AsyncOpenAI  # noqa: PLC0415 - see above
+    from openai import AsyncOpenAI  # noqa: PLC0415 - its import takes a second
 
     items: list[Any] = [{"role": "user", "content": ASKED}]
     tools: list[Any] = [{"type": "function", "name": OFFERED, "parameters": SCHEMA, "strict": False}]

@@ -37,7 +37,7 @@ from mcp import Client
 from server.config.settings import Settings
 
 # All tests share one image.
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("image")]
+pytestmark = pytest.mark.slow
 
 REPOSITORY = Path(__file__).parents[2]
 SAMPLES = REPOSITORY / "sample_skills"

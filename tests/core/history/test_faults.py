@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from skills_core.errors import HistoryError
 from skills_core.history import history as module
 from skills_core.history.history import History
 from skills_core.history.journal import Journal
+from skills_core.history.store import open_history
 from tests.core.history.folders import SKILL, history_of, read, write
 
 
@@ -93,3 +96,18 @@ def test_files_that_are_not_recorded_are_named_once(
     write(source / "a", {"SKILL.md": SKILL % (b"a", 2)})
     history.rollback("a")
     assert [each.getMessage().count("a/large: ") for each in caplog.records] == [1]
+
+
+def test_threads_that_open_a_new_history_at_once_all_open_it(tmp_path: Path) -> None:
+    skills = tmp_path / "skills"
+    skills.mkdir()
+    for number in range(20):
+        together = threading.Barrier(8)
+
+        def opened(state: Path = tmp_path / f"state {number}", together: threading.Barrier = together) -> bool:
+            together.wait(60)
+            with open_history(skills, state) as history:
+                return history.repository.is_dir()
+
+        with ThreadPoolExecutor(8) as threads:
+            assert all(each.result() for each in [threads.submit(opened) for _ in range(8)])

@@ -31,7 +31,6 @@ from tests.thoroughness import EVERY_CASE
 pytestmark = [
     pytest.mark.skipif(CHROMIUM is None or sys.platform == "win32", reason="needs Chromium, and pipes of POSIX"),
     # All tests share one browser.
-    pytest.mark.xdist_group("chromium"),
     pytest.mark.slow,
 ]
 
