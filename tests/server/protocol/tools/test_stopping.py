@@ -130,7 +130,7 @@ async def test_over_http_the_run_is_continued_by_the_next_server(
                 await client.call_tool("run_skill", {"name": "greeter"})
 
     async with (
-        server(skills, settings, "--transport", "http", "--port", "0") as process,
+        server(skills, {**settings, "SKILLSERVE_DRAIN_SECONDS": "0"}, "--transport", "http", "--port", "0") as process,
         anyio.create_task_group() as tasks,
     ):
         assert process.stderr is not None
