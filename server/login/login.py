@@ -146,7 +146,7 @@ class Login:
             return math.inf
         # The clock of another machine may differ; static tokens are this server's.
         leeway = 0 if token.principal.kind is PrincipalKind.TOKEN else self._settings.leeway_seconds
-        return max(0.0, token.expires_at - time.time()) + leeway
+        return max(0.0, token.expires_at + leeway - time.time())
 
 
 class RequireLogin:

@@ -24,6 +24,7 @@ from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
     from pathlib import Path
 
@@ -97,12 +98,11 @@ class TokenFile:
             TokenFileError: the file exists, but cannot be read, is invalid, or can be written by other users.
         """
         try:
-            raw = read_bounded(self.path, _MAX_BYTES)
+            raw = read_bounded(self.path, _MAX_BYTES, self._require_private)
         except FileRefusedError as error:
             raise TokenFileError(str(error), unread=error.fault is Fault.TRANSIENT) from None
         if raw is None:
             return ()
-        self._require_private()
         try:
             contents = msgspec.json.decode(raw, type=_Contents)
         except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
@@ -151,14 +151,8 @@ class TokenFile:
 
         return any(name in {each.name, each.id} for each in self._change(change))
 
-    def _require_private(self) -> None:
-        try:
-            mode = self.path.stat().st_mode
-        except OSError as error:
-            # It was there when it was read.
-            reason = (error.strerror or str(error)).lower()
-            raise TokenFileError(f"{self.path}: cannot be read: {reason}", unread=True) from None
-        if sys.platform != "win32" and mode & _WRITABLE_BY_OTHERS:
+    def _require_private(self, status: os.stat_result) -> None:
+        if sys.platform != "win32" and status.st_mode & _WRITABLE_BY_OTHERS:
             message = "other users can write this file, so none of its tokens is accepted; restrict it with chmod 600"
             raise TokenFileError(f"{self.path}: {message}")
 

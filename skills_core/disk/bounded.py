@@ -20,6 +20,7 @@ from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 __all__ = ["MAX_SETTINGS", "read_bounded"]
@@ -30,10 +31,13 @@ MAX_SETTINGS: Final = 1024 * 1024
 _FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
-def read_bounded(path: Path, limit: int = MAX_SETTINGS) -> bytes | None:
+def read_bounded(
+    path: Path, limit: int = MAX_SETTINGS, check: Callable[[os.stat_result], None] | None = None
+) -> bytes | None:
     """Return the bytes of the regular file at `path`, None if nothing has this name.
 
-    A broken link is refused rather than taken for absence.
+    A broken link is refused rather than taken for absence. `check` is called with the status of the open file, and may
+    raise an error: another file may have the name a moment later.
 
     Raises:
         FileRefusedError: it is not a regular file, has more than `limit` bytes, or cannot be read.
@@ -45,6 +49,8 @@ def read_bounded(path: Path, limit: int = MAX_SETTINGS) -> bytes | None:
             raise _special(shown)
         handle = os.open(path, _FLAGS)
         try:
+            if check is not None:
+                check(os.fstat(handle))
             return read_regular(handle, shown, limit)[0]
         finally:
             os.close(handle)

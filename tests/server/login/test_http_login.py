@@ -13,8 +13,10 @@ from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
+from server.access.principal import Principal, PrincipalKind
 from server.config.machine import tokens_file
 from server.config.settings import LoginSettings
+from server.login.access_token import login_token
 from server.login.login import Login, RequireLogin
 from server.login.token_file import TokenFile
 from tests.server.login.conftest import ISSUER, JWKS, RSA, FakeProvider
@@ -347,3 +349,10 @@ def test_a_static_token_has_no_leeway(file: TokenFile) -> None:
     token = login._static.verify(text)
     assert token is not None
     assert 3590 < login._seconds_left(token) <= 3600
+
+
+def test_a_token_of_a_provider_has_its_leeway_once(file: TokenFile) -> None:
+    login = Login(LoginSettings(tokens=True, leeway_seconds=300), file.path)
+    expires = int(time.time()) - 200
+    principal = Principal("anna", PrincipalKind.JWT, frozenset(), frozenset(), None, expires)
+    assert 90 < login._seconds_left(login_token(principal, ISSUER)) <= 100

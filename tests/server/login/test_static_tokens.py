@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import sys
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,18 +104,38 @@ def test_a_name_and_an_id_are_told_apart(file: TokenFile) -> None:
     assert file.path.read_text(encoding="utf-8") == text
 
 
-def test_a_file_that_vanishes_while_it_is_read_keeps_the_tokens(
-    file: TokenFile, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    token = file.add("anna", (), None)
-    tokens = StaticTokens(file)
-    content = file.path.read_bytes()
-    monkeypatch.setattr("server.login.token_file.read_bounded", lambda *_: content)
-    file.path.unlink()
-    with pytest.raises(TokenFileError, match="cannot be read: no such file"):
-        file.tokens()
-    tokens.reload_if_changed()
-    assert tokens.verify(token) is not None
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such permissions")
+def test_the_rights_are_those_of_the_file_that_is_read(file: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.add("anna", (), None)
+    file.path.chmod(0o620)
+    private = file.path.with_name("private")
+    private.touch(0o600)
+    real_open = os.open
+
+    def replaced(path: Path, *rest: int) -> int:
+        """Open a file, and give its name to another one with other rights."""
+        handle = real_open(path, *rest)
+        private.replace(file.path)
+        return handle
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", replaced)
+        with pytest.raises(TokenFileError, match="other users can write"):
+            file.tokens()
+
+
+def test_a_file_that_vanishes_while_it_is_read_is_read(file: TokenFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    file.add("anna", (), None)
+    real_open = os.open
+
+    def removed(path: Path, *rest: int) -> int:
+        handle = real_open(path, *rest)
+        file.path.unlink()
+        return handle
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "open", removed)
+        assert [token.name for token in file.tokens()] == ["anna"]
 
 
 BROKEN = [
