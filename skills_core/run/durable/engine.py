@@ -161,8 +161,13 @@ class Engine:
             StoreError: the store can no longer be used.
         """
         self._heartbeat.ensure_open()
-        with as_store_errors(self._lease.place):
-            rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._config.pool)
+        try:
+            with as_store_errors(self._lease.place):
+                rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._config.pool)
+        except StoreError:
+            with suppress(LeaseLostError):  # a store that was removed is a better reason than the error of a query
+                await anyio.to_thread.run_sync(self._lease.renew)
+            raise
         if not rows:
             raise UnknownRunError(run_id)
         return recorded_run(rows[0], self._config.version, with_outcome=True)

@@ -129,7 +129,8 @@ class Worker:
         try:
             row = await status_row(run_id)
         except DATABASE_ERRORS as error:
-            claim.release(fault=record_error(run_id, claim.place, error))
+            fault = record_error(run_id, claim.place, error)
+            claim.release(permanently=True) if await claim.store_is_gone() else claim.release(fault=fault)
             await anyio.lowlevel.checkpoint()
             return
         if row is None or row.executor_id != claim.worker or STATE_BY_STATUS.get(row.status) is not RunState.RUNNING:

@@ -30,6 +30,11 @@ from tests.processes import becomes
 TERMS = WorkerConfig(**CALM)
 
 
+def remove_at_once(folder: Path) -> None:
+    """Remove a folder so that no one sees it half removed."""
+    shutil.rmtree(folder.rename(folder.with_name(f"{folder.name}-removed")))
+
+
 async def echo(journal: Any, given: Any) -> Any:
     async def work() -> Any:
         return given
@@ -371,7 +376,7 @@ async def test_removal_of_the_store_raises_in_wait_and_in_open_engine(sqlite_url
         async with open_engine(store_of(sqlite_url), {"endless": endless}, TERMS) as engine:
             await engine.start("endless", "one", {}, here=True)
             tasks.start_soon(wait, engine)
-            await anyio.to_thread.run_sync(shutil.rmtree, Path(sqlite_url).parent)
+            await anyio.to_thread.run_sync(remove_at_once, Path(sqlite_url).parent)
             with anyio.fail_after(120):
                 await anyio.sleep_forever()
 
@@ -379,6 +384,16 @@ async def test_removal_of_the_store_raises_in_wait_and_in_open_engine(sqlite_url
         with pytest.raises(StoreError, match="was removed"):
             await opened(tasks)
     assert "was removed" in waited[0]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows removes no file that is open")
+async def test_a_query_that_fails_since_the_store_was_removed_says_so(sqlite_url: str) -> None:
+    slow = WorkerConfig(beat_seconds=300, grace_seconds=900)  # the heartbeat does not notice it first
+    async with open_engine(store_of(sqlite_url), {"echo": echo}, slow) as engine:
+        await engine.run("echo", "one", {}, here=True)
+        remove_at_once(Path(sqlite_url).parent)
+        with pytest.raises(StoreError, match="was removed"):  # more queries at once than connections are kept open
+            await asyncio.gather(*(engine.get("one") for _ in range(60)))
 
 
 async def test_cancelling_a_finished_run_changes_nothing(sqlite_url: str) -> None:
