@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ from server.config.bootstrap import open_library, settings_with_logs
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings import ConfigurationError, LogFormat, Transport
 from server.config.sources import sources_of
+from server.config.unknown_variables import unknown_variables
 from server.history.at_start import complete_interrupted_changes
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
@@ -77,6 +79,7 @@ def _run(library: Library, settings: Settings, machine: Machine, early: EarlyLis
     from server.transport.serving import serve as run
 
     log_catalog(library.catalog)
+    _log_unknown_variables()
     _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
     try:
@@ -106,6 +109,12 @@ def _log_unknown_names(library: Library, settings: Settings) -> None:
     for key in settings.clients.budgets:
         if key not in known:
             logger.warning("clients.budgets: unknown client %s; expected one of %s", one_line(key), ", ".join(known))
+
+
+def _log_unknown_variables() -> None:
+    """Log environment variables that look like settings and are none."""
+    for variable in unknown_variables(os.environ):
+        logger.warning("the environment variable %s: %s", one_line(variable.name), variable.message)
 
 
 def _declared_tools(skill: Skill) -> tuple[str, ...]:

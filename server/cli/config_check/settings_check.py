@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.values import faults, field_types, is_secret, section_faults
 from server.config.files import ConfigurationError, own_file, read_settings_file
-from server.config.machine import SCHEDULED_RUN
 from server.config.settings import Settings
 from server.config.settings.layers import Given, combine, from_jdai, from_variable
 from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS, entries, fault_of
+from server.config.unknown_variables import unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 __all__ = ["CheckedSettings", "check_settings", "file_fault"]
 
-_PREFIX: Final = "SKILLSERVE_"
 _SHOWN: Final = 100
 
 
@@ -150,20 +149,7 @@ def _break_meant(checked: CheckedSettings, path: SettingPath) -> None:
 
 
 def _unknown_variables(environment: Mapping[str, str]) -> list[Finding]:
-    """Return warnings for variables with our prefix that no setting has."""
-    names = (name for each in BY_PATH.values() for name in (each.variable, each.file_variable))
-    by_variable = {*filter(None, names), SCHEDULED_RUN}
-    by_option = {f"{_PREFIX}{setting.option.upper()}" for setting in BY_PATH.values() if setting.variable is None}
-    found: list[Finding] = []
-    for name in sorted(environment):
-        if not name.startswith(_PREFIX) or name in by_variable:
-            continue
-        near = difflib.get_close_matches(name, [*by_variable], 1)
-        if name in by_option:
-            message, advice = "only a file can have this setting", "set it in skillserve.toml"
-        elif near:
-            message, advice = f"no setting has this name; the closest one is {near[0]}", "correct the name, or unset it"
-        else:
-            message, advice = "no setting has this name", "unset it"
-        found.append(Finding(Level.WARNING, f"the environment variable {name[:_SHOWN]}", None, message, advice))
-    return found
+    return [
+        Finding(Level.WARNING, f"the environment variable {name[:_SHOWN]}", None, message, advice)
+        for name, message, advice in unknown_variables(environment)
+    ]

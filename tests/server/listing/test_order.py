@@ -154,8 +154,12 @@ def test_the_log_warns_of_names_in_settings_that_name_nothing(tmp_path: Path) ->
         text=True,
         check=True,
         cwd=tmp_path,
-        env=server_environment(XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config")),
+        env=server_environment(
+            XDG_CONFIG_HOME=str(tmp_path / "config"), APPDATA=str(tmp_path / "config"), SKILLSERVE_PROT="9"
+        ),
     )
+    misspelled = "the environment variable SKILLSERVE_PROT: no setting has this name; the closest one is"
+    assert f"{misspelled} SKILLSERVE_PORT" in done.stderr
     assert "clients.budgets: unknown client claude_code; expected one of claude-code, " in done.stderr
     assert "catalog.pinned: no skill nope is offered to models" in done.stderr
     assert "catalog.disabled: there is no skill nothere" in done.stderr
