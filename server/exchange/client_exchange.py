@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, overload
 import anyio
 import mcp_types as types
 from mcp.shared.exceptions import MCPError, NoBackChannelError
-from mcp.shared.message import ServerMessageMetadata
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from server.exchange.errors import (
     CannotAskError,
@@ -33,8 +32,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
 
-    from mcp.server.context import ServerRequestContext
-
+    from server.exchange.attached_request import AttachedRequest
     from server.exchange.callers import Caller
     from server.exchange.limits import ExchangeLimits
     from skills_core.run.ports import Progress
@@ -56,12 +54,6 @@ _ANSWERS: dict[str, type[BaseModel]] = {
     "elicitation/create": types.ElicitResult,
     "roots/list": types.ListRootsResult,
 }
-
-
-class _RawAnswer(BaseModel):
-    """An answer before validation."""
-
-    model_config = ConfigDict(extra="allow")
 
 
 @dataclass(slots=True, eq=False)
@@ -101,7 +93,7 @@ class ClientExchange:
         self._moved = anyio.Event()
         self._limits = limits
         self._scope = anyio.CancelScope()
-        self._request: ServerRequestContext[Any, Any] | None = None
+        self._request: AttachedRequest | None = None
         self._capabilities = types.ClientCapabilities()
         self._client_is_gone = False
         self._in_flight = 0
@@ -190,7 +182,7 @@ class ClientExchange:
         total = None if progress.total is None else float(progress.total)
         with anyio.move_on_after(_PROGRESS_SECONDS):
             message = one_line(progress.message)[:_MAX_MESSAGE]
-            await self._request.session.report_progress(float(progress.done), total, message)
+            await self._request.report_progress(float(progress.done), total, message)
 
     # For the registry: the work as a whole
 
@@ -269,13 +261,11 @@ class ClientExchange:
         return self._consent
 
     @contextmanager
-    def attached(self, ctx: ServerRequestContext[Any, Any]) -> Generator[None]:
+    def attached(self, request: AttachedRequest) -> Generator[None]:
         """Attach a request for the length of the block; then the deadline for the next request begins."""
         self._move(Event.ATTACH)
-        self._request = ctx
-        reachable = self.caller.modern or ctx.session.can_send_request
-        declared = ctx.session.client_capabilities if reachable else None
-        self._capabilities = declared or types.ClientCapabilities()
+        self._request = request
+        self._capabilities = request.capabilities
         self._scope.deadline = math.inf
         try:
             yield
@@ -365,11 +355,8 @@ class ClientExchange:
         self._in_flight += 1
         self._update_state()
         try:
-            # The attached request says on which stream the question goes.
-            where = ServerMessageMetadata(related_request_id=attached.request_id)
             with anyio.fail_after(self._limits.answer_seconds):
-                answer = await attached.session.send_request(request, _RawAnswer, metadata=where)
-            return answer.model_dump()
+                return await attached.send_question(request)
         except NoBackChannelError:
             raise CannotAskError(method, "its connection cannot carry requests of the server") from None
         except TimeoutError:

@@ -20,4 +20,6 @@ class ExchangeLimits:
     questions_per_call: int = 8
     """Responses with questions in one tool call. The SDKs' clients give up after ten."""
     concurrent: int = 64
-    """ExchangeRegistry at a time, including those that wait for their client."""
+    """Exchanges at a time, including those that wait for their client."""
+    concurrent_per_principal: int = 0
+    """The same for each user of a login. With 0 there is no limit but that of the server."""

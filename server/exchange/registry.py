@@ -9,6 +9,8 @@ holds one of two kinds of resume token:
   as often as one call allows, or to say whether the user agrees where the client has no forms.
 
 An exchange is stopped when its client cancels or closes its request, disconnects, or does not come back in time.
+
+Exchanges are in the memory of one process. A call that resumes one of another replica is passed on to that replica.
 """
 
 from __future__ import annotations
@@ -21,23 +23,26 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from server.exchange.attached_request import ClientRequest
 from server.exchange.callers import Caller, caller_of
 from server.exchange.client_exchange import ClientExchange
 from server.exchange.errors import RunEndedError
 from server.exchange.lifecycle import ENDED, State
 from server.exchange.limits import ExchangeLimits
 from server.exchange.responses import input_required, needs_consent, not_finished
-from server.listing.runs import CONFIRM, CONTINUE
-from server.operation.notes import NOTES, adopt
+from server.exchange.resumption import ResumeKind, Resumption, named_token, resumption_of
+from server.operation.notes import NOTES, adopt, note_denied
+from server.operation.records import RequestReason
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
-    from starlette.requests import Request
 
+    from server.exchange.attached_request import AttachedRequest
     from server.exchange.client_exchange import ConsentQuestion, Work
+    from server.exchange.resumption import OtherReplicas
     from server.operation.notes import Notes
 
 __all__ = ["ExchangeRegistry"]
@@ -79,6 +84,11 @@ class ExchangeRegistry:
         self._tasks: TaskGroup | None = None
         self._entries: dict[str, _Entry] = {}
         self._model_tokens: dict[str, _ModelToken] = {}
+        self._others: OtherReplicas | None = None
+
+    def join(self, others: OtherReplicas) -> None:
+        """Be the registry of one replica among `others`; call this before the first exchange begins."""
+        self._others = others
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
@@ -123,16 +133,31 @@ class ExchangeRegistry:
         Raises:
             RunEndedError: there is nothing to resume, or no work can begin.
         """
-        params = ctx.params or {}
-        caller, state = caller_of(ctx), params.get("requestState")
-        if isinstance(state, str):
-            entry = self._resume_by_state(state, caller, params.get("inputResponses") or {})
-        elif token := arguments.get(CONFIRM) or arguments.get(CONTINUE):
-            entry = self._resume_by_model_token(str(token), caller, agrees=bool(arguments.get(CONFIRM)))
+        caller = caller_of(ctx)
+        request = ClientRequest(ctx, modern=caller.modern)
+        resumption = resumption_of(ctx.params or {}, arguments)
+        if resumption is None:
+            return await self._attend(self._begin(caller, work), request)
+        # The handshake era needs no other replica: a session stays at the one that opened it.
+        if self._others is not None and caller.modern and resumption.replica not in {"", self._others.name}:
+            return await self._others.resume(caller, resumption, request)
+        return await self.resume(caller, resumption, request)
+
+    async def resume(self, caller: Caller, resumption: Resumption, request: AttachedRequest) -> dict[str, Any]:
+        """Return the response to a request that resumes an exchange of this registry.
+
+        Raises:
+            RunEndedError: there is nothing to resume.
+        """
+        if resumption.kind is ResumeKind.STATE:
+            entry = self._resume_by_state(resumption, caller)
         else:
-            entry = self._begin(caller, work)
+            entry = self._resume_by_model_token(resumption, caller)
+        return await self._attend(entry, request)
+
+    async def _attend(self, entry: _Entry, request: AttachedRequest) -> dict[str, Any]:
         try:
-            return await self._respond(ctx, entry, params.get("name", ""))
+            return await self._respond(request, entry)
         finally:
             adopt(entry.notes)
 
@@ -143,10 +168,21 @@ class ExchangeRegistry:
             raise RunEndedError("the server accepts no runs: it is starting or stopping")
         if len(self._entries) >= self.limits.concurrent:
             raise RunEndedError(f"the server already has {self.limits.concurrent} runs, its limit; try again later")
+        self._check_principal(caller)
         exchange = ClientExchange(caller, self.limits)
         entry = self._entries[exchange.id] = _Entry(exchange)
         self._tasks.start_soon(self._perform, entry, work)
         return entry
+
+    def _check_principal(self, caller: Caller) -> None:
+        """Refuse a run too many of one user, who would otherwise leave none to the others."""
+        most = self.limits.concurrent_per_principal
+        if caller.principal is None or not most:
+            return
+        if sum(entry.exchange.caller.principal == caller.principal for entry in self._entries.values()) >= most:
+            note_denied(RequestReason.LIMIT)
+            why = "those that wait for their client included; continue or cancel one, or try again later"
+            raise RunEndedError(f"you already have {most} runs, the most of one user at a time, {why}")
 
     async def _perform(self, entry: _Entry, work: Work) -> None:
         exchange = entry.exchange
@@ -163,9 +199,9 @@ class ExchangeRegistry:
             del self._entries[exchange.id]
             self._revoke_model_tokens(entry)
 
-    def _resume_by_state(self, state: str, caller: Caller, answers: Mapping[str, object]) -> _Entry:
+    def _resume_by_state(self, resumption: Resumption, caller: Caller) -> _Entry:
         """Find the exchange of a `requestState`, and pass the answers on."""
-        exchange_id, _, number = state.partition(".")
+        exchange_id, _, number = resumption.token.partition(".")
         entry = self._entries.get(exchange_id)
         if entry is None or not _is_resumable(entry, caller):
             raise RunEndedError(f"the run of this requestState has ended, or is not on this server; {_START_AGAIN}")
@@ -174,18 +210,18 @@ class ExchangeRegistry:
         awaits_answers = entry.answered < entry.asked
         if awaits_answers and number == str(entry.asked):
             entry.answered = entry.asked
-            entry.exchange.answer_questions(answers)
+            entry.exchange.answer_questions(resumption.answers)
         elif not (awaits_answers and number == str(entry.answered)):
             raise RunEndedError("this requestState was used before; use the one of the latest response")
         # Otherwise the client sends its last answers again: it did not receive the questions that followed them.
         return entry
 
-    def _resume_by_model_token(self, text: str, caller: Caller, *, agrees: bool) -> _Entry:
+    def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _Entry:
         """Find the exchange of a `continue` or `confirm` token, which is good for one call."""
-        token, name = self._model_tokens.get(text), CONFIRM if agrees else CONTINUE
+        token, agrees = self._model_tokens.get(resumption.token), resumption.kind is ResumeKind.CONFIRM
         if token is None or token.agrees != agrees or not _is_resumable(token.entry, caller):
             why = "the token was used, or its run has ended or is not on this server"
-            raise RunEndedError(f"no run waits for this {name}: {why}; {_START_AGAIN}")
+            raise RunEndedError(f"no run waits for this {resumption.kind}: {why}; {_START_AGAIN}")
         entry, exchange = token.entry, token.entry.exchange
         if exchange.is_attached:
             raise RunEndedError("another request for this run is still in progress")
@@ -199,15 +235,15 @@ class ExchangeRegistry:
 
     # The response to a request
 
-    async def _respond(self, ctx: ServerRequestContext[Any, Any], entry: _Entry, tool: str) -> dict[str, Any]:
+    async def _respond(self, request: AttachedRequest, entry: _Entry) -> dict[str, Any]:
         """Attach a request until it has to be answered; if it is cancelled or closed, stop the work."""
         exchange = entry.exchange
         try:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(_stop_when_closed, ctx, exchange)
-                with exchange.attached(ctx):
+                tasks.start_soon(_stop_when_closed, request, exchange)
+                with exchange.attached(request):
                     await exchange.until_response_due()
-                    question = None if exchange.is_over else self._ask_for_input(entry, tool)
+                    question = None if exchange.is_over else self._ask_for_input(entry, request.tool)
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             exchange.stop("its client cancelled it")
@@ -220,7 +256,7 @@ class ExchangeRegistry:
             if entry.answered == entry.asked:
                 entry.asked += 1
                 entry.asked_in_call += 1
-            return input_required(exchange.questions, f"{exchange.id}.{entry.asked}")
+            return input_required(exchange.questions, self._named(f"{exchange.id}.{entry.asked}"))
         if (question := exchange.consent) is not None:
             yes = self._issue(_ModelToken(entry, question, agrees=True))
             no = self._issue(_ModelToken(entry, question))
@@ -230,7 +266,10 @@ class ExchangeRegistry:
     def _issue(self, token: _ModelToken) -> str:
         text = secrets.token_urlsafe(32)
         self._model_tokens[text] = token
-        return text
+        return self._named(text)
+
+    def _named(self, token: str) -> str:
+        return named_token("" if self._others is None else self._others.name, token)
 
     def _revoke_model_tokens(self, entry: _Entry) -> None:
         self._model_tokens = {text: token for text, token in self._model_tokens.items() if token.entry is not entry}
@@ -240,12 +279,7 @@ def _is_resumable(entry: _Entry, caller: Caller) -> bool:
     return entry.exchange.caller == caller and entry.exchange.state not in ENDED
 
 
-async def _stop_when_closed(ctx: ServerRequestContext[Any, Any], exchange: ClientExchange) -> None:
-    """Stop the work when the client closes its HTTP request, because it could not receive the outcome."""
-    request: Request | None = ctx.request
-    if request is None:
-        return  # over stdio the connection is closed as a whole
-    # The SDK does not watch the connection of a plain JSON response.
-    while (await request.receive())["type"] != "http.disconnect":
-        pass
+async def _stop_when_closed(request: AttachedRequest, exchange: ClientExchange) -> None:
+    """Stop the work when the client closes its request, because it could not receive the outcome."""
+    await request.until_closed()
     exchange.stop("its client closed the request")

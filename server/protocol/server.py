@@ -11,6 +11,7 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
+from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
@@ -54,7 +55,7 @@ class SkillServer(Server[Any]):
         self._host = host
         self.records = records or Records()
         self.listening = ModernClients(host)
-        self.exchanges = ExchangeRegistry()
+        self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
         self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
         self._roots = roots = ClientRoots(local=local)
         recipients = Recipients(host.settings, roots)

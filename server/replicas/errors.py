@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from skills_core.errors import SkillsError
 
-__all__ = ["LinkLostError", "ReplicaSettingsError"]
+__all__ = ["ForwardedCallError", "LinkLostError", "ReplicaSettingsError"]
 
 
 class ReplicaSettingsError(SkillsError):
@@ -13,3 +13,7 @@ class ReplicaSettingsError(SkillsError):
 
 class LinkLostError(SkillsError):
     """Redis cannot be reached now."""
+
+
+class ForwardedCallError(SkillsError):
+    """A call that another replica has to answer has no result there."""

@@ -210,6 +210,7 @@ class HttpServer(_Uvicorn):
     ) -> None:
         self._waiting = [*waiting]
         self._login = _open_login(host, server.records)
+        self._replica = replica
         self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
         metrics = metrics_of(server, host)
@@ -240,8 +241,9 @@ class HttpServer(_Uvicorn):
 
     @property
     def _running(self) -> int:
-        """How many requests are being answered, streams of events excluded."""
-        return max(0, self._responses.running - self._server.listening.subscribers)
+        """How many requests are being answered, those of other replicas included and streams of events excluded."""
+        forwarded = 0 if self._replica is None else self._replica.running
+        return max(0, self._responses.running - self._server.listening.subscribers) + forwarded
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to serve, beginning with the connections that were accepted earlier."""

@@ -82,13 +82,10 @@ def serve(
         port = listener.getsockname()[1]
         host = Host(library, settings, files, usage, rule=role_rule(settings.access))
         replica = _replica(host)
-        server = HttpServer(
-            SkillServer(host, local=False, records=records),
-            host,
-            streams=needs_event_streams(settings),
-            waiting=waiting,
-            replica=replica,
-        )
+        skill_server = SkillServer(host, local=False, records=records)
+        if replica is not None:
+            replica.share(skill_server.exchanges)
+        server = HttpServer(skill_server, host, streams=needs_event_streams(settings), waiting=waiting, replica=replica)
         # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
         with (
             server.stopped_by_signals(),

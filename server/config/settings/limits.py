@@ -22,5 +22,8 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     sessions: Annotated[int, Meta(ge=0, le=10_000)] = 200
     """Sessions of the handshake era that a principal may have open. With 0 there is no limit but that of the server,
     10,000."""
+    runs: Annotated[int, Meta(ge=0, le=1_000)] = 16
+    """Runs and other calls that converse with their client, such as scripts, that a principal may have at a time, those
+    that wait for an answer of the client included. With 0 there is no limit but that of the server, 64."""
     request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 4_194_304
     """Most bytes of the body of a request, with and without a login."""

@@ -279,6 +279,7 @@ USABLE: dict[str, str] = {
     "limits.burst": "1",
     "limits.concurrent_requests": "1",
     "limits.sessions": "1",
+    "limits.runs": "1",
     "limits.request_bytes": "2048",
     "login.tokens": "true",
     "login.issuer": "'https://id.example.com'",

@@ -7,9 +7,14 @@ from typing import Any
 
 import anyio
 import pytest
+from mcp.server.auth.middleware.auth_context import auth_context_var
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 
 from server.config.machine import current_environment
 from server.config.settings import Settings
+from server.exchange.client_exchange import ClientExchange
+from server.exchange.errors import RunEndedError
 from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
@@ -17,6 +22,7 @@ from skills_core.library import Library
 from skills_core.sources import explicit_sources
 from tests.server.exchange.clients import Callbacks, Connection, client_for, echo
 from tests.server.exchange.scripted_server import ScriptedServer
+from tests.server.exchange.simulation import VERSIONS, Call, Context
 
 
 def hosted(skills: Path, log: Path, limits: ExchangeLimits) -> ScriptedServer:
@@ -55,3 +61,35 @@ async def test_serving_is_entered_once_at_a_time() -> None:
                 pass
     async with exchanges.serving():
         pass
+
+
+async def test_one_user_leaves_runs_to_the_others() -> None:
+    limits = ExchangeLimits(concurrent=3, concurrent_per_principal=1)
+    exchanges, release = ExchangeRegistry(limits), anyio.Event()
+
+    async def wait(_: ClientExchange) -> dict[str, Any]:
+        await release.wait()
+        return {}
+
+    async def call(name: str, answers: list[str]) -> None:
+        user = AccessToken(token="t", client_id="app", scopes=[], subject=name)  # noqa: S106 - made up
+        auth_context_var.set(AuthenticatedUser(user))
+        request: Any = Call(0, None)
+        context: Any = Context({"name": "run_skill"}, request, VERSIONS["modern"], None)  # type: ignore[arg-type]
+        try:
+            await exchanges.handle_call(context, {}, wait)
+        except RunEndedError as error:
+            answers.append(f"{name}: {error}")
+        else:
+            answers.append(f"{name} was served")
+
+    answers: list[str] = []
+    async with exchanges.serving(), anyio.create_task_group() as tasks:
+        for name in ("anna", "anna", "ben"):
+            tasks.start_soon(call, name, answers)
+        await anyio.wait_all_tasks_blocked()
+        assert [answer.partition(",")[0] for answer in answers] == ["anna: you already have 1 runs"]
+        release.set()
+        await anyio.wait_all_tasks_blocked()
+        await call("anna", answers)
+    assert sorted(answers[1:]) == ["anna was served", "anna was served", "ben was served"]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from mcp.client.subscriptions import SubscriptionLost
 from mcp.shared.exceptions import MCPError
 
 from tests.conftest import write_skill
+from tests.server.exchange.clients import Callbacks, allow, client_for
 from tests.server.replicas.group import PROXY, group, member, proxy
 from tests.server.replicas.redis_server import RedisServer
 from tests.server.sessions import open_session
@@ -226,3 +229,41 @@ async def test_a_new_replica_joins_the_group(redis_server: RedisServer, changing
         change(changing, "before the new one")
         async with member(changing, redis_server, **BLIND):
             await session.until_told(NEWS)
+
+
+TOOL = """confirm_patterns: ['"n":14']
+tools:
+- name: double
+  description: Doubles a number.
+  script: double.py
+  parameters: {type: object, properties: {n: {type: integer}}, required: [n]}
+"""
+
+
+async def test_the_users_answers_may_reach_any_replica(redis_server: RedisServer, skills: Path, tmp_path: Path) -> None:
+    script = b"import json, sys; print(json.load(sys.stdin)['n'] * 2)"
+    write_skill(skills, "numbers", fields=TOOL, files={"double.py": script})
+    records = tmp_path / "audit-log"
+    settings = {
+        "SKILLSERVE_SKILL_TOOLS": "numbers/*",
+        "SKILLSERVE_SCRIPT_WORKSPACE": str(tmp_path),
+        "SKILLSERVE_AUDIT_LOG": "true",
+        "SKILLSERVE_AUDIT_LOG_FOLDER": str(records),
+    }
+    async with (
+        group(skills, redis_server, settings, settings, settings) as members,
+        proxy(members) as url,
+        client_for(url, "modern", Callbacks(elicit=allow)) as client,
+    ):
+        for _ in range(6):
+            result = await client.call_tool("numbers__double", {"n": 14})
+            assert result.content[0].text == "28", result.content
+        for each in members:
+            each.send(signal.SIGTERM)
+            await each.process.wait()
+    # Each replica has a file of its own.
+    found = [[json.loads(line) for line in path.read_text().splitlines()] for path in records.rglob("*.jsonl")]
+    calls = [[record["skill"] for record in each if record.get("tool") == "numbers__double"] for each in found]
+    assert [*chain(*calls)] == ["numbers"] * 12
+    # The proxy takes the replicas in turn, so that answers reached others than the one that had asked.
+    assert [bool(each) for each in calls] == [True, True, True]
