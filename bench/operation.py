@@ -1,4 +1,4 @@
-"""Measure what records, metrics, JSON logs and the audit log cost each request over HTTP.
+"""Measure what records, metrics, JSON logs, spans and the audit log cost each request over HTTP.
 
 One server runs for each of them, one with all, and one with none; a client asks them in turn, block by block, so that
 other load on the machine affects all of them equally. Compare the ratios to the server with none.
@@ -10,6 +10,7 @@ import argparse
 import gc
 import itertools
 import statistics
+import subprocess
 import sys
 import tempfile
 from contextlib import ExitStack
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from corpus import skill_name, write_corpus
 from http_link import HttpLink
-from processes import Command, free_port, running
+from processes import HOST, Command, free_port, running
 from wire import BenchError, Era, request
 
 if TYPE_CHECKING:
@@ -34,14 +35,23 @@ WARM_UP = 5
 SERVE = (sys.executable, "-m", "server", "serve", "{dir}", "--transport", "http", "--port", "{port}")
 LOG = ("--log-format", "json")
 
+COLLECTOR = f"http://{HOST}:{free_port()}"
+"""The address of the collector of spans."""
+
 VARIANTS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
     "none": ({}, ()),
     "metrics": ({"SKILLSERVE_METRICS": "true"}, ()),
     "JSON logs": ({}, LOG),
     "audit log": ({"SKILLSERVE_AUDIT_LOG": "true"}, ()),
     "analytics": ({"SKILLSERVE_ANALYTICS": "true"}, ()),
+    "spans": ({"OTEL_EXPORTER_OTLP_ENDPOINT": COLLECTOR}, ()),
     "all": (
-        {"SKILLSERVE_METRICS": "true", "SKILLSERVE_AUDIT_LOG": "true", "SKILLSERVE_ANALYTICS": "true"},
+        {
+            "SKILLSERVE_METRICS": "true",
+            "SKILLSERVE_AUDIT_LOG": "true",
+            "SKILLSERVE_ANALYTICS": "true",
+            "OTEL_EXPORTER_OTLP_ENDPOINT": COLLECTOR,
+        },
         LOG,
     ),
 }
@@ -74,6 +84,9 @@ def _measure(count: int, calls_of_each: int, numbers: itertools.count[int]) -> d
     """Return the seconds of each call, by its name and by server."""
     with tempfile.TemporaryDirectory(prefix="skillserve-bench-") as name, ExitStack() as stack:
         folder = Path(name)
+        port = COLLECTOR.rpartition(":")[2]
+        collector = stack.enter_context(subprocess.Popen([sys.executable, ROOT / "bench/collector.py", port]))
+        stack.callback(collector.terminate)
         write_corpus(folder / "skills", count)
         links = {each: _opened(each, folder, folder / "skills", stack) for each in VARIANTS}
         found: dict[str, dict[str, list[float]]] = {call: {each: [] for each in links} for call in calls()}
