@@ -39,6 +39,11 @@ class AttachedRequest(Protocol):
         """What the client can be asked; nothing if the request's connection cannot carry questions."""
         ...
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the connection to the client broke on the way, so that the client may repeat the request."""
+        ...
+
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
         """Notify the client of progress if its request asks for that."""
         ...
@@ -59,6 +64,8 @@ class AttachedRequest(Protocol):
 
 class ClientRequest:
     """A request that this server received itself."""
+
+    is_lost = False
 
     def __init__(self, ctx: ServerRequestContext[Any, Any], *, modern: bool) -> None:
         """Take a request of the `modern` era or the handshake era."""

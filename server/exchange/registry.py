@@ -10,7 +10,8 @@ holds one of two kinds of resume token:
 
 An exchange is stopped when its client cancels or closes its request, disconnects, or does not come back in time.
 
-Exchanges are in the memory of one process. A call that resumes one of another replica is passed on to that replica.
+Exchanges are in the memory of one process. A call that resumes one of another replica is passed on to that replica. If
+a request is lost on this way, the exchange goes on without one, and the client may repeat it.
 """
 
 from __future__ import annotations
@@ -211,9 +212,9 @@ class ExchangeRegistry:
         if awaits_answers and number == str(entry.asked):
             entry.answered = entry.asked
             entry.exchange.answer_questions(resumption.answers)
-        elif not (awaits_answers and number == str(entry.answered)):
+        elif number != str(entry.answered):
             raise RunEndedError("this requestState was used before; use the one of the latest response")
-        # Otherwise the client sends its last answers again: it did not receive the questions that followed them.
+        # Otherwise the client sends its last answers again: it did not receive the response to them.
         return entry
 
     def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _Entry:
@@ -246,7 +247,8 @@ class ExchangeRegistry:
                     question = None if exchange.is_over else self._ask_for_input(entry, request.tool)
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
-            exchange.stop("its client cancelled it")
+            if not request.is_lost:
+                exchange.stop("its client cancelled it")
             raise
         return exchange.result() if question is None else question
 

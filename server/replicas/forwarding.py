@@ -2,8 +2,8 @@
 
 Requests of the modern era are independent of each other, so a proxy may send an answer of a client to any replica. The
 replica that receives it passes the call on to the one that asked, whose name is in the resume token, and returns the
-response. That replica treats the call like a request of its own: if the client closes it, or the replica that passed it
-on dies, the work is stopped.
+response. That replica treats the call like a request of its own: if the client closes it, the work is stopped. If the
+replicas lose each other, the work goes on, and the client may make the same call again.
 """
 
 from __future__ import annotations
@@ -156,15 +156,16 @@ class CallForwarding:
         NOTES.set(notes)
         try:
             with self._line(call.sender, call.id) as line:
-                request = _ForwardedRequest(call, line)
+                request, answer = _ForwardedRequest(call, line), None
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(line.show_life)
-                    tasks.start_soon(request.follow)
+                    tasks.start_soon(request.follow, tasks.cancel_scope)
                     answer = await self._response(call, request, notes)
                     tasks.cancel_scope.cancel()
-                await line.send(answer)
+                if answer is not None:
+                    await line.send(answer)
         except LinkLostError as error:
-            logger.warning("the response of a run did not reach the replica that waits for it: %s", error)
+            logger.warning("a response did not reach the replica that waits for it: %s", error)
         finally:
             self._running -= 1
 
@@ -191,15 +192,21 @@ class _ForwardedRequest:
     def __init__(self, call: Resume, line: CallLine) -> None:
         self.tool = call.tool
         self.capabilities = _capabilities(call.capabilities)
+        self.is_lost = False
         self._line = line
         self._closed = anyio.Event()
 
-    async def follow(self) -> None:
-        """Listen until the client closes its request, or the other replica is silent."""
-        with suppress(LinkLostError):
+    async def follow(self, scope: anyio.CancelScope) -> None:
+        """Listen until the client closes its request; if the other replica is silent, cancel `scope`."""
+        try:
             while not isinstance(await self._line.receive(), Closed):
                 pass
-        self._closed.set()
+        except LinkLostError as error:
+            logger.warning("a run goes on without the request of its client, which another replica has: %s", error)
+            self.is_lost = True
+            scope.cancel()
+        else:
+            self._closed.set()
 
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
         """Pass progress on."""

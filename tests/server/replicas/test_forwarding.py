@@ -39,8 +39,8 @@ class Member:
     """A replica in this process, and a client of the modern era that is connected to it."""
 
     replica: Replica
-    server: ScriptedServer
     connection: Connection
+    link: anyio.CancelScope
     progress: list[float] = field(default_factory=list)
 
     async def note(self, done: float, _total: float | None, _message: str | None) -> None:
@@ -63,11 +63,17 @@ async def member(redis_server: RedisServer, skills: Path, log: Path, callbacks: 
         server.exchanges.serving(),
         client_for(server, "modern", callbacks) as client,
     ):
-        tasks.start_soon(replica.run)
+        link = anyio.CancelScope()
+
+        async def run() -> None:
+            with link:
+                await replica.run()
+
+        tasks.start_soon(run)
         with anyio.fail_after(60):
             while not replica.is_connected:  # noqa: ASYNC110 - another task connects
                 await anyio.sleep(0.01)
-        yield Member(replica, server, Connection(client, "modern", callbacks, log))
+        yield Member(replica, Connection(client, "modern", callbacks, log), link)
         tasks.cancel_scope.cancel()
 
 
@@ -158,6 +164,32 @@ async def test_a_call_that_is_cancelled_at_another_replica_cancels_the_work(
         await until_logged(log, "cancelled")
 
 
+async def test_the_work_goes_on_if_the_replicas_lose_each_other_and_the_same_call_has_its_outcome(
+    redis_server: RedisServer, skills: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(call_line, "_SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(call_line, "BEAT_SECONDS", 0.05)
+    steps: list[dict[str, Any]] = [{"sample": "a"}, {"sleep": 1}, {"sample": "b"}]
+    lost: list[Any] = []
+    async with pair(redis_server, skills, log, Callbacks(sample=echo)) as (one, other):
+        asked = await one.connection.request(steps)
+
+        async def answer() -> None:
+            lost.append(await other.connection.request(steps, answers_to(asked, "yes"), asked.request_state))
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(answer)
+            await until_logged(log, "sample: yes")
+            other.link.cancel()
+        assert "cannot be reached now" in text_of(lost[0])
+        with anyio.fail_after(60):
+            while one.replica.running:  # noqa: ASYNC110 - another task notices the silence
+                await anyio.sleep(0.01)
+        again = await one.connection.request(steps, answers_to(asked, "no"), asked.request_state)
+        done = await one.connection.request(steps, answers_to(again, "too"), again.request_state)
+        assert done.structured_content["said"] == ["yes", None, "too"]
+
+
 async def test_failures_of_the_work_are_those_of_the_call(
     redis_server: RedisServer, skills: Path, log: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -215,6 +247,7 @@ class Quiet:
     """A request of a client that stays open."""
 
     tool = "run_skill"
+    is_lost = False
     capabilities = types.ClientCapabilities()
 
     async def report_progress(self, *_: object) -> None:

@@ -256,7 +256,7 @@ async def test_the_users_answers_may_reach_any_replica(redis_server: RedisServer
         client_for(url, "modern", Callbacks(elicit=allow)) as client,
     ):
         for _ in range(6):
-            result = await client.call_tool("numbers__double", {"n": 14})
+            result: Any = await client.call_tool("numbers__double", {"n": 14})
             assert result.content[0].text == "28", result.content
         for each in members:
             each.send(signal.SIGTERM)
