@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -34,10 +34,11 @@ _MAX_CHOICES: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """A skill in a history: the root of its source, and its path there."""
+    """A skill in a history: the root of the history, its path there, and the source that it belongs to."""
 
     root: Path
     name: str
+    source: Source = field(compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,18 +148,18 @@ class Histories:
         """Return a skill in the history of its source, or of a folder around it that has one."""
         root, place = skill.source.root, skill.content.place
         if self.covers(skill.source) or has_history(root, state_home()):
-            return Recorded(root, place)
+            return Recorded(root, place, skill.source)
         whole = root / place
         around = [each.root for each in existing_histories(state_home()) if whole.is_relative_to(each.root)]
         outer = max(around, key=lambda each: len(each.parts), default=None)
-        return None if outer is None else Recorded(outer, whole.relative_to(outer).as_posix())
+        return None if outer is None else Recorded(outer, whole.relative_to(outer).as_posix(), skill.source)
 
     def _removed(self, name: str, catalog: Catalog) -> Iterable[Recorded]:
-        for root in dict.fromkeys(each.source.root for each in catalog.sources):
+        for root, source in {each.source.root: each.source for each in catalog.sources}.items():
             if has_history(root, state_home()):
                 with open_history(root, state_home(), work_trees=True) as history:
                     try:
-                        yield Recorded(root, history.find(name))
+                        yield Recorded(root, history.find(name), source)
                     except HistoryError as error:
                         logger.debug("%s", error)
 

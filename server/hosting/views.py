@@ -100,6 +100,11 @@ class View(Snapshot):
         """What changed lately in the skills that the view offers."""
         return self.kept.changes
 
+    @property
+    def shows(self) -> Callable[[Skill], bool] | None:
+        """What tells whether the view shows a skill, None if it shows all."""
+        return self.kept.shows
+
     def build_as(self, before: View) -> None:
         """Build the lists that clients have asked an earlier view for, in the same layouts."""
         for layout in before.built_layouts:
@@ -115,12 +120,15 @@ class View(Snapshot):
 class _Kept:
     """What one view keeps from catalog to catalog: the search index, opened by its first search, and its changes.
 
-    `allows` tells whether callers with the view may use a tool.
+    `allows` tells whether callers with the view may use a tool, and `shows` whether they see a skill.
     """
 
-    def __init__(self, reranker: Reranker | None, allows: Callable[[str], bool]) -> None:
+    def __init__(
+        self, reranker: Reranker | None, allows: Callable[[str], bool], shows: Callable[[Skill], bool] | None
+    ) -> None:
         self._reranker = reranker
         self.allows = allows
+        self.shows = shows
         self.changes = OfferChanges()
 
     @cached_property
@@ -351,7 +359,9 @@ class Views:
         )
 
     def _kept(self, name: ViewName) -> _Kept:
-        return _Kept(self._reranker, allow_all if self._rule is None else partial(self._rule.allows, name))
+        if self._rule is None:
+            return _Kept(self._reranker, allow_all, None)
+        return _Kept(self._reranker, partial(self._rule.allows, name), partial(self._rule.shows, name))
 
     def _settings_of(self, name: ViewName) -> Settings:
         """Return the settings with those optional tools alone that callers with a view have."""

@@ -14,17 +14,16 @@ from typing import TYPE_CHECKING, Final, Self
 
 from skills_core.diagnostics import printable
 from skills_core.disk.locks import exclusive
-from skills_core.errors import HistoryError, SkillEditedError, did_you_mean, similar_to
+from skills_core.errors import HistoryError, did_you_mean, similar_to
 from skills_core.history.changes import Changer
 from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers
 from skills_core.history.diffs import unified_diff
+from skills_core.history.edits import add_folders, require_base, set_file
 from skills_core.history.entries import (
-    FILE_MODE,
     FOLDER_MODE,
     Entry,
     Kind,
     changed_units,
-    is_left_out,
     is_within,
     parents_of,
     part_of,
@@ -37,6 +36,8 @@ from skills_core.history.seen_part import SeenPart
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+    from skills_core.history.seen_part import Sees
 
 __all__ = ["History"]
 
@@ -87,14 +88,15 @@ class History:
         self._repository.close()
 
     def commits(
-        self, name: str | None = None, limit: int | None = None, sees: Callable[[str], bool] | None = None
+        self, name: str | None = None, limit: int | None = None, sees: Sees | None = None
     ) -> tuple[HistoryCommit, ...]:
         """Return the newest commits, newest first, or those that changed one skill.
 
-        Here and below, `sees` accepts the skills that the caller sees, by their paths; without it they are all seen.
+        Here and below, `sees` accepts the versions of skills that the caller sees; without it they are all seen.
         """
-        seen = SeenPart(name or "", sees)
-        return tuple(map(seen.commit, map(self._repository.describe, islice(seen.revs(self._repository), limit))))
+        seen = SeenPart(name or "", self._repository.read, sees)
+        found = map(self._repository.describe, islice(seen.revs(self._repository), limit))
+        return tuple(seen.commit(commit, self._repository) for commit in found)
 
     def names(self) -> frozenset[str]:
         """Return the names of all skills that commits have changed, removed ones included."""
@@ -123,7 +125,7 @@ class History:
         name: str,
         rev: str | None = None,
         shows: Callable[[str], bool] = lambda _: True,
-        sees: Callable[[str], bool] | None = None,
+        sees: Sees | None = None,
     ) -> str:
         """Return what differs from a commit to the files now: what `rollback` with these arguments would take back.
 
@@ -139,12 +141,15 @@ class History:
             disk[number] = content
             return number
 
+        def read(blob: str) -> bytes:
+            return disk[blob] if blob in disk else self._repository.read(blob)
+
         now = read_state(self.root, name, keep, work_trees=self._work_trees).entries
-        seen = SeenPart(name, sees)
+        seen = SeenPart(name, read, sees)
         before = self._repository.state(self._version(seen, rev, now), name)
         before, now = seen.of(before, now), seen.of(now, before)
         before, now = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, now))
-        return unified_diff(before, now, lambda blob: disk[blob] if blob in disk else self._repository.read(blob))
+        return unified_diff(before, now, read)
 
     def complete(self) -> None:
         """Complete the change that a crash interrupted, as every other change of the history does first.
@@ -214,9 +219,9 @@ class History:
         with self._locked():
             self._record_manual((name,))
             state = self._repository.state(self._repository.head, name)
-            _require_base(state, name, base or {})
+            require_base(state, name, base or {})
             for relative, content in files.items():
-                _set(state, name, relative, None if content is None else self._repository.keep(content))
+                set_file(state, name, relative, None if content is None else self._repository.keep(content))
             return self._change_to(name, state, cause, message, trace_id)
 
     def rollback(
@@ -224,7 +229,7 @@ class History:
         name: str,
         rev: str | None = None,
         trace_id: str | None = None,
-        sees: Callable[[str], bool] | None = None,
+        sees: Sees | None = None,
     ) -> HistoryCommit | None:
         """Restore a skill as it was at a commit, by default before its newest change; return the new commit.
 
@@ -235,7 +240,10 @@ class History:
         """
         with self._locked():
             self._record_manual((name,))
-            seen, head = SeenPart(name, sees), self._repository.state(self._repository.head, name)
+            seen = SeenPart(name, self._repository.read, sees)
+            head = self._repository.state(self._repository.head, name)
+            if seen.hides(head):
+                raise self._unknown(name)
             found = self._version(seen, rev, head)
             state = self._repository.state(found, name)
             short = found[:10]
@@ -252,7 +260,7 @@ class History:
         name = seen.name
         newest = next(seen.revs(self._repository), None)
         if newest is None:
-            raise HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}")
+            raise self._unknown(name)
         recorded = self._repository.state(newest, name)
         if seen.of(now, recorded) != seen.of(recorded, now):
             return newest
@@ -260,6 +268,9 @@ class History:
         if parent is None or not seen.of(self._repository.state(parent, name), now):
             raise HistoryError(f"{name[:200]!r} has no earlier version than that of {newest[:10]}")
         return parent
+
+    def _unknown(self, name: str) -> HistoryError:
+        return HistoryError(f"{printable(str(self.root))}: its history has no skill {name[:200]!r}")
 
     def _change_to(
         self,
@@ -274,7 +285,7 @@ class History:
         if part_of(head, name) == state:
             return None
         new = {**{path: entry for path, entry in head.items() if not is_within(path, name)}, **state}
-        _add_folders(new, name)
+        add_folders(new, name)
         text = message_with_trailers(message, cause, changed_units(head, new), trace_id, restores)
         rev = self._changer.change(name, self._repository.write_state(new), text)
         # An edit that was saved during the change stays, and is a commit of its own.
@@ -352,47 +363,6 @@ class History:
             if rev := self._changer.recover():
                 logger.warning("history: completed the interrupted change %s", rev[:10])
             yield
-
-
-def _require_base(state: Mapping[str, Entry], name: str, base: Mapping[str, bytes]) -> None:
-    """Check that files are as a change expects them.
-
-    Raises:
-        SkillEditedError: one is not.
-    """
-    for relative, content in base.items():
-        entry = state.get(f"{name}/{relative}" if name else relative)
-        if entry is None or entry.blob != id_of(content):
-            where = printable(f"{name}/{relative}" if name else relative)
-            raise SkillEditedError(f"{where}: was edited meanwhile, so the change is not made")
-
-
-def _set(state: dict[str, Entry], name: str, relative: str, blob: str | None) -> None:
-    """Set or remove one file of a skill.
-
-    Raises:
-        HistoryError: the path leaves the skill, or is one that is never recorded.
-    """
-    parts = relative.split("/")
-    if any(part in {"", ".", ".."} or "\0" in part or is_left_out(part) for part in parts):
-        raise HistoryError(f"{relative[:200]!r}: expected the path of a file in the skill's folder")
-    path = f"{name}/{relative}" if name else relative
-    old = state.get(path)
-    if blob is None:
-        state.pop(path, None)
-        return
-    above = [state.get(folder) for folder in parents_of(path)]
-    if any(each is not None and each.kind is not Kind.FOLDER for each in (*above,)) or (
-        old is not None and old.kind is not Kind.FILE
-    ):
-        raise HistoryError(f"{relative[:200]!r}: is a folder or a link, or lies below a link or a file")
-    state[path] = Entry(Kind.FILE, FILE_MODE if old is None else old.mode, blob)
-    _add_folders(state, path)
-
-
-def _add_folders(state: dict[str, Entry], path: str) -> None:
-    for folder in parents_of(path):
-        state.setdefault(folder, Entry(Kind.FOLDER, FOLDER_MODE))
 
 
 def _unwritable(folder: Path, error: OSError) -> HistoryError:

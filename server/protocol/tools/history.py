@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from server.config.settings import OptionalTool
 from server.history.histories import Histories
+from server.history.seen_versions import versions_seen
 from server.listing.envelope import text_block, tool_result
 from server.listing.history import DEFAULT_COMMITS, MAX_COMMITS
 from server.protocol.tool_call import Tool, is_always_there
@@ -26,9 +27,9 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
     from skills_core.history.history import History
+    from skills_core.history.seen_part import Sees
 
-    _Sees: TypeAlias = Callable[[str], bool] | None
-    _Work: TypeAlias = Callable[[History, Recorded, _Sees], dict[str, Any]]
+    _Work: TypeAlias = Callable[[History, Recorded, Sees | None], dict[str, Any]]
 
 __all__ = ["HistoryHandlers"]
 
@@ -56,7 +57,7 @@ class HistoryHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_COMMITS}")
         shows_evals = call.view.settings.catalog.serve_evals
 
-        def work(history: History, found: Recorded, sees: _Sees) -> dict[str, Any]:
+        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
             commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
             shows = partial(_is_shown, found.name, evals=shows_evals)
@@ -66,7 +67,7 @@ class HistoryHandlers:
         return _result(await self._in_thread(call, work))
 
     async def _rollback(self, call: ToolCall) -> dict[str, Any]:
-        def work(history: History, found: Recorded, sees: _Sees) -> dict[str, Any]:
+        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
             commit = history.rollback(found.name, _rev(call), sees=sees)
             return {"changed": commit is not None, "commit": None if commit is None else commit.to_json()}
 
@@ -78,17 +79,18 @@ class HistoryHandlers:
         return _result(done)
 
     async def _in_thread(self, call: ToolCall, work: _Work) -> dict[str, Any]:
-        """Do the work on the history of the skill that a call names; only skills that its sender sees count."""
+        """Do the work on the history of the skill that a call names; only what its sender sees counts."""
         histories = Histories.of(call.view.settings)
         name, catalog = string(call.arguments, "name"), call.view.catalog
 
-        def sees_of(found: Recorded) -> _Sees:
-            if not self._host.views_differ:
+        def sees_of(found: Recorded) -> Sees | None:
+            if call.view.shows is None:
                 return None
-            return histories.names_in(found.root, catalog).__contains__
+            visible = histories.names_in(found.root, catalog)
+            return versions_seen(found.root, found.source, call.view.shows, visible)
 
         def locked() -> dict[str, Any]:
-            found = histories.find(name, catalog, removed=not self._host.views_differ)
+            found = histories.find(name, catalog, removed=call.view.shows is None)
             with histories.open(found.root) as history:
                 return work(history, found, sees_of(found))
 

@@ -7,9 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from server.hosting.views import ViewName, ViewRule
+from skills_core import Skill
 from skills_core.history.store import open_history
 from tests.conftest import write_skill
-from tests.server.hosting.two_views import host_of, serving_http, write_skills
+from tests.server.hosting.two_views import WORDS, host_of, serving_http, view_of, write_skills
 from tests.server.hosting.walking import over_http
 
 OUTER, INNER = "common/outer", "common/outer/red/quokka-inner"
@@ -65,3 +67,62 @@ async def test_a_rollback_leaves_hidden_skills_as_they_are(tmp_path: Path, high:
     assert (high / OUTER / "own.txt").read_text() == "Third."
     assert (high / OUTER / "red" / "quokka-newer" / "SKILL.md").exists()
     assert (high / INNER / "quokka.txt").read_text() == "Many a quokka 2."
+
+
+OTHER = "---\nname: plan\ndescription: Plans things.\ntags: [TAGS]\n---\n\nTEXT\n"
+
+
+def by_tag(view: ViewName, skill: Skill) -> bool:
+    """Show a skill with the tag of a team to the team alone."""
+    return WORDS.keys() & set(skill.frontmatter.tags) <= view
+
+
+@pytest.fixture
+def becoming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a source with a skill that was hidden from the blue team, then seen, then hidden, and is seen again."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    source = tmp_path / "source"
+    folder = write_skill(source, "plan")
+    with open_history(source.resolve(), tmp_path / "state" / "skillserve") as history:
+        for number, tags in enumerate(("red", "all", "red", "all")):
+            text = f"{'quokka' if tags == 'red' else 'Seen'} {number}"
+            (folder / "SKILL.md").write_text(OTHER.replace("TAGS", tags).replace("TEXT", text))
+            (folder / "notes.txt").write_text(text)
+            history.record(["plan"], "improvement", f"It is: {text}", trace_id=f"trace of {text}")
+    return source
+
+
+async def test_versions_that_a_caller_would_not_have_seen_do_not_exist(becoming: Path) -> None:
+    host = host_of((becoming,), ViewRule(view_of, by_tag), history=(str(becoming),))
+    async with serving_http(host) as url:
+        async with over_http(url, "modern", "red-client") as red:
+            whole = await red.call("skill_history", name="plan")
+        revs = [each["rev"] for each in whole["structuredContent"]["commits"]]
+        assert len(revs) >= 4
+        async with over_http(url, "modern", "blue-client") as blue:
+            seen = await blue.call("skill_history", name="plan")
+            diffs = [await blue.call("skill_history", name="plan", diff=True)]
+            diffs += [await blue.call("skill_history", name="plan", diff=True, rev=rev) for rev in revs]
+            refused = [await blue.call("rollback_skill", name="plan", rev=revs[number]) for number in (1, 3)]
+            assert "Seen 3" in (becoming / "plan" / "SKILL.md").read_text()
+            (becoming / "plan" / "SKILL.md").write_text(OTHER.replace("TAGS", "red").replace("TEXT", "quokka 4"))
+            # The disk is ahead of the catalog.
+            late = [
+                await blue.call("skill_history", name="plan", diff=True),
+                await blue.call("rollback_skill", name="plan", rev=revs[2]),
+            ]
+            assert "quokka 4" in (becoming / "plan" / "SKILL.md").read_text()
+    assert "quokka" not in json.dumps([seen, *diffs, *refused, *late])
+    assert all(each["isError"] for each in (*refused, late[1]))
+    # It came, went and came again; what commits say of the way from hidden to seen is not for the blue team.
+    assert [each["message"] for each in seen["structuredContent"]["commits"]] == ["improvement"] * 3
+
+
+async def test_a_rollback_to_a_version_that_was_seen_is_made(becoming: Path) -> None:
+    host = host_of((becoming,), ViewRule(view_of, by_tag), history=(str(becoming),))
+    async with serving_http(host) as url, over_http(url, "modern", "blue-client") as blue:
+        found = await blue.call("skill_history", name="plan")
+        revs = [each["rev"] for each in found["structuredContent"]["commits"]]
+        done = await blue.call("rollback_skill", name="plan", rev=revs[2])
+        assert done["structuredContent"]["changed"] is True
+        assert "Seen 1" in (becoming / "plan" / "SKILL.md").read_text()
