@@ -16,6 +16,8 @@ class LimitReason(StrEnum):
     """The principal sends requests too fast."""
     CONCURRENCY = "concurrency"
     """The principal has too many requests in progress."""
+    SIZE = "size"
+    """The bodies of the requests that the principal has in progress are too large together."""
     SESSIONS = "sessions"
     """The principal has too many sessions of the handshake era."""
 

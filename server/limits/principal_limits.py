@@ -1,4 +1,4 @@
-"""Accounts of the requests of each principal: a token bucket for their rate, and a count of those in progress."""
+"""Accounts of the requests of each principal: a token bucket for their rate, number and size of those in progress."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.limits.errors import LimitExceededError, LimitReason
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["Key", "PrincipalLimits"]
+__all__ = ["AdmittedRequest", "Key", "PrincipalLimits"]
 
 MAX_ACCOUNTS = 10_000
 """Accounts after which those are dropped that are as good as new."""
@@ -26,24 +26,47 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Account:
-    """The tokens of a principal at a time of the clock, and how many of its requests are in progress."""
+    """The tokens of a principal at a time of the clock, and number and bytes of its requests in progress."""
 
     tokens: float
     at: float
     running: int = 0
+    size: int = 0
+
+
+@dataclass(slots=True)
+class AdmittedRequest:
+    """A request in progress; `size` are the bytes of its body, as long as it is not read those that it may have."""
+
+    account: _Account
+    size: int
+
+    def resize(self, size: int) -> None:
+        """Correct the size, once the body is read."""
+        self.account.size += size - self.size
+        self.size = size
 
 
 class PrincipalLimits:
     """The limits that hold for each principal on its own."""
 
-    def __init__(self, rate: float, burst: int, concurrent: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Admit `rate` requests a second, `burst` at once, and `concurrent` in progress; 0 means no limit.
+    def __init__(
+        self,
+        rate: float,
+        burst: int,
+        concurrent: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        size: int = 0,
+    ) -> None:
+        """Admit `rate` requests a second, `burst` at once, `concurrent` in progress with bodies of `size` bytes in all.
 
-        `clock` returns seconds and never runs back.
+        0 means no limit. `clock` returns seconds and never runs back.
         """
         self._rate = rate
         self._burst = burst
         self._concurrent = concurrent
+        self._size = size
         self._clock = clock
         self._accounts: dict[Key, _Account] = {}
 
@@ -52,19 +75,21 @@ class PrincipalLimits:
         return len(self._accounts)
 
     @contextmanager
-    def admitted(self, principal: Key) -> Iterator[None]:
-        """Count a request as in progress within the block.
+    def admitted(self, principal: Key, size: int = 0) -> Iterator[AdmittedRequest]:
+        """Count a request with a body of `size` bytes as in progress within the block.
 
         Raises:
             LimitExceededError: the request exceeds a limit; it is not counted.
         """
-        account = self._admit(principal)
+        account = self._admit(principal, size)
+        request = AdmittedRequest(account, size)
         try:
-            yield
+            yield request
         finally:
             account.running -= 1
+            account.size -= request.size
 
-    def _admit(self, principal: Key) -> _Account:
+    def _admit(self, principal: Key, size: int) -> _Account:
         now = self._clock()
         account = self._accounts.get(principal)
         if account is None:
@@ -72,6 +97,10 @@ class PrincipalLimits:
         if self._concurrent and account.running >= self._concurrent:
             message = f"too many requests in progress; at most {self._concurrent}, open event streams included"
             raise LimitExceededError(LimitReason.CONCURRENCY, message, _BUSY_SECONDS)
+        # A single request may always have the size that the server admits at all.
+        if self._size and account.size and account.size + size > self._size:
+            message = f"requests in progress are too large; at most {self._size} bytes together, open streams included"
+            raise LimitExceededError(LimitReason.SIZE, message, _BUSY_SECONDS)
         if self._rate:
             account.tokens, account.at = self._tokens(account, now), now
             if account.tokens < 1:
@@ -79,6 +108,7 @@ class PrincipalLimits:
                 raise LimitExceededError(LimitReason.RATE, message, (1 - account.tokens) / self._rate)
             account.tokens -= 1
         account.running += 1
+        account.size += size
         return account
 
     def _opened(self, principal: Key, now: float) -> _Account:

@@ -53,6 +53,8 @@ MAX_SUBSCRIPTIONS = 2000
 """Most resources that a connection may subscribe to."""
 
 MAX_URI = 4096
+MAX_CHARACTERS = 400_000
+"""Most characters of all resources that a connection subscribes to."""
 
 BURST = 200
 REFILL_PER_SECOND = 20.0
@@ -79,6 +81,7 @@ class _Connection:
     record: _ViewRecord
     sent: int
     subscriptions: set[str] = field(default_factory=set)
+    characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
     tokens: float = BURST
     refilled: float = field(default_factory=time.monotonic)
@@ -193,9 +196,10 @@ class HandshakeClients:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
         uri = _normalized_uri(str(params.uri), self._host.view(ctx).settings)
-        if uri not in connection.subscriptions and len(connection.subscriptions) >= MAX_SUBSCRIPTIONS:
-            raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a connection")
-        connection.subscriptions.add(uri)
+        if uri not in connection.subscriptions:
+            _require_room(len(connection.subscriptions) + 1, connection.characters + len(uri), "connection")
+            connection.subscriptions.add(uri)
+            connection.characters += len(uri)
         return types.EmptyResult()
 
     async def on_unsubscribe(
@@ -204,8 +208,26 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; a missing subscription is not an error."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            connection.subscriptions.discard(_normalized_uri(str(params.uri), self._host.view(ctx).settings))
+            uri = _normalized_uri(str(params.uri), self._host.view(ctx).settings)
+            if uri in connection.subscriptions:
+                connection.subscriptions.remove(uri)
+                connection.characters -= len(uri)
         return types.EmptyResult()
+
+
+def _require_room(count: int, characters: int, where: str) -> None:
+    """Check the subscriptions that a connection or stream would have.
+
+    Raises:
+        InvalidRequestError: they are too many, or too long together.
+    """
+    if count > MAX_SUBSCRIPTIONS:
+        note_denied(RequestReason.LIMIT)
+        raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a {where}")
+    if characters > MAX_CHARACTERS:
+        note_denied(RequestReason.LIMIT)
+        message = f"the URIs of subscriptions are too long; at most {MAX_CHARACTERS} characters together a {where}"
+        raise InvalidRequestError(message)
 
 
 def _normalized_uri(uri: str, settings: Settings) -> str:
@@ -240,8 +262,7 @@ class ModernClients:
             InvalidRequestError: the stream subscribes to too many resources, or to a URI that cannot be one.
         """
         uris = params.notifications.resource_subscriptions or []
-        if len(uris) > MAX_SUBSCRIPTIONS:
-            raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a stream")
+        _require_room(len(uris), sum(map(len, uris)), "stream")
         view = self._host.view_name(ctx)
         settings = self._host.view_called(view).settings
         for uri in uris:

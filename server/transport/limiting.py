@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.config.settings import LimitSettings
-    from server.limits.principal_limits import Key
+    from server.limits.principal_limits import AdmittedRequest, Key
 
 __all__ = ["Limiting"]
 
@@ -42,6 +42,7 @@ _OPENING_VERSIONS: Final = frozenset({None, *HANDSHAKE_PROTOCOL_VERSIONS})
 
 _ERROR: Final = 400
 _MAX_PATH: Final = 200
+_MAX_DIGITS: Final = 15
 
 
 class Limiting:
@@ -52,7 +53,10 @@ class Limiting:
     ) -> None:
         """Serve `app` within the limits of `settings`; refused requests are recorded in `records`."""
         self._app = app
-        self._limits = PrincipalLimits(settings.requests_per_second, settings.burst, settings.concurrent_requests)
+        self._limits = PrincipalLimits(
+            settings.requests_per_second, settings.burst, settings.concurrent_requests, size=settings.bytes_in_progress
+        )
+        self._largest = settings.request_bytes
         self._sessions = OpenSessions(settings.sessions, session_idle_seconds)
         self._records = records or Records()
 
@@ -61,13 +65,25 @@ class Limiting:
         principal = principal_of_scope(scope)
         key = principal.kind, principal.subject
         try:
-            with self._limits.admitted(key), self._in_session(key, scope, send) as sending:
-                await self._app(scope, receive, sending)
+            with (
+                self._limits.admitted(key, self._size(scope)) as admitted,
+                self._in_session(key, scope, send) as sending,
+            ):
+                await self._app(scope, _measured(receive, admitted), sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
             if self._records.wanted:
                 self._records.emit(_record(self._records.new_id(), scope))
             await _refusal(error)(scope, receive, send)
+
+    def _size(self, scope: Scope) -> int:
+        """Return how many bytes the body of a request has, or may have if it does not say."""
+        headers = Headers(scope=scope)
+        length = headers.get("content-length", "")
+        if length.isascii() and length.isdigit():
+            # The server reads no more of a longer one.
+            return min(int(length[:_MAX_DIGITS]), self._largest)
+        return self._largest if "transfer-encoding" in headers else 0
 
     @contextmanager
     def _in_session(self, principal: Key, scope: Scope, send: Send) -> Iterator[Send]:
@@ -103,6 +119,22 @@ class Limiting:
             await send(message)
 
         return ending
+
+
+def _measured(receive: Receive, admitted: AdmittedRequest) -> Receive:
+    """Return `receive`, which tells the size of the body once it is read."""
+    size = 0
+
+    async def measuring() -> Message:
+        nonlocal size
+        message = await receive()
+        if message["type"] == "http.request":
+            size += len(message.get("body", b""))
+            if not message.get("more_body", False):
+                admitted.resize(size)
+        return message
+
+    return measuring
 
 
 def _record(request_id: str, scope: Scope) -> RequestRecord:

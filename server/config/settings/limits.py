@@ -19,6 +19,9 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     file."""
     concurrent_requests: Annotated[int, Meta(ge=0, le=1_000_000)] = 256
     """Requests in progress that a principal may have, with its open event streams. With 0 there is no limit."""
+    bytes_in_progress: Annotated[int, Meta(ge=0, le=68_719_476_736)] = 16_777_216
+    """Bytes of the bodies of all requests in progress that a principal may have, with those that opened event streams.
+    A single request may be larger. With 0 there is no limit."""
     sessions: Annotated[int, Meta(ge=0, le=10_000)] = 200
     """Sessions of the handshake era that a principal may have open. With 0 there is no limit but that of the server,
     10,000."""

@@ -278,6 +278,7 @@ USABLE: dict[str, str] = {
     "limits.requests_per_second": "1.0",
     "limits.burst": "1",
     "limits.concurrent_requests": "1",
+    "limits.bytes_in_progress": "1",
     "limits.sessions": "1",
     "limits.runs": "1",
     "limits.request_bytes": "2048",

@@ -118,3 +118,21 @@ def test_accounts_that_are_as_new_are_dropped() -> None:
         assert is_admitted(limits, BEN)
         assert len(limits) == 2
         assert not is_admitted(limits, ANNA)
+
+
+def test_bodies_in_progress_are_limited_together_until_a_request_ends() -> None:
+    limits = PrincipalLimits(0, 1, 0, Clock(), size=100)
+    with limits.admitted(ANNA, 60) as first:
+        with limits.admitted(ANNA, 40):
+            with pytest.raises(LimitExceededError) as refused, limits.admitted(ANNA, 1):
+                pass
+            assert refused.value.limit is LimitReason.SIZE
+            assert is_admitted(limits, BEN)
+        first.resize(10)
+        with limits.admitted(ANNA, 90), pytest.raises(LimitExceededError), limits.admitted(ANNA, 1):
+            pass
+    # Alone, a request may have the size that the server admits at all.
+    with limits.admitted(ANNA, 1000):
+        pass
+    with limits.admitted(ANNA, 100):
+        pass

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import httpx2
@@ -168,3 +170,42 @@ async def test_the_address_of_a_client_is_what_a_trusted_proxy_says(
         for token in (bearer(anna), {}):
             await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **forwarded, **token})
     assert [record.address for record in found] == [address, address]
+
+
+@pytest.mark.parametrize("sent", ["whole", "in chunks"])
+async def test_the_bodies_of_open_streams_count_together(skills: Path, file: TokenFile, sent: str) -> None:
+    anna, ben = file.add("anna", (), None), file.add("ben", (), None)
+    listen = {
+        **MODERN,
+        "method": "subscriptions/listen",
+        "params": {"_meta": _META, "notifications": {"toolsListChanged": True}},
+    }
+    body = json.dumps(listen).encode().ljust(40_000)
+
+    async def chunks() -> AsyncIterator[bytes]:
+        yield body
+
+    def headers(token: str) -> dict[str, str]:
+        return {
+            **MODERN_HEADERS,
+            **bearer(token),
+            "Mcp-Method": "subscriptions/listen",
+            "Content-Type": "application/json",
+        }
+
+    limits = {"limits_bytes_in_progress": 100_000, "limits_request_bytes": 60_000}
+    texts: list[AsyncIterator[str]] = []
+    async with (
+        serving(skills, login_tokens=True, **limits) as url,
+        httpx2.AsyncClient() as client,
+        AsyncExitStack() as streams,
+    ):
+        for token, expected in ((anna, 200), (anna, 200), (anna, 429), (ben, 200)):
+            content = body if sent == "whole" else chunks()
+            stream = client.stream("POST", url, content=content, headers=headers(token))
+            answer = await streams.enter_async_context(stream)
+            assert answer.status_code == expected
+            texts.append(answer.aiter_text())
+            assert ("requests in progress are too large" in await anext(texts[-1])) == (expected == 429)
+        small = await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)})
+        assert small.status_code == 200

@@ -11,6 +11,7 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from server.hosting.views import COMMON_VIEW
 from server.listing.layout import ListingLayout
@@ -336,3 +337,14 @@ async def test_single_files_are_served_and_followed_like_skill_folders(connect: 
         assert "Now a skill." in await session.activate("notes")
         (skills / "AGENTS.md").unlink()
         await session.until_enum(["notes"])
+
+
+async def test_the_uris_of_subscriptions_may_not_be_long_together(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("seed")
+    long = [f"skill://seed/{number:03d}-{'x' * 4000}.md" for number in range(100)]
+    refusal = pytest.RaisesExc(MCPError, match=r"the URIs of subscriptions are too long; at most 400000 characters")
+    with pytest.RaisesGroup(refusal, allow_unwrapped=True, flatten_subgroups=True):
+        async with connect(subscribe=tuple(long)) as session:
+            assert await session.enum() == ["seed"]
+    async with connect(subscribe=tuple(long[:99])) as session:
+        assert await session.enum() == ["seed"]
