@@ -113,9 +113,10 @@ class Catalog:
         source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
         one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
         """
-        skills = visible_skills(self.skills, admits)
+        skills = visible_skills(self.skills, admits, (found.source.root for found in self.sources))
         if skills is self.skills:
             return self
+        skills = tuple(sorted(skills, key=order_of))
         counts = Counter(skill.source.root for skill in skills)
         sources = tuple(
             replace(found, skills=counts[found.source.root])
@@ -185,9 +186,12 @@ class Catalog:
         """Return the active skill with this path, None if there is none."""
         return self._by_path.get(path)
 
-    def shows(self, skill: Skill) -> bool:
-        """Tell whether an active skill has the path of `skill`, which may be of a catalog that shows more."""
-        return skill.path in self._by_path
+    def shown(self, skill: Skill) -> Skill | None:
+        """Return an active skill as this catalog has it, None if it has not; `skill` may be of one that shows more."""
+        place = skill.source.root, skill.content.place
+        ((_, found),) = self.named((skill.name,))
+        active = (each for each in found if each.state is State.ACTIVE)
+        return next((each for each in active if (each.source.root, each.content.place) == place), None)
 
     def offer(self, name: str) -> Skill | None:
         """Return the active skill that `get` finds if a model may activate it, else None."""

@@ -2,8 +2,8 @@
 
 A skill is hidden if the caller may not see it, and also if its files, its state or its reason depend on a hidden one:
 if it lies in the folder of a hidden skill, is shadowed by one, or requires one. The skills that remain keep their
-state, key and URI, which are therefore the same for all callers; the files of hidden skills are taken out of the
-skills around them.
+state; the files of hidden skills are taken out of the skills around them. Keys and paths are settled among those that
+remain: a name that a skill shares with hidden ones alone is its own.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from skills_core.conflicts import Candidate, settle
 from skills_core.diagnostics import Reason
 from skills_core.skill import Skill, State
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from skills_core.conflicts import Placement
     from skills_core.skill import SkillContent, SkillFile
 
 __all__ = ["keeps_name", "visible_skills"]
@@ -27,10 +29,13 @@ __all__ = ["keeps_name", "visible_skills"]
 _OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
 
 
-def visible_skills(skills: tuple[Skill, ...], admits: Callable[[Skill], bool]) -> tuple[Skill, ...]:
+def visible_skills(
+    skills: tuple[Skill, ...], admits: Callable[[Skill], bool], roots: Iterable[Path]
+) -> tuple[Skill, ...]:
     """Return the skills that are left where only those that `admits` may be seen; `skills` itself if it admits all.
 
-    `admits` should judge what a skill is (its source, name, frontmatter), never its state.
+    `admits` should judge what a skill is (its source, name, frontmatter), never its state. `roots` are those of the
+    sources, in order of precedence.
     """
     more = {id(skill) for skill in skills if not admits(skill)}
     if not more:
@@ -40,9 +45,13 @@ def visible_skills(skills: tuple[Skill, ...], admits: Callable[[Skill], bool]) -
     while more:
         hidden |= more
         places = _Places(skill for skill in skills if id(skill) in hidden)
-        left = (skill for skill in skills if id(skill) not in hidden)
-        more = {id(skill) for skill in left if places.enclose(skill) or _depends(skill, named, provided, hidden)}
-    return tuple(_without_trace(skill, places, named, hidden) for skill in skills if id(skill) not in hidden)
+        rest = (skill for skill in skills if id(skill) not in hidden)
+        more = {id(skill) for skill in rest if places.enclose(skill) or _depends(skill, named, provided, hidden)}
+    left = [_without_trace(skill, places) for skill in skills if id(skill) not in hidden]
+    # A source without a skill that is left does not count for the rank of the others.
+    used = {skill.source.root for skill in left}
+    rank_of = {root: rank for rank, root in enumerate(root for root in dict.fromkeys(roots) if root in used)}
+    return tuple(_placed_anew(left, rank_of))
 
 
 class _Places:
@@ -131,16 +140,39 @@ def keeps_name(skill: Skill) -> bool:
     return skill.state is State.ACTIVE or (skill.state is State.EXCLUDED and skill.reason is not Reason.UNTRUSTED)
 
 
-def _without_trace(skill: Skill, places: _Places, named: dict[str, list[Skill]], hidden: frozenset[int]) -> Skill:
-    """Return the skill without what it says of hidden ones; the same object if it says nothing."""
-    if places.are_within(skill):
-        skill = replace(skill, content=_cut(skill, places))
-    if not any(note.code is Reason.DUPLICATE_NAME for note in skill.notes):
+def _without_trace(skill: Skill, places: _Places) -> Skill:
+    """Return the skill without the files of hidden ones; the same object if it has none."""
+    return replace(skill, content=_cut(skill, places)) if places.are_within(skill) else skill
+
+
+def _placed_anew(skills: list[Skill], rank_of: Mapping[Path, int]) -> Iterator[Skill]:
+    """Yield the skills with the keys, paths and notes on names that they have among themselves."""
+    if not any(map(_depends_on_names, skills)):
+        yield from skills
+        return
+    candidates = {
+        id(skill): Candidate(rank_of[skill.source.root], skill.source, skill.content)
+        for skill in skills
+        if keeps_name(skill)
+    }
+    placements = settle([*candidates.values()]).placements
+    for skill in skills:
+        candidate = candidates.get(id(skill))
+        yield skill if candidate is None else _placed(skill, candidate, placements[candidate.position])
+
+
+def _depends_on_names(skill: Skill) -> bool:
+    """Tell whether a skill may have its key, its path or a note because of the names or paths of others."""
+    is_natural = skill.key == skill.name and skill.path == (skill.content.place or skill.name)
+    return not is_natural or any(note.code is Reason.DUPLICATE_NAME for note in skill.notes)
+
+
+def _placed(skill: Skill, candidate: Candidate, placement: Placement) -> Skill:
+    notes = tuple(note for note in skill.notes if note.code is not Reason.DUPLICATE_NAME)
+    notes = candidate.name_notes(placement) + notes
+    if (skill.key, skill.path, skill.notes) == (placement.key, placement.path, notes):
         return skill
-    others = (other for other in named[skill.name] if other.path != skill.path and keeps_name(other))
-    if any(id(other) not in hidden for other in others):
-        return skill
-    return replace(skill, notes=tuple(note for note in skill.notes if note.code is not Reason.DUPLICATE_NAME))
+    return replace(skill, key=placement.key, path=placement.path, notes=notes, server_key=skill.settings_key)
 
 
 def _cut(skill: Skill, places: _Places) -> SkillContent:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.scan import parent
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 
-__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Position", "Settlement", "settle"]
+__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Position", "Settlement", "place_on_disk", "settle"]
 
 
 Position: TypeAlias = tuple[int, str]
@@ -50,6 +50,14 @@ class Candidate(NamedTuple):
     def requires(self) -> tuple[str, ...]:
         """The names of the skills that it requires."""
         return self.content.instructions.frontmatter.requires
+
+    def name_notes(self, placement: Placement) -> tuple[Diagnostic, ...]:
+        """Return the diagnostic that another skill has the same name, if one has."""
+        if not placement.shares_name:
+            return ()
+        message = f"another skill of this source is also named {self.name!r}; use {placement.key!r} for this one"
+        where = place_on_disk(self.source, self.content.place)
+        return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +111,11 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     paths = _Paths(kept)
     names, lowered = frozenset(winners), frozenset(name.lower() for name in winners)
     return Settlement(claims, paths.room, _placements(kept, paths.path_of), shadowing, names, lowered)
+
+
+def place_on_disk(source: Source, place: str) -> str:
+    """Return where a skill lies, for messages."""
+    return printable("/".join(part for part in (str(source.root), place) if part))
 
 
 def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:

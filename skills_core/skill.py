@@ -116,7 +116,9 @@ class Skill:
 
     `key` identifies it in enums, prompts and commands: its name, or its path if the name is not unique. `path` is that
     in URIs. `reason` and `detail` say why it is not active. `credential` is its primary one, None if it names none.
-    `skill_key` is its key in configuration: that of its content, unless another skill has it as its name.
+    `skill_key` is its key in configuration: that of its content, unless another skill has it as its name. `server_key`
+    is its `key` in the catalog of all skills, None if it is the same there: to callers who do not see all, a name may
+    be unique that is not.
     """
 
     content: SkillContent
@@ -129,6 +131,7 @@ class Skill:
     notes: tuple[Diagnostic, ...] = ()
     credential: Credential | None = None
     skill_key: str = ""
+    server_key: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "skill_key", self.skill_key or self.content.skill_key)
@@ -137,6 +140,11 @@ class Skill:
     def name(self) -> str:
         """The display name; several skills may share it."""
         return self.content.name
+
+    @property
+    def settings_key(self) -> str:
+        """The key by which settings and records name the skill, whoever sees it."""
+        return self.key if self.server_key is None else self.server_key
 
     @property
     def description(self) -> str:
@@ -220,6 +228,6 @@ def is_same_skill(old: Skill, new: Skill) -> bool:
     if old is new:
         return True
     before, after = old.content, new.content
-    return old == new and (
+    return (old.server_key, old) == (new.server_key, new) and (
         before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.conflicts import Candidate
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.conflicts import Candidate, place_on_disk
+from skills_core.diagnostics import Reason, printable
 from skills_core.gates import Environment, Exclusion, evaluate_gate, primary_credential
 from skills_core.requirements import Requiring, unmet_requirements
 from skills_core.skill import Skill, State
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skills_core.conflicts import Settlement
+    from skills_core.diagnostics import Diagnostic
     from skills_core.loading.discovery import LoadedSource
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
@@ -70,7 +71,9 @@ class Decider:
         winner = settlement.shadowing.get(candidate.position)
         if winner is not None:
             rank, place = winner
-            return Standing(State.SHADOWED, Reason.SHADOWED, f"shadowed by {_where(self._sources[rank].source, place)}")
+            return Standing(
+                State.SHADOWED, Reason.SHADOWED, f"shadowed by {place_on_disk(self._sources[rank].source, place)}"
+            )
         exclusion = self._exclusion_of(content, source, settlement)
         return Standing(State.EXCLUDED, exclusion.reason, exclusion.detail) if exclusion else ACTIVE
 
@@ -81,7 +84,7 @@ class Decider:
         notes: tuple[Diagnostic, ...] = ()
         if (placement := settlement.placements.get(candidate.position)) is not None:
             key, path = placement.key, placement.path
-            notes = _duplicate_note(candidate, key) if placement.shares_name else ()
+            notes = candidate.name_notes(placement)
         skill_key = _settled_key(content, settlement)
         entry = self._environment.entries.get(skill_key.lower())
         credential = primary_credential(content.instructions.frontmatter.primary_env, self._environment, entry)
@@ -177,13 +180,3 @@ def _choice_against(
 
 def _untrusted(project: str) -> str:
     return f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
-
-
-def _duplicate_note(candidate: Candidate, key: str) -> tuple[Diagnostic, ...]:
-    message = f"another skill of this source is also named {candidate.name!r}; use {key!r} for this one"
-    where = _where(candidate.source, candidate.content.place)
-    return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
-
-
-def _where(source: Source, place: str) -> str:
-    return printable("/".join(part for part in (str(source.root), place) if part))

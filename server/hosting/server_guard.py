@@ -41,4 +41,4 @@ class ServerGuard:
         guard = compiled[1]
         if not self._views_differ:
             return guard
-        return guard.disclosing(view.catalog.shows)
+        return guard.disclosing(view.catalog.shown)

@@ -20,14 +20,20 @@ if TYPE_CHECKING:
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skill import Skill
 
-__all__ = ["allows", "prefix_of", "served", "tools"]
+__all__ = ["allows", "prefix_of", "served", "settings_name", "tools"]
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
 def allows(settings: ToolSettings, skill: Skill, declaration: ToolDeclaration) -> bool:
     """Tell whether settings switch a tool on."""
-    return any(entry in {f"{skill.key}/{declaration.name}", f"{skill.key}/*"} for entry in settings.declared)
+    key = skill.settings_key
+    return any(entry in {f"{key}/{declaration.name}", f"{key}/*"} for entry in settings.declared)
+
+
+def settings_name(skill: Skill, declaration: ToolDeclaration) -> str:
+    """Return the name by which settings and records name a tool, whatever its callers call it."""
+    return f"{_OTHER.sub('_', skill.settings_key)}__{declaration.name}"
 
 
 def prefix_of(skill: Skill) -> str:
@@ -40,7 +46,7 @@ def served(
 ) -> dict[str, tuple[Skill, ToolDeclaration]]:
     """Return the tools that clients may call, by name; if two have the same name, the first in the catalog.
 
-    `allowed` tells whether the caller may use a tool of a name.
+    `allowed` tells whether the caller may use a tool, by the name of settings.
     """
     # The library that checks arguments comes with an extra; without it no declared tool can be called.
     if not settings.tools.declared or find_spec("jsonschema") is None:
@@ -49,7 +55,7 @@ def served(
     for skill in catalog.active:
         for name, declaration in _usable(skill, settings):
             found.setdefault(name, (skill, declaration))
-    return {name: tool for name, tool in found.items() if allowed(name)}
+    return {name: tool for name, tool in found.items() if allowed(settings_name(*tool))}
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:

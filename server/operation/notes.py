@@ -34,7 +34,7 @@ __all__ = [
 
 class _Skill(Protocol):
     @property
-    def key(self) -> str: ...
+    def settings_key(self) -> str: ...
     @property
     def digest(self) -> str | None: ...
 
@@ -70,7 +70,7 @@ def note_tool(name: str, *, own: bool) -> None:
 def note_skill(skill: _Skill, use: Use) -> None:
     """Note the skill that a request uses, once it is known that the caller sees it."""
     if (notes := NOTES.get()) is not None:
-        notes.skill, notes.digest, notes.use = skill.key, skill.digest or "", use
+        notes.skill, notes.digest, notes.use = skill.settings_key, skill.digest or "", use
 
 
 def note_found(keys: Iterable[str]) -> None:

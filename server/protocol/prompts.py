@@ -67,7 +67,7 @@ class PromptHandlers:
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
         values, message = activation_inputs(skill, params.arguments or {})
-        self._host.usage.add(skill.key)
+        self._host.usage.add(skill.settings_key)
         note_skill(skill, Use.ACTIVATED)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
         recipient = self._recipients.of(ctx, view)

@@ -168,7 +168,7 @@ class RunService:
         key, digest = request.skill.key, request.skill.digest
         try:
             company = _company(request.skill, selection, participants)
-            inputs = _skill_inputs(key, digest, request.parameters, request.message, company)
+            inputs = _skill_inputs(request.skill.settings_key, digest, request.parameters, request.message, company)
             return from_json(RunOutcome, await self._run_recorded("skill", run_id, inputs, participants))
         except RunNotDoneError as error:
             return unfinished_outcome(run_id, key, digest, error)

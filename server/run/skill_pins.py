@@ -46,7 +46,12 @@ def pinned_skill(catalog: Catalog, key: str, digest: object) -> Skill:
 def companions_to_json(companions: Iterable[Companion]) -> list[JsonValue]:
     """Encode the companions of a run for its record."""
     return [
-        {"skill": each.skill.key, "digest": each.skill.digest, "origin": each.origin.value, "included": each.included}
+        {
+            "skill": each.skill.settings_key,
+            "digest": each.skill.digest,
+            "origin": each.origin.value,
+            "included": each.included,
+        }
         for each in companions
     ]
 

@@ -92,7 +92,7 @@ class RunParticipants:
         """Return the guard with reasons that disclose only what the client may see."""
         if self.catalog is None:
             return guard
-        return guard.disclosing(self.catalog().shows)
+        return guard.disclosing(self.catalog().shown)
 
 
 class SkillRunner:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.config.settings import OptionalTool
-from server.listing.declared import prefix_of
+from server.listing.declared import settings_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,7 +24,7 @@ _KEY = "withheld_tools"
 def withheld_tools(skill: Skill, participants: RunParticipants) -> JsonObject:
     """Return what is recorded of the tools that a run of `skill` has not; nothing if it has all."""
     names = [OptionalTool.RUN_SKILL_SCRIPT.value]
-    names += [f"{prefix_of(skill)}{tool.name}" for tool in skill.frontmatter.tools]
+    names += [settings_name(skill, tool) for tool in skill.frontmatter.tools]
     withheld: list[JsonValue] = [name for name in names if not participants.allows(name)]
     return {_KEY: withheld} if withheld else {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.config.settings import ConfigurationError, OptionalTool
-from server.listing.declared import allows, prefix_of
+from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
 from skills_core.run.recipient import recipient_for
@@ -65,7 +65,7 @@ async def open_toolset(
 
     `runner` runs scripts of the skills and the tools that the performed one declares; without it they are left out.
     `variables` are the user's environment variables for them, by the key of the skill. Commands get a part of the
-    environment `host`. `may_use` tells which tools of skills there are, by the names that clients call them with.
+    environment `host`. `may_use` tells which tools of skills there are, by the names of settings.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -86,7 +86,7 @@ async def open_toolset(
         own = (variables or {}).get(skill.key)
 
         def has(tool: ToolDeclaration) -> bool:
-            return allows(settings.tools, skill, tool) and may_use(f"{prefix_of(skill)}{tool.name}")
+            return allows(settings.tools, skill, tool) and may_use(settings_name(skill, tool))
 
         declared = declared_tools(skill, runner, own, allows=has)
         tools += declared.tools

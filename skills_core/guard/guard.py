@@ -86,9 +86,12 @@ class Guard:
             for rule in denials_first
         ]
 
-    def disclosing(self, is_visible: Callable[[Skill], bool]) -> Guard:
-        """Return a guard that decides alike, and whose decisions do not name a skill unless `is_visible` holds."""
-        return _Disclosing(self, is_visible)
+    def disclosing(self, shown: Callable[[Skill], Skill | None]) -> Guard:
+        """Return a guard that decides alike, and whose decisions name skills as a caller knows them.
+
+        `shown` returns a skill as the caller sees it, None if it does not.
+        """
+        return _Disclosing(self, shown)
 
     def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
         """Return the decision on a call of `tool`; arguments that nest too deeply for JSON are denied."""
@@ -108,17 +111,21 @@ class Guard:
 class _Disclosing(Guard):
     """Decides as another guard, and keeps to itself which rules of hidden skills decide."""
 
-    def __init__(self, guard: Guard, is_visible: Callable[[Skill], bool]) -> None:
+    def __init__(self, guard: Guard, shown: Callable[[Skill], Skill | None]) -> None:
         super().__init__(())
         self._guard = guard
-        self._is_visible = is_visible
+        self._shown = shown
 
     def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
         decision = self._guard.decide(tool, arguments)
         rule = decision.rule
-        if rule is None or rule.skill is None or self._is_visible(rule.skill):
+        if rule is None or rule.skill is None:
             return decision
-        return replace(decision, reason=_reason_without_rule(tool, rule.verdict), discloses_rule=False)
+        skill = self._shown(rule.skill)
+        if skill is None:
+            return replace(decision, reason=_reason_without_rule(tool, rule.verdict), discloses_rule=False)
+        rule = replace(rule, skill=skill)
+        return replace(decision, reason=_reason(tool, rule), rule=rule)
 
 
 def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:

@@ -102,8 +102,9 @@ def test_a_shared_name_is_not_told_where_the_other_skill_is_hidden(tmp_path: Pat
     two = catalog.restricted(lambda skill: skill.path != "x/refunds")
     assert all(skill.notes[0].code is Reason.DUPLICATE_NAME for skill in two.active)
     (one,) = two.restricted(lambda skill: skill.path != "y/refunds").active
-    # Its key stays, for it is the same to all callers.
-    assert (one.key, one.notes) == ("z/refunds", ())
+    # Its name is its own; settings and records name it as ever.
+    assert (one.key, one.notes, one.settings_key) == ("refunds", (), "z/refunds")
+    assert two.restricted(lambda _: True) is two
 
 
 @pytest.mark.parametrize("hidden", ["base", "middle"])
@@ -225,7 +226,7 @@ def chosen(choice: set[tuple[str, str]]) -> Callable[[Skill], bool]:
 def loaded(root: Path, tree: Mapping[tuple[str, str], Any], write_skill: Any) -> Catalog:
     """Write and load skills; each has a marker in its body, description and file, so that traces can be found."""
     for source in ("high", "low"):
-        (root / source).mkdir()
+        (root / source).mkdir(parents=True)
     for (source, place), (requires, is_gated, has_folder_name) in tree.items():
         marker = f"marker-{source}-{place.replace('/', '-')}-end"
         lines = [f"requires: [{', '.join(sorted(requires - {place[-1]}))}]"] if requires - {place[-1]} else []
@@ -250,9 +251,21 @@ def test_restricting_leaves_no_trace_and_restricting_twice_is_restricting_by_bot
         assert twice == both
         assert (both.offered, both.conditional) == (twice.offered, twice.conditional)
         assert_no_trace(catalog, both)
+        assert_alike(both, loaded(root / "rest", {key: tree[key] for key in places_in(both)}, write_skill))
         assert all(chosen(one | other)(skill) for skill in both.skills)
     finally:
         shutil.rmtree(root)
+
+
+def places_in(catalog: Catalog) -> list[tuple[str, str]]:
+    return [(skill.source.root.name, skill.content.place) for skill in catalog.skills]
+
+
+def assert_alike(seen: Catalog, rest: Catalog) -> None:
+    """Check that a catalog is what another one is of a disk that has nothing else."""
+    for one, other in zip(seen.skills, rest.skills, strict=True):
+        assert (one.key, one.path, one.state, one.reason) == (other.key, other.path, other.state, other.reason)
+        assert [(note.code, note.message) for note in one.notes] == [(note.code, note.message) for note in other.notes]
 
 
 def assert_no_trace(catalog: Catalog, seen: Catalog) -> None:
@@ -264,17 +277,17 @@ def assert_no_trace(catalog: Catalog, seen: Catalog) -> None:
         if skill.description in gone and skill.state is State.ACTIVE:
             assert seen.file(skill.uri) is None
             assert seen.get(skill.path) is None
-    # Each skill that is left stands as it stood: no state, key or URI depends on who looks.
+    # Each skill that is left stands as it stood, and settings name it as ever.
     known = {(skill.source.root, skill.content.place): skill for skill in catalog.skills}
     for skill in seen.skills:
         same = known[skill.source.root, skill.content.place]
-        assert (skill.key, skill.path, skill.state, skill.reason, skill.detail) == (
+        assert (skill.settings_key, skill.state, skill.reason, skill.detail) == (
             same.key,
-            same.path,
             same.state,
             same.reason,
             same.detail,
         )
+        assert seen.shown(same) is (skill if skill.state is State.ACTIVE else None)
     served, active = {skill.name for skill in catalog.active}, {skill.name for skill in seen.active}
     assert all(active.issuperset(served.intersection(skill.frontmatter.requires)) for skill in seen.active)
     there = [f"{skill.source.root}/{skill.content.place}" for skill in seen.skills]

@@ -75,7 +75,7 @@ class Activation:
         if logger.isEnabledFor(logging.DEBUG):
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
-        self._host.usage.add(skill.key)
+        self._host.usage.add(skill.settings_key)
         note_skill(skill, Use.ACTIVATED)
         recipient = self._recipients.of(call.ctx, call.view)
         request = [text_block(render_request(skill, message_within(message, room)))] if message else []

@@ -176,7 +176,7 @@ class ToolHandlers:
         search = partial(call.view.search, query, policy)
         matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
-        note_found(match.skill.key for match in matches)
+        note_found(match.skill.settings_key for match in matches)
         room = call.room
         shown = len(matches)
         while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):

@@ -60,7 +60,7 @@ class RunHandlers:
             from server.protocol.tools.run_results import skill_result
             from skills_core.run.executor import RunRequest
 
-            self._host.usage.add(skill.key)
+            self._host.usage.add(skill.settings_key)
             participants = self._participants(exchange, call, skill.key)
             outcome = await service.run_skill(RunRequest(skill, values, message), participants)
             return skill_result(outcome, structured=call.structured)

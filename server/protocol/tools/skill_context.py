@@ -88,7 +88,7 @@ class ContextHandlers:
                     f"The skill {key!r} is for the user to call: get the prompt {WITH_SKILLS!r} with this message, or "
                     "the prompt of the skill. No tool returns it, as a model may call every tool."
                 )
-            self._host.usage.add(key)
+            self._host.usage.add(found.call.skill.settings_key)
             note_skill(found.call.skill, Use.ACTIVATED)
         return found
 

@@ -81,7 +81,7 @@ def test_a_rule_of_a_skill_that_the_caller_may_not_see_decides_without_being_nam
     write_skill(tmp_path, "zebra", fields="danger_patterns: [zebra-danger]\nconfirm_patterns: [zebra-confirm]")
     write_skill(tmp_path, "plain", fields="danger_patterns: [plain]")
     whole = Guard([*rules_of(load(tmp_path).catalog.active), Rule("own", Verdict.DENY)])
-    seen = whole.disclosing(lambda skill: skill.name != "zebra")
+    seen = whole.disclosing(lambda skill: None if skill.name == "zebra" else skill)
     for command, verdict in (("zebra-danger", Verdict.DENY), ("zebra-confirm", Verdict.CONFIRM)):
         decision = seen.decide("sh", {"c": command})
         assert (decision.verdict, decision.discloses_rule) == (verdict, False)

@@ -79,7 +79,7 @@ async def asking(sources: tuple[Path, ...], era: Era, name: str, tokens: dict[st
 
 @pytest.mark.parametrize("name", HELD)
 async def test_no_answer_tells_of_the_skills_of_other_roles(tmp_path: Path, tokens: dict[str, str], name: str) -> None:
-    async with asking(write_skills(tmp_path, shared_name=False), "modern", name, tokens) as asker:
+    async with asking(write_skills(tmp_path), "modern", name, tokens) as asker:
         await walk(asker)
     text = "\n".join(asker.seen).lower()
     assert [word for word in HIDDEN[name] if word in text] == []
@@ -102,7 +102,7 @@ async def test_a_caller_is_answered_as_by_a_server_that_has_nothing_else(
 
 async def asked(root: Path, era: Era, name: str, tokens: dict[str, str], *, alone: bool = False) -> dict[str, Answer]:
     """Return the answers to a walk, and to requests for hidden skills, which are not there if `alone`."""
-    sources = write_skills(root, shared_name=False)
+    sources = write_skills(root)
     others = [team for team in WORDS if team not in HELD[name]]
     if alone:
         for team in others:
@@ -121,7 +121,7 @@ async def asked(root: Path, era: Era, name: str, tokens: dict[str, str], *, alon
 async def test_the_token_of_each_request_decides_not_the_name_of_the_client(
     tmp_path: Path, tokens: dict[str, str]
 ) -> None:
-    async with serving_http(served(write_skills(tmp_path, shared_name=False))) as url:
+    async with serving_http(served(write_skills(tmp_path))) as url:
         listed = {}
         for name in HELD:
             async with over_http(url, "modern", "red-client", tokens[name]) as asker:
@@ -142,7 +142,7 @@ async def test_a_session_cannot_be_used_with_the_token_of_another_caller(
     }
     accept = {"Accept": "application/json, text/event-stream"}
     async with (
-        serving_http(served(write_skills(tmp_path, shared_name=False))) as url,
+        serving_http(served(write_skills(tmp_path))) as url,
         httpx2.AsyncClient(headers=accept) as client,
     ):
         opened = await client.post(url, json=opening, headers={"Authorization": f"Bearer {tokens['green']}"})

@@ -17,7 +17,7 @@ from server.login.token_file import TokenFile
 from server.operation.records import Decision, Records, RequestReason, RequestRecord
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint
-from tests.server.hosting.two_views import SWITCHED_ON, host_of, serving_http, write_skills
+from tests.server.hosting.two_views import SWITCHED_ON, WORDS, host_of, serving_http, write_skills
 from tests.server.hosting.walking import Answer, comparable, over_http, probe, walk
 from tests.server.sessions import Era
 from tests.server.settings import make_settings
@@ -42,7 +42,7 @@ def tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 @asynccontextmanager
 async def serving(root: Path, records: Records | None = None, **settings: Any) -> AsyncGenerator[str]:
     """Serve with tools by role, unless the settings say otherwise."""
-    sources = write_skills(root, shared_name=False)
+    sources = write_skills(root)
     access = {"access_roles": ROLES, "access_default_roles": ("reader",), "access_tools": TOOLS, **settings}
     rule = role_rule(make_settings(**access).access)
     async with serving_http(host_of(sources, rule, login_tokens=True, **access), records) as url:
@@ -151,3 +151,25 @@ def test_every_optional_tool_is_in_the_settings_of_a_view(tmp_path: Path) -> Non
         each for each in OptionalTool if "schedule" in each
     }
     assert host.view_called(frozenset()).settings.tools.enabled == ()
+
+
+NUMBERS = """tools:
+- name: double
+  description: Doubles a number.
+  script: double.py
+  parameters: {type: object, properties: {n: {type: integer}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("switched_on", "tools"),
+    [("blue/numbers/*", {"numbers__double"}), ("red/numbers/*", set()), ("numbers/*", set())],
+)
+def test_settings_name_a_skill_alike_for_all_callers(tmp_path: Path, switched_on: str, tools: set[str]) -> None:
+    for team in WORDS:
+        write_skill(tmp_path / team, "numbers", fields=NUMBERS, files={"double.py": b"print(2)"})
+    host = host_of((tmp_path,), skill_tools=(switched_on,))
+    view = host.view_called(frozenset({"blue"}))
+    # To this team the name is unique; a setting that names the other team's skill does not concern its own.
+    assert [skill.key for skill in view.catalog.active] == ["numbers"]
+    assert view.declared.keys() == tools

@@ -86,7 +86,7 @@ async def test_a_view_answers_as_a_server_that_has_nothing_else(
 
 async def asked(root: Path, transport: Transport, era: Era, team: str, *, alone: bool = False) -> dict[str, Answer]:
     """Return the answers to a walk, and to requests for what the other team has, which is not there if `alone`."""
-    sources = write_skills(root, shared_name=False)
+    sources = write_skills(root)
     other, word = OTHER[team], WORDS[OTHER[team]]
     if alone:
         remove_team(root, other)

@@ -48,7 +48,7 @@ def tools_of(asker: Asker, word: str = "") -> set[str]:
 @pytest.fixture
 def everything(tmp_path: Path) -> tuple[tuple[Path, Path], dict[str, Any]]:
     """Return skills of both teams, and settings that switch on every tool that callers with views can have."""
-    sources = write_skills(tmp_path, shared_name=False)
+    sources = write_skills(tmp_path)
     return sources, write_workflows(tmp_path)
 
 

@@ -77,8 +77,8 @@ def shows(view: ViewName, skill: Skill) -> bool:
 RULE = ViewRule(view_of, shows)
 
 
-def write_skills(root: Path, *, shared_name: bool = True) -> tuple[Path, Path]:
-    """Write two sources of skills; with a `shared_name`, both teams have a skill that is called the same."""
+def write_skills(root: Path) -> tuple[Path, Path]:
+    """Write two sources of skills; both teams have a skill that is called the same."""
     high, low = root / "high", root / "low"
     write_skill(high / "common", "plain", "Does plain things.", files={"notes.md": b"Plain notes."})
     write_skill(high / "common", "outer", "Does outer things.", files={"own.txt": b"Its own."})
@@ -87,8 +87,7 @@ def write_skills(root: Path, *, shared_name: bool = True) -> tuple[Path, Path]:
         _write_team(high, team, word)
         write_skill(high / "common", f"{team}-dependent", f"Needs {word}-main.", fields=f"requires: [{word}-main]")
         write_skill(low, f"{word}-main", f"Shadowed by {word}-main.")
-        if shared_name:
-            write_skill(high / team, "refunds", f"Refunds, the {word} way.")
+        write_skill(high / team, "refunds", f"Refunds, the {word} way.")
     return high, low
 
 
