@@ -117,7 +117,7 @@ class Login:
         if not headers:
             return Refusal.MISSING
         scheme, _, given = headers[0].decode("latin-1").partition(" ")
-        text = given.strip()
+        text = given.strip(" \t")
         if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
             return Refusal.MALFORMED
         try:
