@@ -27,6 +27,9 @@ _VALID_SECONDS: Final = 60.0
 _INVALID_SECONDS: Final = 10.0
 _AWAY_SECONDS: Final = 2.0
 # The provider is not asked again so soon after it failed.
+_QUIET_SECONDS: Final = 2.0
+# So long after a warning, faults are logged as information.
+_BAD_REQUEST: Final = 400
 _MAX_REMEMBERED: Final = 1024
 _MAX_PENDING: Final = 64
 _FOREIGN_TYPES: Final = ("refresh_token", "id_token")
@@ -43,7 +46,7 @@ class Introspection:
         self._valid: OrderedDict[bytes, tuple[float, LoginToken]] = OrderedDict()
         self._invalid: OrderedDict[bytes, float] = OrderedDict()
         self._pending: dict[bytes, anyio.Event] = {}
-        self._away_until = float("-inf")
+        self._away_until = self._quiet_until = float("-inf")
 
     async def verify(self, text: str) -> LoginToken | None:
         """Return the token if the provider says that it is active and meant for this server.
@@ -78,10 +81,8 @@ class Introspection:
         try:
             answer = await self._provider.post(settings.introspection_url or "", form, client)
         except ProviderUnavailableError as error:
-            if error.answered:
-                logger.info("the identity provider does not judge a token: %s", error)
-            else:
-                logger.warning("the identity provider cannot be asked about tokens: %s", error)
+            self._log(error)
+            if not error.answered:
                 self._away_until = time.monotonic() + _AWAY_SECONDS
             raise
         token = self._judged(answer)
@@ -91,6 +92,15 @@ class Introspection:
         else:
             _remember(self._valid, digest, (now + _lifetime(token), token))
         return token
+
+    def _log(self, error: ProviderUnavailableError) -> None:
+        now = time.monotonic()
+        # Senders of invented tokens must not fill the log, and status 400 is how a provider calls a token odd.
+        is_loud = error.status != _BAD_REQUEST and now >= self._quiet_until
+        if is_loud:
+            self._quiet_until = now + _QUIET_SECONDS
+        fault = "does not judge a token" if error.answered else "cannot be asked about tokens"
+        logger.log(logging.WARNING if is_loud else logging.INFO, "the identity provider %s: %s", fault, error)
 
     def _judged(self, answer: dict[str, Any]) -> LoginToken | None:
         fault = _fault(answer, self._settings)

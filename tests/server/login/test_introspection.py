@@ -80,15 +80,28 @@ async def test_a_failed_provider_is_not_asked_for_each_token(provider: FakeProvi
     assert len(provider.asked) == 1
 
 
-async def test_a_question_that_the_provider_refuses_is_no_outage(
-    provider: FakeProvider, caplog: pytest.LogCaptureFixture
-) -> None:
-    provider.answers |= {"odd": ProviderUnavailableError("HTTP 400", answered=True), "text": ACTIVE}
+@pytest.mark.parametrize("status", [400, 403, 413, 429])
+async def test_a_question_that_the_provider_refuses_is_no_outage(provider: FakeProvider, status: int) -> None:
+    provider.answers |= {"odd": ProviderUnavailableError(f"HTTP {status}", status=status), "text": ACTIVE}
     asking = Introspection(settings(), provider)
     with pytest.raises(ProviderUnavailableError):
         await asking.verify("odd")
     assert await asking.verify("text") is not None
-    assert caplog.messages == []
+
+
+async def test_faults_that_an_operator_can_correct_are_logged_once_in_a_while(
+    provider: FakeProvider, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.login.introspection._QUIET_SECONDS", 3600.0)
+    statuses = {"odd": 400, "forbidden": 403, "too many": 429}
+    provider.answers |= {
+        text: ProviderUnavailableError(f"HTTP {status}", status=status) for text, status in statuses.items()
+    }
+    asking = Introspection(settings(), provider)
+    for text in statuses:
+        with pytest.raises(ProviderUnavailableError):
+            await asking.verify(text)
+    assert caplog.messages == ["the identity provider does not judge a token: HTTP 403"]
 
 
 async def test_an_outage_is_logged(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
