@@ -77,8 +77,8 @@ class Login:
             with anyio.move_on_after(1, shield=True):
                 await self._provider.aclose()
 
-    async def verify_token(self, token: str) -> LoginToken | None:
-        """Return the verified token, None if it is invalid.
+    async def verify_token(self, token: str, address: str = "") -> LoginToken | None:
+        """Return the verified token, None if it is invalid; `address` is the network address that it comes from.
 
         Raises:
             ProviderUnavailableError: the identity provider cannot be asked.
@@ -89,7 +89,7 @@ class Login:
             return self._static.verify(token) if self._static is not None else None
         if self._jwt is not None and looks_like_jwt(token):
             return await self._jwt.verify(token)
-        return await self._introspection.verify(token) if self._introspection is not None else None
+        return await self._introspection.verify(token, address) if self._introspection is not None else None
 
     async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
         """Return the token of a request, or why the request is refused."""
@@ -121,7 +121,7 @@ class Login:
         if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
             return Refusal.MALFORMED
         try:
-            token = await self.verify_token(text)
+            token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
             return Refusal.UNAVAILABLE
         if token is None:
