@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Final
 
 from mcp.server.auth.provider import AccessToken
 
@@ -10,16 +11,28 @@ from server.access.principal import Principal  # noqa: TC001 - pydantic reads th
 
 __all__ = ["LoginToken", "ProviderUnavailableError", "login_token"]
 
+_CLIENT_ERRORS: Final = range(400, 500)
+_NOT_OF_THE_TOKEN: Final = (401, 407, 408)
+# The provider or a proxy refuses the server's own credentials, or has waited too long for its request.
+
 
 class ProviderUnavailableError(Exception):
     """The identity provider cannot be asked, so the token is neither valid nor invalid.
 
-    `answered` is true if the provider refused this one question, and may well answer others.
+    `status` is that of the provider's answer, None if there was none.
     """
 
-    def __init__(self, message: str, *, answered: bool = False) -> None:
+    def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.answered = answered
+        self.status = status
+
+    @property
+    def answered(self) -> bool:
+        """Whether the provider refused this one question, and may well answer others.
+
+        Whoever sends an invented token can bring such an answer about, so no other token may suffer from it.
+        """
+        return self.status in _CLIENT_ERRORS and self.status not in _NOT_OF_THE_TOKEN
 
 
 class LoginToken(AccessToken):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -16,6 +16,7 @@ from starlette.authentication import AuthCredentials
 from server.access.principal import PrincipalKind
 from server.login.access_token import LoginToken, ProviderUnavailableError
 from server.login.challenge import Challenges, Refusal
+from server.login.confirming import Confirming
 from server.login.introspection import Introspection
 from server.login.jwt_verifier import JwtVerifier, looks_like_jwt
 from server.login.keys import SigningKeys
@@ -26,6 +27,7 @@ from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -63,22 +65,25 @@ class Login:
         self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
         self._introspection = Introspection(settings, self._provider) if settings.introspection_url else None
+        self._confirming = Confirming(self._introspection) if self._introspection is not None else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
-        """Keep keys and static tokens current until cancelled."""
+        """Keep keys, static tokens and the tokens of open responses current until cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
                 if self._keys is not None:
                     tasks.start_soon(self._keys.run)
                 if self._static is not None:
                     tasks.start_soon(self._static.run)
+                if self._confirming is not None:
+                    tasks.start_soon(self._confirming.run)
         finally:
             with anyio.move_on_after(1, shield=True):
                 await self._provider.aclose()
 
-    async def verify_token(self, token: str) -> LoginToken | None:
-        """Return the verified token, None if it is invalid.
+    async def verify_token(self, token: str, address: str = "") -> LoginToken | None:
+        """Return the verified token, None if it is invalid; `address` is the network address that it comes from.
 
         Raises:
             ProviderUnavailableError: the identity provider cannot be asked.
@@ -89,7 +94,7 @@ class Login:
             return self._static.verify(token) if self._static is not None else None
         if self._jwt is not None and looks_like_jwt(token):
             return await self._jwt.verify(token)
-        return await self._introspection.verify(token) if self._introspection is not None else None
+        return await self._introspection.verify(token, address) if self._introspection is not None else None
 
     async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
         """Return the token of a request, or why the request is refused."""
@@ -113,15 +118,11 @@ class Login:
         )
 
     async def _judge(self, scope: Scope) -> LoginToken | Refusal:
-        headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
-        if not headers:
-            return Refusal.MISSING
-        scheme, _, given = headers[0].decode("latin-1").partition(" ")
-        text = given.strip()
-        if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
-            return Refusal.MALFORMED
+        text = _text(scope)
+        if isinstance(text, Refusal):
+            return text
         try:
-            token = await self.verify_token(text)
+            token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
             return Refusal.UNAVAILABLE
         if token is None:
@@ -132,14 +133,21 @@ class Login:
         return token
 
     @contextmanager
-    def lasting(self, token: LoginToken) -> Iterator[anyio.CancelScope]:
-        """End what happens inside when the token expires, or is a static token that is revoked; yield the scope."""
-        with anyio.move_on_after(self._seconds_left(token)) as scope:
-            if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
-                with self._static.ended_by_revocation(token, scope):
-                    yield scope
-            else:
-                yield scope
+    def lasting(self, token: LoginToken, request: Scope) -> Iterator[anyio.CancelScope]:
+        """End what happens inside when the token of a request expires or is revoked; yield the scope."""
+        with anyio.move_on_after(self._seconds_left(token)) as scope, self._ended_by_revocation(token, request, scope):
+            yield scope
+
+    def _ended_by_revocation(
+        self, token: LoginToken, request: Scope, response: anyio.CancelScope
+    ) -> AbstractContextManager[None]:
+        """Return a context in which a revocation ends a response; a JWT cannot be revoked."""
+        if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
+            return self._static.ended_by_revocation(token, response)
+        text = _text(request)
+        if token.principal.kind is not PrincipalKind.OPAQUE or self._confirming is None or isinstance(text, Refusal):
+            return nullcontext()
+        return self._confirming.ended_by_refusal(text, token, response)
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:
@@ -149,11 +157,23 @@ class Login:
         return max(0.0, token.expires_at + leeway - time.time())
 
 
+def _text(scope: Scope) -> str | Refusal:
+    """Return the text of the token of a request."""
+    headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    if not headers:
+        return Refusal.MISSING
+    scheme, _, given = headers[0].decode("latin-1").partition(" ")
+    text: str = given.strip(" \t")
+    if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
+        return Refusal.MALFORMED
+    return text
+
+
 class RequireLogin:
     """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
 
     The token itself goes no further: what is served sees no `Authorization` header. A response, such as a stream of
-    notifications, ends when the token expires or is revoked.
+    notifications, ends when the token expires or is revoked; that a provider revokes a JWT is not known here.
     """
 
     def __init__(self, app: ASGIApp, login: Login) -> None:
@@ -179,7 +199,10 @@ class RequireLogin:
             has_begun = True
             await send(message)
 
-        with self._login.lasting(token) as ended:
+        with self._login.lasting(token, scope) as ended:
             await self._app({**scope, "headers": headers, "user": user, "auth": credentials}, receive, noting)
         if ended.cancelled_caught and not has_begun:
-            await self._login.challenges.response(Refusal.INVALID)(scope, receive, send)
+            # The token may be as good as before, but the provider is away.
+            refusal = await self._login.authenticate(scope)
+            refusal = refusal if isinstance(refusal, Refusal) else Refusal.INVALID
+            await self._login.challenges.response(refusal)(scope, receive, send)

@@ -81,7 +81,7 @@ class Provider:
         async with client.stream(method, address.url, headers=_HEADERS, **content) as response:
             if response.status_code != httpx2.codes.OK:
                 message = f"{address.shown}: HTTP {response.status_code}"
-                raise ProviderUnavailableError(message, answered=response.status_code == httpx2.codes.BAD_REQUEST)
+                raise ProviderUnavailableError(message, status=response.status_code)
             body = bytearray()
             async for chunk in response.aiter_raw():
                 body += chunk

@@ -61,6 +61,7 @@ class FakeProvider(Provider):
         self.asked: list[str] = []
         self.away = False
         self.gate: anyio.Event | None = None
+        self.holds: Callable[[str], bool] = lambda _: True
 
     async def get(self, url: str) -> dict[str, Any]:
         return await self._answer_of(url)
@@ -72,7 +73,7 @@ class FakeProvider(Provider):
 
     async def _answer_of(self, name: str) -> dict[str, Any]:
         self.asked.append(name)
-        if self.gate is not None:
+        if self.gate is not None and self.holds(name):
             await self.gate.wait()
         if self.away or name not in self.answers:
             raise ProviderUnavailableError("away")

@@ -180,6 +180,18 @@ async def test_smuggled_headers_are_refused(skills: Path, file: TokenFile) -> No
     assert large.status_code == 401
 
 
+@pytest.mark.parametrize("around", [(b"\xa0", b""), (b"", b"\xa0"), (b"\x85", b""), (b"", b"\x85")])
+async def test_only_spaces_and_tabs_around_a_token_are_no_part_of_it(
+    skills: Path, file: TokenFile, around: tuple[bytes, bytes]
+) -> None:
+    text = file.add("anna", (), None).encode()
+    before, after = around
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient(headers=ACCEPT) as client:
+        given = [b"Bearer " + before + text + after, b"Bearer  \t" + text]
+        answers = [await client.post(url, json=PING, headers={b"Authorization": each}) for each in given]
+    assert [answer.status_code == 401 for answer in answers] == [True, False]
+
+
 async def test_a_provider_that_is_away_is_no_fault_of_the_client(skills: Path, issuer: FakeProvider) -> None:
     issuer.away = True
     async with serving(skills, login_issuer=ISSUER, login_jwks_url=JWKS) as url, httpx2.AsyncClient() as client:

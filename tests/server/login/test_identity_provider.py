@@ -78,8 +78,8 @@ async def test_the_sdks_client_logs_in(
     seen: set[Principal] = set()
     verify = Login.verify_token
 
-    async def spy(self: Login, token: str) -> object:
-        found = await verify(self, token)
+    async def spy(self: Login, token: str, address: str) -> object:
+        found = await verify(self, token, address)
         seen.update({found.principal} if found else ())
         return found
 

@@ -80,15 +80,28 @@ async def test_a_failed_provider_is_not_asked_for_each_token(provider: FakeProvi
     assert len(provider.asked) == 1
 
 
-async def test_a_question_that_the_provider_refuses_is_no_outage(
-    provider: FakeProvider, caplog: pytest.LogCaptureFixture
-) -> None:
-    provider.answers |= {"odd": ProviderUnavailableError("HTTP 400", answered=True), "text": ACTIVE}
+@pytest.mark.parametrize("status", [400, 403, 413, 429])
+async def test_a_question_that_the_provider_refuses_is_no_outage(provider: FakeProvider, status: int) -> None:
+    provider.answers |= {"odd": ProviderUnavailableError(f"HTTP {status}", status=status), "text": ACTIVE}
     asking = Introspection(settings(), provider)
     with pytest.raises(ProviderUnavailableError):
         await asking.verify("odd")
     assert await asking.verify("text") is not None
-    assert caplog.messages == []
+
+
+async def test_faults_that_an_operator_can_correct_are_logged_once_in_a_while(
+    provider: FakeProvider, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.login.introspection._QUIET_SECONDS", 3600.0)
+    statuses = {"odd": 400, "forbidden": 403, "too many": 429}
+    provider.answers |= {
+        text: ProviderUnavailableError(f"HTTP {status}", status=status) for text, status in statuses.items()
+    }
+    asking = Introspection(settings(), provider)
+    for text in statuses:
+        with pytest.raises(ProviderUnavailableError):
+            await asking.verify(text)
+    assert caplog.messages == ["the identity provider does not judge a token: HTTP 403"]
 
 
 async def test_an_outage_is_logged(provider: FakeProvider, caplog: pytest.LogCaptureFixture) -> None:
@@ -160,9 +173,9 @@ async def test_invented_tokens_do_not_displace_valid_ones(provider: FakeProvider
     assert len(asking._invalid) == 1024
 
 
-async def test_one_question_a_token_and_64_in_all_are_open(provider: FakeProvider) -> None:
+async def test_one_question_a_token_is_open_and_a_sender_has_half_of_64(provider: FakeProvider) -> None:
     provider.gate = anyio.Event()
-    provider.answers |= {f"token {number}": ACTIVE for number in range(64)}
+    provider.answers |= {f"token {number}": ACTIVE for number in range(32)}
     asking = Introspection(settings(), provider)
     found: list[object] = []
 
@@ -170,13 +183,13 @@ async def test_one_question_a_token_and_64_in_all_are_open(provider: FakeProvide
         found.append(await asking.verify(text))
 
     async with anyio.create_task_group() as tasks:
-        for number in range(64):
+        for number in range(32):
             tasks.start_soon(verify, f"token {number}")
             tasks.start_soon(verify, f"token {number}")
         await anyio.wait_all_tasks_blocked()
         with pytest.raises(ProviderUnavailableError):
             await asking.verify("one more")
         provider.gate.set()
-    assert len(found) == 128
+    assert len(found) == 64
     assert None not in found
-    assert len(provider.asked) == 64
+    assert len(provider.asked) == 32

@@ -105,12 +105,22 @@ async def test_an_address_of_the_metadata_that_is_no_url_is_an_outage(url: str) 
     await refused(url)
 
 
-@pytest.mark.parametrize(("status", "answered"), [(b"400 Bad", True), (b"401 No", False), (b"500 No", False)])
-async def test_a_provider_that_refuses_the_question_has_answered(status: bytes, *, answered: bool) -> None:
-    async with answering(b"HTTP/1.1 " + status + b"\r\ncontent-length: 0\r\n\r\n") as url:
+@pytest.mark.parametrize(
+    ("statuses", "answered"),
+    [((400, 403, 404, 413, 414, 422, 429, 431), True), ((204, 302, 401, 407, 408, 500, 502, 503), False)],
+    ids=["about the token", "about every token"],
+)
+async def test_a_status_is_about_one_token_unless_the_server_or_the_provider_is_at_fault(
+    statuses: tuple[int, ...], *, answered: bool
+) -> None:
+    assert [await has_answered(status) for status in statuses] == [answered] * len(statuses)
+
+
+async def has_answered(status: int) -> bool:
+    async with answering(b"HTTP/1.1 %d Status\r\ncontent-length: 0\r\n\r\n" % status) as url:
         with pytest.raises(ProviderUnavailableError) as caught:
             await Provider().post(url, {}, ("a", "b"))
-        assert caught.value.answered is answered
+        return caught.value.answered
 
 
 async def test_a_provider_that_is_away_is_named_without_its_secrets() -> None:
