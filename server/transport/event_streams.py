@@ -29,6 +29,9 @@ _LAST_CHUNK_SECONDS = 0.5
 
 _TICK_SECONDS = 0.05
 
+_RESUMES = b"last-event-id"
+# The header by which a client asks for the events behind one that it has received.
+
 
 @dataclass(eq=False, slots=True)
 class _Response:
@@ -91,7 +94,10 @@ class EventStreams:
                     await anyio.lowlevel.checkpoint()
                     stack.enter_context(self._reachable(session))
 
-            await self._app(scope, receive, announcing_send)
+            # Events of this server have no ids, so none can be named. Without a store of events, the SDK would return
+            # from a request that names one without an answer.
+            headers = [header for header in scope["headers"] if header[0].lower() != _RESUMES]
+            await self._app({**scope, "headers": headers}, receive, announcing_send)
 
     @property
     def running(self) -> int:
@@ -134,5 +140,7 @@ async def _finish(response: _Response, scope: Scope, receive: Receive, send: Sen
     with anyio.move_on_after(_LAST_CHUNK_SECONDS):
         if response.started:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
-        else:
+        elif response.scope.cancel_called:
             await JSONResponse({"error": "the server is stopping"}, 503)(scope, receive, send)
+        else:
+            await JSONResponse({"error": "the request was not answered"}, 500)(scope, receive, send)

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.recent_events import RecentEvents
 from server.protocol.server import SkillServer
+from server.transport.event_streams import EventStreams
 from server.transport.http import HttpServer, listen
 from skills_core import Library, explicit_sources
 from skills_core.watch_options import WatchMode
@@ -163,6 +164,31 @@ async def test_a_session_that_missed_nothing_receives_nothing_on_its_next_stream
             assert await notifications(stream, ["notifications/resources/list_changed"]) == [
                 "notifications/resources/list_changed"
             ]
+
+
+async def test_a_client_that_wants_to_resume_a_stream_gets_the_stream_of_its_session(
+    make_skill: MakeSkill, skills: Path
+) -> None:
+    make_skill("one")
+    async with serving(skills) as (host, _, url, http):
+        client = await HandshakeClient(http, url).open()
+        client.headers["Last-Event-ID"] = "1"
+        make_skill("one", description="Another.")
+        await host.reload()
+        async with client.stream() as stream:
+            # What the session missed comes from the server's own record of events.
+            assert sorted(await notifications(stream, LIST_NOTIFICATIONS)) == sorted(LIST_NOTIFICATIONS)
+
+
+@pytest.mark.parametrize("session", [{}, {"Mcp-Session-Id": "1"}])
+async def test_only_a_server_that_stops_says_that_it_stops(session: dict[str, str]) -> None:
+    async def silent(*_: object) -> None:
+        """Return without an answer."""
+
+    streams = EventStreams(silent, lambda _: nullcontext())
+    async with httpx2.AsyncClient(transport=httpx2.ASGITransport(streams), base_url="http://server") as http:
+        answer = await http.get("/mcp", headers=session)
+    assert (answer.status_code, answer.json()) == (500, {"error": "the request was not answered"})
 
 
 async def test_an_edit_wakes_no_session_without_a_stream(make_skill: MakeSkill, skills: Path) -> None:
