@@ -334,14 +334,6 @@ async def test_so_many_threads_are_remembered_and_the_connection_outlives_them(
         assert await call_in(session, "9") == []
 
 
-def test_the_end_of_a_session_ends_its_threads() -> None:
-    known = conversations.Conversations(local=False)
-    for session, thread in (("s", ""), ("s", "t"), ("other", "")):
-        known._kept((session, thread), None)
-    known.forget("s")
-    assert [*known._kept_by_key] == [("other", "")]
-
-
 async def test_no_team_hears_of_the_skills_of_another(tmp_path: Path) -> None:
     high, _ = sources = write_skills(tmp_path)
     async with (
