@@ -11,6 +11,7 @@ from msgspec import structs
 
 from server.auditlog.records import AuditEvent, AuditRecord, bounded, timestamp
 from server.config.settings import OptionalTool
+from server.listing.admin import STATUS_URI
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ _ADMIN_TOOLS: Final = frozenset(
     }
 )
 _ATTEMPTS: Final = frozenset({RequestReason.UNKNOWN_SKILL, RequestReason.UNKNOWN_FILE, RequestReason.UNKNOWN_TOOL})
-# What a caller may not see does not exist for it.
-_NAMING: Final = frozenset({"resources/read", "prompts/get", "resources/subscribe"})
 
 _WINDOW_SECONDS: Final = 60.0
 _MOST_IN_WINDOW: Final = 100
@@ -68,14 +67,21 @@ def audit_record(request: RequestRecord) -> AuditRecord | None:
 def _event_of(request: RequestRecord) -> AuditEvent | None:
     if request.method == LOGIN_METHOD:
         return None if request.reason == _FIRST_STEP else AuditEvent.LOGIN_REFUSED
-    if request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS:
+    if _administers(request):
         return AuditEvent.ADMIN
     if request.use is not None:
         return _EVENTS[request.use]
     if request.tool in _RUN_TOOLS:
         return AuditEvent.RUN
-    is_attempt = request.reason in _ATTEMPTS or (request.method in _NAMING and request.decision is Decision.INVALID)
+    # What a caller may not see does not exist for it. Whatever the method, an invalid request that names something may
+    # be an attempt to find out whether that is there.
+    is_attempt = request.decision is Decision.INVALID and (request.reason in _ATTEMPTS or request.target != "")
     return AuditEvent.REQUEST if request.decision is Decision.DENIED or is_attempt else None
+
+
+def _administers(request: RequestRecord) -> bool:
+    is_status = request.method == "resources/read" and request.target == STATUS_URI
+    return is_status or request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS
 
 
 @dataclass(frozen=True, slots=True)

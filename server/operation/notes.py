@@ -28,7 +28,9 @@ __all__ = [
     "note_found",
     "note_invalid",
     "note_skill",
+    "note_target",
     "note_tool",
+    "note_use",
 ]
 
 
@@ -41,13 +43,17 @@ class _Skill(Protocol):
 
 @dataclass(slots=True)
 class Notes:
-    """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it."""
+    """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it.
+
+    `target` names what a request is about where its parameters do not tell by themselves.
+    """
 
     request_id: str
     trace_id: str = ""
     principal: Principal = LOCAL
     tool: str = ""
     is_own_tool: bool = False
+    target: str = ""
     skill: str = ""
     digest: str = ""
     use: Use | None = None
@@ -73,6 +79,18 @@ def note_skill(skill: _Skill, use: Use) -> None:
         notes.skill, notes.digest, notes.use = skill.settings_key, skill.digest or "", use
 
 
+def note_use(use: Use) -> None:
+    """Note what a request does with a skill that is not there any more."""
+    if (notes := NOTES.get()) is not None:
+        notes.use = use
+
+
+def note_target(name: str) -> None:
+    """Note what a request is about, by a name that its client chose."""
+    if (notes := NOTES.get()) is not None:
+        notes.target = name
+
+
 def note_found(keys: Iterable[str]) -> None:
     """Note the skills that a search returned."""
     if (notes := NOTES.get()) is not None:
@@ -86,7 +104,7 @@ def note_denied(reason: str) -> None:
 
 
 def note_invalid(reason: str) -> None:
-    """Note why a request is invalid, in more detail than its error tells."""
+    """Note why a request is invalid, in more detail than its error tells, or though its answer does not tell."""
     if (notes := NOTES.get()) is not None:
         notes.decision, notes.reason = Decision.INVALID, reason
 

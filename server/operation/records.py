@@ -80,6 +80,7 @@ class RequestReason(StrEnum):
     UNKNOWN_TOOL = "unknown_tool"
     UNKNOWN_SKILL = "unknown_skill"
     UNKNOWN_FILE = "unknown_file"
+    UNKNOWN_WORKFLOW = "unknown_workflow"
     INVALID_REQUEST = "invalid_request"
     GUARD = "guard"
     """The guard of tool calls denies it."""
@@ -116,11 +117,11 @@ _MAX_ADDRESS: Final = 60
 class RequestRecord:
     """One request and its outcome; the empty string stands for what does not apply.
 
-    `target` names what was asked for: the URI of a resource, the name of a prompt, the skill's name in a call of one of
-    the server's own tools, or the name of a tool that does not exist. The client chose it, and it is cut to a bounded
-    length. `skill` and `digest` are those of a skill that exists and
-    that the caller sees. `found` has the keys of the skills that a search returned. `reason` is a `RequestReason` or a
-    code of the same form; the number of different codes is bounded. `tool` is the name of a tool that exists.
+    `target` names what was asked for: the URI of a resource, the name of a prompt, the skill's name or a file's URI in
+    a call of one of the server's own tools, or the name of a tool that does not exist. The client chose it, and it is
+    cut to a bounded length. `skill` and `digest` are those of a skill that exists and that the caller sees. `found`
+    has the keys of the skills that a search returned. `reason` is a `RequestReason` or a code of the same form; the
+    number of different codes is bounded. `tool` is the name of a tool that exists.
     `trace_id` is that of the trace that the request belongs to. `address` is the network address of the client.
     `seconds` is how long the answer took, and `request_id` is unique.
     """

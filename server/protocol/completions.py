@@ -10,6 +10,8 @@ import mcp_types as types
 from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.listing.resources import TEMPLATE, listed_files
+from server.operation.notes import note_invalid, note_target
+from server.operation.records import RequestReason
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
@@ -76,6 +78,7 @@ class CompletionHandlers:
         elif isinstance(params.ref, types.PromptReference) and self._is_scheduled(params.ref.name, catalog):
             candidates = ()
         elif isinstance(params.ref, types.PromptReference):
+            note_target(params.ref.name)
             skill = catalog.skill(params.ref.name, (each for each in catalog.active if each.user_invocable))
             candidates = choices_of(skill, name) if skill.user_invocable else ()
         elif params.ref.uri == TEMPLATE:
@@ -97,9 +100,11 @@ def _template_values(view: Snapshot, variable: str, skill: str | None) -> Iterab
         raise InvalidRequestError(f"the template has no variable {variable[:100]!r}; it has skill and path")
     if skill is None:
         return sorted({path for one in catalog.active for path in _paths(one, settings)})
+    note_target(skill)
     try:
         return _paths(catalog.skill(decode_path(SCHEME + skill) or skill), settings)
     except UnknownSkillError:
+        note_invalid(RequestReason.UNKNOWN_SKILL)
         return ()
 
 

@@ -25,6 +25,7 @@ from skills_core.errors import (
     UnknownFileError,
     UnknownSkillError,
 )
+from skills_core.uris import SCHEME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -37,6 +38,7 @@ __all__ = ["recorded"]
 
 _MAX_NAME: Final = 200
 _MAX_TARGET: Final = 300
+_MAX_NAMES: Final = 10
 
 _REASONS: Final[dict[type[Exception], RequestReason]] = {
     UnknownSkillError: RequestReason.UNKNOWN_SKILL,
@@ -51,6 +53,8 @@ _INVALID: Final = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
 _TARGETS: Final = ("uri", "name")
 _TOOL_TARGETS: Final = ("name", "skill")
 # The parameters of a request, and the arguments of the server's own tools, that name what it is about.
+_PATH: Final = "path"
+# The argument that may be the URI of a file of any skill.
 
 
 async def recorded(
@@ -69,13 +73,16 @@ async def recorded(
         notes.trace_id = span.trace_id
     token = NOTES.set(notes)
     begin = perf_counter()
-    # What remains if the task is cancelled.
     decision, reason = Decision.FAILED, str(RequestReason.CANCELLED)
     try:
         result = await answer(ctx)
         decision, reason = _of_result(notes, result)
     except Exception as error:
         decision, reason = _noted(notes) or _of_error(notes.error or error)
+        raise
+    except BaseException:
+        # A stream of events usually ends so; what was noted of it before still holds.
+        decision, reason = _noted(notes) or (decision, reason)
         raise
     else:
         return result
@@ -167,10 +174,19 @@ def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
 
 def _target(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
     names: Any = ctx.params or {}
-    keys = _TARGETS
+    keys: tuple[str, ...] = _TARGETS
     if ctx.method == "tools/call" and notes.tool:
         # The arguments of tools that skills declare are texts.
         names, keys = names.get("arguments") if notes.is_own_tool else {}, _TOOL_TARGETS
+        if isinstance(names, dict) and str(names.get(_PATH)).startswith(SCHEME):
+            keys = (_PATH,)
     if not isinstance(names, dict):
         return ""
-    return next((one_line(found[:_MAX_TARGET]) for key in keys if isinstance(found := names.get(key), str)), "")
+    found = (notes.target, *(_name(names.get(key)) for key in keys))
+    return one_line(next(filter(None, found), "")[:_MAX_TARGET])
+
+
+def _name(value: object) -> str:
+    """Return a name that a client sent, or several of them as one text; empty if there is none."""
+    names = value[:_MAX_NAMES] if isinstance(value, list) else [value]
+    return ", ".join(name[:_MAX_TARGET] for name in names if isinstance(name, str))

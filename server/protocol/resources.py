@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from server.admin.actions import read_status, to_json
 from server.listing.admin import STATUS_URI, offers_status, status_contents
 from server.listing.resources import contents_of
-from server.operation.notes import note_skill
-from server.operation.records import Use
+from server.operation.notes import note_denied, note_skill
+from server.operation.records import RequestReason, Use
 from server.wire.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -50,6 +50,8 @@ class ResourceHandlers:
         view, uri = self._host.view(ctx), str(params.uri)
         if uri == STATUS_URI and offers_status(view.settings):
             return status_contents(to_json(await read_status(view.catalog, view.settings)), view.envelope)
+        if uri == STATUS_URI and offers_status(self._host.settings):
+            note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)
         return {"contents": [contents_of(uri, file, raw)], **view.envelope}

@@ -29,14 +29,14 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing.admin import STATUS_URI, offers_status
-from server.operation.notes import note_denied
+from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
 from server.protocol.recent_events import RecentEvents
 from server.wire.errors import InvalidRequestError
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
+    from skills_core.catalog import Catalog
 
 __all__ = ["HandshakeClients", "ModernClients"]
 
@@ -195,7 +196,9 @@ class HandshakeClients:
         if connection is None:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
-        uri = _normalized_uri(str(params.uri), self._host.view(ctx).settings)
+        view = self._host.view(ctx)
+        uri = _normalized_uri(str(params.uri), view.settings)
+        _note_unknown([uri], view.catalog)
         if uri not in connection.subscriptions:
             _require_room(len(connection.subscriptions) + 1, connection.characters + len(uri), "connection")
             connection.subscriptions.add(uri)
@@ -244,6 +247,14 @@ def _normalized_uri(uri: str, settings: Settings) -> str:
     return file_uri(path, "").removesuffix("/")
 
 
+def _note_unknown(uris: Iterable[str], catalog: Catalog) -> None:
+    """Note the first of some URIs that names no file of a catalog: a client may ask for its events all the same."""
+    unknown = next((uri for uri in uris if uri != STATUS_URI and catalog.file(uri) is None), None)
+    if unknown is not None:
+        note_target(unknown)
+        note_invalid(RequestReason.UNKNOWN_FILE)
+
+
 class ModernClients:
     """Serves `subscriptions/listen` within the same bounds as `resources/subscribe`."""
 
@@ -264,9 +275,8 @@ class ModernClients:
         uris = params.notifications.resource_subscriptions or []
         _require_room(len(uris), sum(map(len, uris)), "stream")
         view = self._host.view_name(ctx)
-        settings = self._host.view_called(view).settings
-        for uri in uris:
-            _normalized_uri(uri, settings)
+        seen = self._host.view_called(view)
+        _note_unknown([_normalized_uri(uri, seen.settings) for uri in uris], seen.catalog)
         handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
         self._streams[view] += 1
         try:

@@ -13,6 +13,8 @@ from server.history.histories import Histories
 from server.history.seen_versions import versions_seen
 from server.listing.envelope import text_block, tool_result
 from server.listing.history import DEFAULT_COMMITS, MAX_COMMITS
+from server.operation.notes import note_skill, note_use
+from server.operation.records import Use
 from server.protocol.tool_call import Tool, is_always_there
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from server.history.histories import Recorded
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
+    from skills_core.catalog import Catalog
     from skills_core.history.history import History
     from skills_core.history.seen_part import Sees
 
@@ -58,6 +61,7 @@ class HistoryHandlers:
         shows_evals = call.view.settings.catalog.serve_evals
 
         def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
+            _note_read(found, call.view.catalog)
             commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
             shows = partial(_is_shown, found.name, evals=shows_evals)
@@ -95,6 +99,15 @@ class HistoryHandlers:
                 return work(history, found, sees_of(found))
 
         return await anyio.to_thread.run_sync(locked)
+
+
+def _note_read(found: Recorded, catalog: Catalog) -> None:
+    place = found.root / found.name
+    skill = next((each for each in catalog.skills if each.source.root / each.content.place == place), None)
+    if skill is None:
+        note_use(Use.READ)
+    else:
+        note_skill(skill, Use.READ)
 
 
 def _rev(call: ToolCall) -> str | None:

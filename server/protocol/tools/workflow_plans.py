@@ -7,6 +7,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
+from server.operation.notes import note_invalid
+from server.operation.records import RequestReason
 from server.run.workflow_files import UnknownWorkflowError, read_workflow_file, workflow_files
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.escaping import escape_json
@@ -42,6 +44,7 @@ def planned(
     if is_view:
         files = {known: file for known, file in files.items() if _is_within(catalog, _read(known, file))}
     if name not in files:
+        note_invalid(RequestReason.UNKNOWN_WORKFLOW)
         hint = did_you_mean(similar_to(name, files))
         raise UnknownWorkflowError(f"There is no workflow {name[:100]!r}.{hint}")
     return prepare(read_workflow_file(files[name]), name, catalog, inputs)

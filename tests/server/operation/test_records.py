@@ -16,6 +16,7 @@ from mcp_types import Implementation, PaginatedRequestParams
 from server.access.principal import LOCAL
 from server.config.machine import current_environment
 from server.hosting.host import Host
+from server.operation.notes import note_denied
 from server.operation.records import OTHER_METHOD, Decision, Records, RequestReason, RequestRecord, Use
 from server.protocol.server import SkillServer
 from server.protocol.subscriptions import BURST
@@ -140,6 +141,29 @@ async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSki
         tasks.cancel_scope.cancel()
     assert [(each.decision, each.reason) for each in found if each.method == "prompts/list"] == [
         (Decision.FAILED, RequestReason.CANCELLED)
+    ]
+
+
+async def test_what_was_decided_of_a_request_still_holds_when_it_is_cancelled(skills: Path) -> None:
+    library = Library(explicit_sources([skills]), current_environment)
+    records, found = Records(), list[RequestRecord]()
+    records.add(found.append)
+    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
+    reached = anyio.Event()
+
+    async def never(*_: object) -> dict[str, Any]:
+        note_denied(RequestReason.DECLINED)
+        reached.set()
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    server.add_request_handler("prompts/list", PaginatedRequestParams, never)
+    async with Client(server, mode="2026-07-28", cache=None) as client, anyio.create_task_group() as tasks:
+        tasks.start_soon(client.list_prompts)
+        await reached.wait()
+        tasks.cancel_scope.cancel()
+    assert [(each.decision, each.reason) for each in found if each.method == "prompts/list"] == [
+        (Decision.DENIED, RequestReason.DECLINED)
     ]
 
 
