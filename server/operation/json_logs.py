@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from server.operation.notes import NOTES
-from server.operation.records import ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD
+from server.operation.records import ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _FIELDS: Final = "skillserve_fields"
 _OWN: Final = ("server", "skills_core")
 # The packages whose messages never contain texts of requests.
 
-_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD})
+_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
 # Records whose target is the path of one of our routes.
 
 _TOKEN: Final = re.compile(

@@ -23,6 +23,7 @@ __all__ = [
     "LIMIT_METHOD",
     "LOGIN_METHOD",
     "OTHER_METHOD",
+    "SESSION_METHOD",
     "Client",
     "Decision",
     "OpenSpan",
@@ -42,6 +43,8 @@ LIMIT_METHOD = "limit"
 """The method of a record of a request that a limit refused, before it was read; `target` is the path."""
 OTHER_METHOD = "(other)"
 """The method of a record of a request whose method does not exist: its name is a text of the client."""
+SESSION_METHOD = "session"
+"""The method of a record of a request that named a session of somebody else; `target` is the path."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
@@ -90,6 +93,8 @@ class RequestReason(StrEnum):
     """The roles of the caller do not allow it."""
     LIMIT = "limit"
     """The caller sends too many requests, or has too many sessions."""
+    FOREIGN_SESSION = "foreign_session"
+    """The session belongs to another principal."""
     WITHHELD = "withheld"
     """The skill or file is not for models."""
     CANCELLED = "cancelled"

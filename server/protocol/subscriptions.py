@@ -28,6 +28,7 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
+from server.access.principal import LOCAL, principal_of
 from server.listing.admin import STATUS_URI, offers_status
 from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
 
+    from server.access.principal import Principal
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
@@ -77,10 +79,14 @@ class _ViewRecord:
 
 @dataclass(slots=True)
 class _Connection:
-    """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it."""
+    """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
+
+    `owner` is the principal that opened it.
+    """
 
     record: _ViewRecord
     sent: int
+    owner: Principal = LOCAL
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
@@ -138,6 +144,11 @@ class HandshakeClients:
         """How many connections can be notified at present."""
         return sum(key in self._connections for key in self._reachable)
 
+    def belongs_to_another(self, session: str, principal: Principal) -> bool:
+        """Tell whether a session is open that somebody else than a principal opened."""
+        connection = self._connections.get(session)
+        return connection is not None and _identity(connection.owner) != _identity(principal)
+
     def _wake(self, key: str) -> None:
         connection = self._connections.get(key)
         if connection is not None:
@@ -166,7 +177,7 @@ class HandshakeClients:
         if key in self._connections:
             return
         with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _Connection(record, record.recent.last)
+            connection = self._connections[key] = _Connection(record, record.recent.last, principal_of(ctx))
             try:
                 while True:
                     await self._notify(connection, key, ctx.session)
@@ -295,6 +306,11 @@ class ModernClients:
         """End all streams; each client receives what is buffered for it, and the result."""
         for handler in [*self._handlers.values()]:
             handler.close()
+
+
+def _identity(principal: Principal) -> tuple[str, str, str | None]:
+    """Return what tells principals apart, whatever their roles are at present."""
+    return principal.kind, principal.subject, principal.client_id
 
 
 def _key(ctx: ServerRequestContext[Any, Any]) -> str:

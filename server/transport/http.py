@@ -105,7 +105,8 @@ def build_app(
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
         route = _endpoint_route(app, settings.path)
-        limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records)
+        is_foreign = server.handshake.belongs_to_another
+        limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records, is_foreign)
         route.app = RequireLogin(limited, login)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)

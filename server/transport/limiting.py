@@ -18,13 +18,23 @@ from server.access.principal import principal_of_scope
 from server.limits.errors import LimitExceededError
 from server.limits.open_sessions import OpenSessions
 from server.limits.principal_limits import PrincipalLimits
-from server.operation.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
+from server.operation.records import (
+    LIMIT_METHOD,
+    SESSION_METHOD,
+    Decision,
+    Records,
+    RequestReason,
+    RequestRecord,
+    address_of,
+)
+from server.transport.profiles import NAMED_SESSION_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from server.access.principal import Principal
     from server.config.settings import LimitSettings
     from server.limits.principal_limits import AdmittedRequest, Key
 
@@ -41,6 +51,7 @@ _OPENING_VERSIONS: Final = frozenset({None, *HANDSHAKE_PROTOCOL_VERSIONS})
 # A request of one of these versions, or of none, opens a session if it names none.
 
 _ERROR: Final = 400
+_NOT_FOUND: Final = 404
 _MAX_PATH: Final = 200
 _MAX_DIGITS: Final = 15
 
@@ -49,9 +60,17 @@ class Limiting:
     """ASGI middleware for the MCP endpoint, within the login, which tells it the principal of each request."""
 
     def __init__(
-        self, app: ASGIApp, settings: LimitSettings, session_idle_seconds: float, records: Records | None = None
+        self,
+        app: ASGIApp,
+        settings: LimitSettings,
+        session_idle_seconds: float,
+        records: Records | None = None,
+        is_foreign: Callable[[str, Principal], bool] = lambda _, __: False,
     ) -> None:
-        """Serve `app` within the limits of `settings`; refused requests are recorded in `records`."""
+        """Serve `app` within the limits of `settings`; refused requests are recorded in `records`.
+
+        `is_foreign` tells whether a session belongs to another principal; `app` answers as if there was none such.
+        """
         self._app = app
         self._limits = PrincipalLimits(
             settings.requests_per_second, settings.burst, settings.concurrent_requests, size=settings.bytes_in_progress
@@ -59,6 +78,7 @@ class Limiting:
         self._largest = settings.request_bytes
         self._sessions = OpenSessions(settings.sessions, session_idle_seconds)
         self._records = records or Records()
+        self._is_foreign = is_foreign
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve or refuse one request."""
@@ -72,8 +92,7 @@ class Limiting:
                 await self._app(scope, _measured(receive, admitted), sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
-            if self._records.wanted:
-                self._records.emit(_record(self._records.new_id(), scope))
+            self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
             await _refusal(error)(scope, receive, send)
 
     def _size(self, scope: Scope) -> int:
@@ -97,7 +116,8 @@ class Limiting:
         session = headers.get(_SESSION)
         if session is not None:
             with self._sessions.used(principal, session):
-                yield self._until_ended(principal, session, send) if scope["method"] == "DELETE" else send
+                sending = self._noting_foreign(scope.get(NAMED_SESSION_KEY, session), scope, send)
+                yield self._until_ended(principal, session, sending) if scope["method"] == "DELETE" else sending
         elif headers.get(_VERSION) in _OPENING_VERSIONS:
             with self._sessions.opening(principal) as note:
 
@@ -111,6 +131,19 @@ class Limiting:
                 yield noting
         else:
             yield send
+
+    def _noting_foreign(self, session: str, scope: Scope, send: Send) -> Send:
+        async def noting(message: Message) -> None:
+            is_unknown = message["type"] == "http.response.start" and message["status"] == _NOT_FOUND
+            if is_unknown and self._is_foreign(session, principal_of_scope(scope)):
+                self._record(scope, SESSION_METHOD, RequestReason.FOREIGN_SESSION)
+            await send(message)
+
+        return noting
+
+    def _record(self, scope: Scope, method: str, reason: RequestReason) -> None:
+        if self._records.wanted:
+            self._records.emit(_record(self._records.new_id(), scope, method, reason))
 
     def _until_ended(self, principal: Key, session: str, send: Send) -> Send:
         async def ending(message: Message) -> None:
@@ -137,15 +170,15 @@ def _measured(receive: Receive, admitted: AdmittedRequest) -> Receive:
     return measuring
 
 
-def _record(request_id: str, scope: Scope) -> RequestRecord:
+def _record(request_id: str, scope: Scope, method: str, reason: RequestReason) -> RequestRecord:
     return RequestRecord(
-        method=LIMIT_METHOD,
+        method=method,
         request_id=request_id,
         principal=principal_of_scope(scope),
         address=address_of(scope),
         target=str(scope["path"])[:_MAX_PATH],
         decision=Decision.DENIED,
-        reason=RequestReason.LIMIT,
+        reason=reason,
     )
 
 

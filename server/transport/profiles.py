@@ -24,10 +24,13 @@ if TYPE_CHECKING:
 
     from server.access.profiles import Profiles
 
-__all__ = ["PROFILE_HEADER", "ProfileRoutes", "ProfileSessions"]
+__all__ = ["NAMED_SESSION_KEY", "PROFILE_HEADER", "ProfileRoutes", "ProfileSessions"]
 
 PROFILE_HEADER: Final = "skillserve-profile"
 """The header that names a profile."""
+
+NAMED_SESSION_KEY: Final = "skillserve.named_session"
+"""The key in an ASGI scope of the session that a request names, where it is replaced by one that does not exist."""
 
 _HEADER: Final = PROFILE_HEADER.encode()
 _SESSION: Final = "mcp-session-id"
@@ -136,7 +139,7 @@ class ProfileRoutes:
             # A session that cannot exist is answered as one that does not.
             headers = MutableHeaders(raw=[*scope["headers"]])
             headers[_SESSION] = secrets.token_hex(16)
-            await self._app({**scope, "headers": headers.raw}, receive, send)
+            await self._app({**scope, "headers": headers.raw, NAMED_SESSION_KEY: session}, receive, send)
         else:
             with self._sessions.used(session):
                 await self._app(scope, receive, self._ending(session, send) if scope["method"] == "DELETE" else send)
