@@ -61,7 +61,7 @@ CORE_FLOORS = (
     {"disk", "format"},
     {"patterns", "schedules", "sources"},
     {"errors", "mentions"},
-    {"diagnostics", "system_faults", "toolboxes", "uris", "watch_options"},
+    {"diagnostics", "system_faults", "token_forms", "toolboxes", "uris", "watch_options"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["recorded"]
 
 _MAX_NAME: Final = 200
-_MAX_TARGET: Final = 300
+_MAX_TARGET: Final = 900
+# Longer than what the audit log keeps, so that it knows a token by its end too.
 _MAX_NAMES: Final = 10
 
 _REASONS: Final[dict[type[Exception], RequestReason]] = {
@@ -183,7 +184,7 @@ def _target(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
     if not isinstance(names, dict):
         return ""
     found = (notes.target, *(_name(names.get(key)) for key in keys))
-    return one_line(next(filter(None, found), "")[:_MAX_TARGET])
+    return one_line(next(filter(None, found), "")[:_MAX_TARGET])[:_MAX_TARGET]
 
 
 def _name(value: object) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
 from skills_core.audit.search import find
+from skills_core.token_forms import TOKEN_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,38 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["RULES"]
 
-_TOKENS = (
-    ("GitHub", r"gh[pousr]_[A-Za-z0-9]{36,255}|github_pat_[A-Za-z0-9_]{60,255}"),
-    ("GitLab", r"glpat-[A-Za-z0-9_-]{20,64}"),
-    ("AWS", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}"),
-    ("Slack", r"xox[abeoprs]-(?:\d+-)+[A-Za-z0-9-]{16,200}|xapp-\d-[A-Za-z0-9-]{20,200}"),
-    ("Slack", r"hooks\.slack\.com/services/T[A-Z0-9]{8,}/B[A-Z0-9]{8,}/[A-Za-z0-9]{20,}"),
-    ("Anthropic", r"sk-ant-[a-z]+\d\d-[A-Za-z0-9_-]{40,200}"),
-    (
-        "OpenAI",
-        r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{0,80}T3BlbkFJ[A-Za-z0-9_-]{20,100}|sk-proj-[A-Za-z0-9_-]{80,200}|sk-[A-Za-z0-9]{48}",
-    ),
-    ("Google", r"AIza[A-Za-z0-9_-]{35}|GOCSPX-[A-Za-z0-9_-]{28}|ya29\.[A-Za-z0-9_-]{60,400}"),
-    ("Stripe", r"[sr]k_(?:live|test)_[A-Za-z0-9]{24,120}|whsec_[A-Za-z0-9]{32,64}"),
-    ("npm", r"npm_[A-Za-z0-9]{36}"),
-    ("PyPI", r"pypi-AgE[A-Za-z0-9_-]{50,400}"),
-    ("Hugging Face", r"hf_[A-Za-z]{34}"),
-    ("SendGrid", r"SG\.[A-Za-z0-9_-]{22}\.[A-Za-z0-9_-]{43}"),
-    ("Twilio", r"SK[0-9a-f]{32}"),
-    ("Telegram", r"\d{8,10}:AA[A-Za-z0-9_-]{33}"),
-    ("DigitalOcean", r"do[opr]_v1_[0-9a-f]{64}"),
-    ("Databricks", r"dapi[0-9a-f]{32}"),
-    ("Linear", r"lin_api_[A-Za-z0-9]{40}"),
-    ("Notion", r"ntn_[A-Za-z0-9]{40,60}|secret_[A-Za-z0-9]{43}"),
-    ("JSON Web Token", r"eyJ[A-Za-z0-9_-]{10,1000}\.eyJ[A-Za-z0-9_-]{10,1000}\.[A-Za-z0-9_-]{20,1000}"),
-    ("age", r"AGE-SECRET-KEY-1[A-Z0-9]{58}"),
-)
+_FORMS = tuple(f"{form.beginning}{form.rest}" for form in TOKEN_FORMS)
 _TOKEN = re.compile(
-    "|".join(
-        rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, (_, form) in enumerate(_TOKENS)
-    )
+    "|".join(rf"(?P<t{number}>(?<![A-Za-z0-9_/+-])(?:{form})(?![A-Za-z0-9_]))" for number, form in enumerate(_FORMS))
 )
-_TOKEN_START = f"(?-i:{'|'.join(form for _, form in _TOKENS)})"
+_TOKEN_START = f"(?-i:{'|'.join(_FORMS)})"
 # For a fast search of the places where `_TOKEN` is tried; this search does not look at what stands around.
 
 _PRIVATE_KEY = re.compile(
@@ -110,7 +84,7 @@ def _tokens(file: AuditedFile) -> Iterator[tuple[int, str]]:
             and _entropy(token) > _MIN_TOKEN_ENTROPY
         ):
             number = int((match.lastgroup or "t0")[1:])
-            yield match.start(), f"a token of {_TOKENS[number][0]} ({_masked(token)})"
+            yield match.start(), f"a token of {TOKEN_FORMS[number].service} ({_masked(token)})"
 
 
 def _keys(file: AuditedFile) -> Iterator[tuple[int, str]]:

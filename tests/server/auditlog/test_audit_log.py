@@ -375,6 +375,61 @@ def test_no_token_is_recorded_whatever_field_a_client_puts_it_in(text: str) -> N
     assert not any(secret in kept for secret in ("abcdefghij", "abc.def", "c2lnbmF0dXJl", "eyJ"))
 
 
+OF_SERVICES = {
+    "GitHub": "ghp_0123456789abcdefghijklmnopqrstuvwxyz",
+    "a part of one of GitHub": "ghp_0123456789abcdef",
+    "a new one of GitHub": "github_pat_" + "11ABCDEFG0" * 8,
+    "GitLab": "glpat-abcdefghij0123456789",
+    "AWS": "AKIAIOSFODNN7EXAMPLE",
+    "Slack": "xoxb-123456789012-123456789012-abcdefghijklmnopqrstuvwx",
+    "Anthropic": "sk-ant-api03-abcdefghijklmnop",
+    "OpenAI": "sk-" + "a1b2c3d4" * 6,
+    "a project of OpenAI": "sk-proj-abcdefghijklmnop",
+    "a part of a JSON Web Token": "eyJhbGciOiJSUzI1NiJ9.eyJzdWIi",
+}
+
+
+@pytest.mark.parametrize("secret", OF_SERVICES.values(), ids=OF_SERVICES.keys())
+@pytest.mark.parametrize("text", ["{}", "skill://{}/SKILL.md", "a name_{} and more", "x" * 250 + " {}"])
+def test_no_token_of_a_well_known_service_is_recorded(secret: str, text: str) -> None:
+    kept = bounded(text.format(secret))
+    assert kept is not None
+    assert "[token]" in kept
+    assert not any(part in kept for part in (secret, secret[4:14]))
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "db_password", "TOKEN", "client_secret", "api_key", "x-api-key", "apiKey"]
+)
+@pytest.mark.parametrize(
+    "value", ["{}=hunter2", "{} = 'hunter2 twice'", '{}="hunter2"', "skill://x/?a=b&{}=hunter2&c=d"]
+)
+def test_no_value_of_a_secret_name_is_recorded(name: str, value: str) -> None:
+    kept = bounded(value.format(name))
+    assert kept is not None
+    assert f"{name}" in kept
+    assert "hunter2" not in kept
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sk-learn-tutorial-for-beginners",
+        "hf_transformers_and_datasets",
+        "npm_publish",
+        "secret_santa",
+        "risk-ant-colony-optimization",
+        "reset-password",
+        "token:usage",
+        "skill://SKILLS/AKIA.md",
+        "basics",
+        "sha256:" + "0a" * 32,
+    ],
+)
+def test_names_of_skills_are_recorded_as_they_are(name: str) -> None:
+    assert bounded(name) == name
+
+
 def test_long_names_and_lone_surrogates_are_recorded_in_part(folder: Path) -> None:
     append_now(folder, activation(bounded("\ud800" + "x" * 10_000_000) or ""))
     (entry,) = entries(folder)
