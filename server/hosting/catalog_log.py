@@ -39,6 +39,7 @@ def log_catalog(catalog: Catalog) -> None:
 
 def log_change(change: Change) -> None:
     """Log what a reload changed; a collision only if it is new."""
+    _log_folders(change)
     changed = {skill.name for skill in (*change.added, *change.removed)}
     changed |= {skill.name for pair in change.updated for skill in pair}
     known = frozenset(_collisions(change.before.named(changed)))
@@ -47,6 +48,20 @@ def log_change(change: Change) -> None:
         logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
     for skill in (*change.added, *(after for _, after in change.updated)):
         _log_skill(skill)
+
+
+def _log_folders(change: Change) -> None:
+    """Log which folders of skills are gone, or there again: a share that is not mounted looks like removed skills."""
+    existed = {found.source.root: found.exists for found in change.before.sources}
+    for found in change.after.sources:
+        root = found.source.root
+        if found.source.optional or existed.get(root, found.exists) == found.exists:
+            continue
+        if found.exists:
+            logger.info("the folder %s is there again", one_line(str(root)))
+        else:
+            why = "all of its skills are removed. If it is on a share, see whether that is mounted"
+            logger.warning("the folder %s is gone: %s", one_line(str(root)), why)
 
 
 def _warn(collisions: Sequence[str]) -> None:

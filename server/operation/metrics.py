@@ -15,6 +15,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Summa
 from prometheus_client.exposition import choose_encoder
 
 from server.operation.records import Decision
+from skills_core.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -148,7 +149,10 @@ class _All(CollectorRegistry):
 
 def _families(figures: ServerFigures) -> Iterator[Metric]:
     skills = [*figures.skills]
-    yield _gauge("skillserve_skills", "Skills by state.", "state", Counts(state for state, _ in skills))
+    # A state without skills is 0 and not absent, so that an alert on it can fire.
+    states = Counts(dict.fromkeys(map(str, State), 0))
+    states.update(state for state, _ in skills)
+    yield _gauge("skillserve_skills", "Skills by state.", "state", states)
     reasons = Counts(reason for _, reason in skills if reason)
     yield _gauge("skillserve_skills_not_served", "Skills that are not served, by reason.", "reason", reasons)
     yield _gauge(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 import anyio
 import anyio.to_thread
 
+from server.hosting.host import Backoff
 from server.listing.runs import offers_runs
 from skills_core.errors import SkillsError
 from skills_core.run.models import CLIENT
@@ -25,12 +26,15 @@ __all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError", "create_ho
 
 logger = logging.getLogger(__name__)
 
+_FIRST_RETRY_SECONDS: Final = 0.5
+_RETRY_SECONDS: Final = 30.0
+
 
 class RunsUnavailableError(SkillsError):
-    """The run service failed to start; the log has the cause."""
+    """The run service is not open; the log has the cause."""
 
-    def __init__(self, kind: str) -> None:
-        super().__init__(f"This server cannot run skills ({kind}); its log has the cause.")
+    def __init__(self, why: str) -> None:
+        super().__init__(f"This server cannot run skills ({why}); its log has the cause.")
 
 
 class BackgroundRuns(Protocol):
@@ -69,6 +73,7 @@ class RunSupervisor:
         self._ready = anyio.Event()
         self._service: RunService | None = None
         self._error: SkillsError | None = None
+        self._problem = ""
         self._closing = False
 
     def close(self) -> None:
@@ -81,7 +86,10 @@ class RunSupervisor:
             self._service.close()
 
     async def run(self) -> None:
-        """Open the service, complete interrupted runs, and keep the service open until cancelled."""
+        """Open the service, complete interrupted runs, and keep the service open until cancelled.
+
+        While the database of runs cannot be reached, try again, with pauses that grow.
+        """
         if not offers_runs(self._host.settings) and self._background is None:
             return
         try:
@@ -90,9 +98,24 @@ class RunSupervisor:
             if self._host.settings.runs.model == CLIENT and self._background is None:
                 self._open(service)
                 return
-            from server.run.factory import recording
+            for pause in Backoff(_FIRST_RETRY_SECONDS, _RETRY_SECONDS):
+                problem = await self._keep_open(service)
+                self._fail(RunsUnavailableError("its record of runs cannot be reached now; try again later"), problem)
+                await anyio.sleep(pause)
+        except SkillsError as error:
+            self._fail(error, str(error))
+        except Exception as error:
+            # The server goes on without runs.
+            logger.exception("skills cannot be run")
+            self._fail(RunsUnavailableError(type(error).__name__))
 
-            jobs = {} if self._background is None else self._background.jobs(service.follow_up)
+    async def _keep_open(self, service: RunService) -> str:
+        """Keep the service open until cancelled; return why the database of runs cannot be reached."""
+        from server.run.factory import recording
+        from skills_core.run.durable.errors import StoreUnreachableError
+
+        jobs = {} if self._background is None else self._background.jobs(service.follow_up)
+        try:
             async with recording(
                 service, self._host.library, self._host.settings, unattended=True, more_jobs=jobs
             ) as engine:
@@ -100,16 +123,15 @@ class RunSupervisor:
                 if self._background is not None:
                     await self._background.run(engine)
                 await anyio.sleep_forever()
-        except SkillsError as error:
-            logger.error("skills cannot be run: %s", error)  # noqa: TRY400 - the message is complete
-            self._fail(error)
-        except Exception as error:
-            # The server goes on without runs.
-            logger.exception("skills cannot be run")
-            self._fail(RunsUnavailableError(type(error).__name__))
+        except StoreUnreachableError as error:
+            return str(error)
+        raise AssertionError("only an error ends the block")
 
-    def _fail(self, error: SkillsError) -> None:
-        self._error = error
+    def _fail(self, error: SkillsError, problem: str = "") -> None:
+        """Answer calls with `error`; log a `problem` once."""
+        if problem and problem != self._problem:
+            logger.error("skills cannot be run: %s", problem)
+        self._problem, self._error = problem, error
         self._ready.set()
 
     async def service(self) -> RunService:
@@ -126,6 +148,9 @@ class RunSupervisor:
 
     def _open(self, service: RunService) -> None:
         self._service = service
+        if self._problem:
+            logger.info("skills can be run: the database of runs can be reached")
+        self._problem, self._error = "", None
         if self._closing:
             service.close()
         self._ready.set()

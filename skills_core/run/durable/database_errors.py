@@ -15,7 +15,7 @@ from dbos import error as dbos_errors
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
-from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.errors import StoreError, StoreUnreachableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,7 +51,9 @@ def as_store_errors(place: str) -> Iterator[None]:
     try:
         yield
     except DATABASE_ERRORS as error:
-        raise StoreError(f"The database of runs {place} cannot be used: {describe_error(error)}.") from None
+        cause = error.orig if isinstance(error, DBAPIError) else error
+        kind = StoreUnreachableError if isinstance(cause, psycopg.OperationalError) else StoreError
+        raise kind(f"The database of runs {place} cannot be used: {describe_error(error)}.") from None
 
 
 def describe_error(error: Exception) -> str:

@@ -9,11 +9,15 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import RecordedRun
 
-__all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "UnknownRunError"]
+__all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "StoreUnreachableError", "UnknownRunError"]
 
 
 class StoreError(SkillsError):
     """The database of runs cannot be opened or used; the message says why and what to do, and holds no password."""
+
+
+class StoreUnreachableError(StoreError):
+    """The server of the database refuses or does not answer now; it may later."""
 
 
 class RunConflictError(SkillsError):

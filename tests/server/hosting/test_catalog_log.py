@@ -94,3 +94,21 @@ def test_a_flood_of_collisions_is_counted(tmp_path: Path, caplog: pytest.LogCapt
     log_catalog(library_of(tmp_path).catalog)
     assert len(caplog.messages) == 51
     assert caplog.messages[-1] == "10 more names are those of several skills"
+
+
+def test_a_folder_of_skills_that_vanishes_is_warned_of_once_and_its_return_is_told(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    root, away = tmp_path / "share", tmp_path / "away"
+    write_skill(root, "review")
+    library = library_of(root)
+    root.rename(away)
+    log_change(library.reload())
+    [warning] = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning.startswith(f"the folder {root} is gone: all of its skills are removed. If it is on a share")
+    log_change(library.reload())
+    away.rename(root)
+    log_change(library.reload())
+    folders = [message for message in caplog.messages if message.startswith("the folder")]
+    assert folders[1:] == [f"the folder {root} is there again"]

@@ -124,6 +124,8 @@ async def test_skills_are_counted_by_state_and_by_reason_and_reloads_with_their_
         after = await scraped(served)
     assert figure(before, "skillserve_skills", state="active") == 1
     assert figure(before, "skillserve_skills", state="invalid") == 1
+    # An alert can only fire on a figure that is there.
+    assert figure(before, "skillserve_skills", state="shadowed") == 0
     assert figure(before, "skillserve_skills_not_served", reason="missing_env") == 1
     assert figure(before, "skillserve_reloads_total") == 0
     assert figure(after, "skillserve_skills", state="active") == 2

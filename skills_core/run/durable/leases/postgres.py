@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, LiteralString, Self
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.errors import StoreError, StoreUnreachableError
 from skills_core.run.durable.leases.clock import now
 from skills_core.run.durable.leases.lease import LeaseLostError, new_worker
 from skills_core.run.durable.store import SCHEMA, PostgresStore
@@ -298,7 +298,8 @@ def _require_valid_url(url: str) -> None:
 
 def _store_error(store: PostgresStore, error: psycopg.Error) -> StoreError:
     said = _error_text(error).rstrip(".")
-    return StoreError(
+    kind = StoreUnreachableError if isinstance(error, psycopg.OperationalError) else StoreError
+    return kind(
         f"The PostgreSQL database for runs, {store.place}, cannot be used: {said}. Check that PostgreSQL runs there, "
         "that the database exists, and that this user may use it."
     )
