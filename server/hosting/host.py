@@ -16,6 +16,7 @@ from server.config.settings import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.reranker import load_reranker
+from server.hosting.search_turns import SearchTurns
 from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
@@ -42,9 +43,6 @@ if TYPE_CHECKING:
 __all__ = ["Backoff", "Host"]
 
 logger = logging.getLogger(__name__)
-
-MAX_SEARCHES = 16
-"""Most concurrent searches: a reranker may be slow, and reads and reloads need worker threads too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +94,7 @@ class Host:
         self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
         self.reader = VerifiedReader(library.sources, self.reload)
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead)
-        self.searching = anyio.CapacityLimiter(MAX_SEARCHES)
+        self.searches = SearchTurns()
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
         self.reloads = ReloadFigures()

@@ -11,8 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
 from server.hosting.search_results import matches_object
@@ -172,9 +170,8 @@ class ToolHandlers:
         if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
             raise InvalidRequestError(f"query may have at most {MAX_QUERY} characters, tags at most {MAX_TAGS} items")
         policy = replace(TOP_TEN, top_k=limit, include_tags=tuple(tags))
-        # A search may look at every skill, so it must not hold up the other requests.
         search = partial(call.view.search, query, policy)
-        matches = await anyio.to_thread.run_sync(search, limiter=self._host.searching)
+        matches = await self._host.searches.run(call.ctx, search)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
         note_found(match.skill.settings_key for match in matches)
         room = call.room

@@ -5,8 +5,6 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from server.config.settings import OptionalTool
 from server.hosting.search_results import match_object
 from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS
@@ -78,9 +76,8 @@ class ContextHandlers:
 
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
         recipient = self._recipients.of(ctx, view)
-        # A search may look at every skill, so it must not hold up the other requests.
         assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
-        found = await anyio.to_thread.run_sync(assemble, limiter=self._host.searching)
+        found = await self._host.searches.run(ctx, assemble)
         if found.call is not None:
             key = found.call.skill.key
             if for_model and not found.call.skill.model_invocable:
