@@ -211,7 +211,7 @@ async def test_a_replica_that_is_gone_or_silent_is_named_as_the_reason(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(call_line, "_SILENT_SECONDS", 0.2)
-    caplog.set_level(logging.WARNING)
+    caplog.set_level(logging.INFO)
     listener = redis.asyncio.Redis.from_url(redis_server.url).pubsub()
     if state == "silent":
         await listener.subscribe(f"skillserve:calls:{FOREIGN}")
