@@ -156,7 +156,8 @@ def test_the_secrets_are_made_once_and_only_their_owner_reaches_them(tmp_path: P
     folder = tmp_path / "secrets"
 
     def made() -> dict[str, str]:
-        subprocess.run([script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        done = subprocess.run([script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
+        assert done.stderr == b""
         return {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()}
 
     first = made()
