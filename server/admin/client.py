@@ -77,7 +77,8 @@ def reload_at(address: Address, path: str, token: str) -> Reloaded:
 
 _REFUSALS = {
     401: "the server does not accept this token; SKILLSERVE_ADMIN_TOKEN must be the same here and for the server",
-    404: "the server has no admin endpoint over HTTP; set SKILLSERVE_ADMIN_TOKEN where it runs",
+    404: "the server has no admin endpoint over HTTP, or a proxy denies it; set SKILLSERVE_ADMIN_TOKEN where the server"
+    " runs, or ask it there",
     421: "the server does not accept this host name; allow it where the server runs, with --allowed-host",
     500: "the reload failed and the skills are unchanged; the server's log says why",
 }
