@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -20,7 +21,7 @@ DEPLOY = REPOSITORY / "deploy"
 MANIFESTS = DEPLOY / "kubernetes/skillserve.yaml"
 HAPROXY = shutil.which("haproxy", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
 VALIDATE = DEPLOY / ".venv/bin/kubernetes-validate"
-ADDRESSES = {f"SKILLSERVE_REPLICA_{number}": f"127.0.0.1:{number}" for number in (1, 2, 3)}
+ADDRESSES = {f"SKILLPROXY_REPLICA_{number}": f"127.0.0.1:{number}" for number in (1, 2, 3)}
 
 
 def resources(kind: str) -> list[dict[str, Any]]:
@@ -37,6 +38,33 @@ def configured(name: str) -> str:
 def pods() -> Iterator[dict[str, Any]]:
     for deployment in resources("Deployment"):
         yield deployment["spec"]["template"]["spec"]
+
+
+def replica() -> dict[str, Any]:
+    """Return the container of the replicas in the manifests."""
+    (found,) = [pod["containers"][0] for pod in pods() if pod["containers"][0]["name"] == "skillserve"]
+    return dict(found)
+
+
+def environment_of(where: str) -> dict[str, str]:
+    """Return the variables of the replicas, without those that name files."""
+    if where == "compose":
+        found = compose()["services"]["skillserve-1"]["environment"]
+    else:
+        found = {each["name"]: each["value"] for each in replica()["env"]}
+    return {name: value for name, value in found.items() if not name.endswith("_FILE")}
+
+
+def proxies() -> dict[str, str]:
+    """Return the configurations of the proxies."""
+    return {"compose": (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8"), "chart": configured("haproxy.cfg")}
+
+
+def section(text: str, heading: str) -> set[str]:
+    """Return the lines of a section of a proxy's configuration, without comments and servers."""
+    (found,) = re.findall(rf"^{heading}\n((?:(?:[ #].*)?\n)+)", text, re.MULTILINE)
+    lines = {line.strip() for line in found.splitlines()}
+    return {line for line in lines if line and not line.startswith(("#", "server"))}
 
 
 def compose() -> dict[str, Any]:
@@ -112,7 +140,7 @@ def test_the_proxy_knows_the_addresses_of_the_replicas_and_they_trust_it_alone()
     }
     proxy = addresses.pop("proxy")
     environment = services["proxy"]["environment"]
-    known = {value for name, value in environment.items() if name.startswith("SKILLSERVE_REPLICA_")}
+    known = {value for name, value in environment.items() if name.startswith("SKILLPROXY_REPLICA_")}
     assert known == {f"{address}:8000" for address in addresses.values()}
     settings = tomllib.loads((DEPLOY / "compose/skillserve.toml").read_text(encoding="utf-8"))
     assert settings["http"]["trusted_proxies"] == [proxy]
@@ -174,22 +202,33 @@ def test_the_configurations_of_the_proxies_are_valid(tmp_path: Path) -> None:
     subprocess.run([script], check=True, stdin=subprocess.DEVNULL, capture_output=True)
     tls = (DEPLOY / "compose/haproxy-tls.cfg").read_text(encoding="utf-8")
     (tmp_path / "tls.cfg").write_text(tls.replace("/run/secrets", str(tmp_path / "secrets")), encoding="utf-8")
-    text = configured("haproxy.cfg")
-    (tmp_path / "chart.cfg").write_text(text, encoding="utf-8")
+    (tmp_path / "chart.cfg").write_text(proxies()["chart"], encoding="utf-8")
     for files in ([DEPLOY / "haproxy.cfg", tmp_path / "tls.cfg"], [tmp_path / "chart.cfg"]):
         command = [str(HAPROXY), "-c", *(word for file in files for word in ("-f", str(file)))]
-        environment = {**os.environ, **ADDRESSES, "SKILLSERVE_PROXY_BIND": "127.0.0.1:8080", "POD_NAMESPACE": "team"}
+        environment = {**os.environ, **ADDRESSES, "SKILLPROXY_BIND": "127.0.0.1:8080", "POD_NAMESPACE": "team"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
 
 def test_both_proxies_treat_requests_alike() -> None:
-    text = configured("haproxy.cfg")
-    own = (DEPLOY / "haproxy.cfg").read_text(encoding="utf-8").partition("backend replicas")[2]
-    rules = {
-        line.strip() for line in own.splitlines() if line.strip() and not line.strip().startswith(("#", "server "))
-    }
-    assert rules <= {line.strip() for line in text.splitlines()}
+    for heading in ("defaults", "backend replicas"):
+        compose_rules, chart_rules = (section(text, heading) for text in proxies().values())
+        assert compose_rules == chart_rules
+
+
+@pytest.mark.parametrize("where", ["compose", "chart"])
+def test_no_proxy_holds_notifications_back(where: str) -> None:
+    text = proxies()[where]
+    assert "option http-no-delay" in section(text, "defaults")
+    assert "no option http-no-delay" not in text
+
+
+def test_no_variable_of_the_proxy_looks_like_a_setting_of_the_server() -> None:
+    files = [DEPLOY / "haproxy.cfg", DEPLOY / "compose/haproxy-tls.cfg", DEPLOY / "compose/compose.yaml"]
+    named = {name for file in files for name in re.findall(r"\$\{(\w+)", file.read_text(encoding="utf-8"))}
+    named |= compose()["services"]["proxy"]["environment"].keys()
+    assert "SKILLPROXY_BIND" in named
+    assert [name for name in named if name.startswith("SKILLSERVE_")] == []
 
 
 @pytest.mark.skipif(not VALIDATE.exists(), reason="`make manifests-check` installs the schemas of Kubernetes")

@@ -83,10 +83,10 @@ async def proxy(members: list[Member]) -> AsyncGenerator[str]:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(100)
-        places = {f"SKILLSERVE_REPLICA_{number}": each.place for number, each in enumerate(members, start=1)}
+        places = {f"SKILLPROXY_REPLICA_{number}": each.place for number, each in enumerate(members, start=1)}
         process = subprocess.Popen(  # noqa: ASYNC220 - it starts at once
             [PROXY, "-db", "-f", str(REPOSITORY / "deploy" / "haproxy.cfg")],
-            env={**os.environ, **places, "SKILLSERVE_PROXY_BIND": f"fd@{listener.fileno()}"},
+            env={**os.environ, **places, "SKILLPROXY_BIND": f"fd@{listener.fileno()}"},
             pass_fds=[listener.fileno()],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
