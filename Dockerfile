@@ -57,10 +57,13 @@ RUN mkdir /skills \
     && python -c 'import server.cli.app, server.transport.http, server.transport.serving, server.transport.stdio, urllib.request'
 
 # From here on the root file system may be read-only, and logs are seen as they are written. Tokens, the audit log and
-# runs are kept in /state. How often skills are used is not: it orders the catalog, which is the same at all replicas.
+# runs are kept in /state. The catalog does not follow use, so that it is the same at all replicas. How the server is
+# reached is set here and not in the command, so that `skillserve config check` in a container sees it.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
     SKILLSERVE_USAGE=false \
+    SKILLSERVE_TRANSPORT=http \
+    SKILLSERVE_HOST=0.0.0.0 \
     XDG_STATE_HOME=/state
 
 # Mount your settings at /etc/skillserve/skillserve.toml. That is not in /skills, so that skills cannot change settings.
@@ -80,5 +83,6 @@ HEALTHCHECK --interval=15s --timeout=5s --start-period=15s --retries=3 \
     CMD ["python", "-c", "import os, urllib.request as request; port = os.environ.get('SKILLSERVE_PORT', '8000'); request.build_opener(request.ProxyHandler({})).open(f'http://127.0.0.1:{port}/ready', timeout=4)"]
 
 ENTRYPOINT ["skillserve"]
-# 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say. Hence --insecure.
-CMD ["serve", "/skills", "--transport", "http", "--host", "0.0.0.0", "--insecure"]
+# 0.0.0.0 is the container's own network: what is published of it, and to whom, is for -p to say. Hence --insecure; a flag
+# of this command, so that a container with another one does not start without a login.
+CMD ["serve", "/skills", "--insecure"]

@@ -87,11 +87,11 @@ def test_no_container_of_the_manifests_has_rights_that_it_does_not_need() -> Non
 
 
 def test_a_replica_is_alive_before_it_is_ready_and_has_time_to_drain() -> None:
-    replica = next(pod for pod in pods() if pod["containers"][0]["name"] == "skillserve")
-    probes = {name: replica["containers"][0][f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")}
+    pod = next(pod for pod in pods() if pod["containers"] == [replica()])
+    probes = {name: pod["containers"][0][f"{name}Probe"]["httpGet"]["path"] for name in ("liveness", "readiness")}
     assert probes == {"liveness": "/health", "readiness": "/ready"}
     assert "drain_seconds = 20" in configured("skillserve.toml")
-    assert replica["terminationGracePeriodSeconds"] > 20
+    assert pod["terminationGracePeriodSeconds"] > 20
 
 
 def test_every_pod_has_a_network_policy_for_both_directions() -> None:
@@ -106,6 +106,13 @@ def test_no_server_of_the_deployments_starts_without_a_login() -> None:
     commands = [pod["containers"][0]["args"] for pod in pods()]
     commands += [service["command"] for service in compose()["services"].values() if "command" in service]
     assert [command for command in commands if "--insecure" in command] == []
+
+
+def test_all_that_replicas_are_told_is_where_the_check_of_the_configuration_sees_it() -> None:
+    services = compose()["services"]
+    assert replica()["args"] == services["skillserve-1"]["command"] == ["serve", "/skills"]
+    for name in ("environment", "volumes", "secrets"):
+        assert services["config-check"][name] == services["skillserve-1"][name]
 
 
 def test_no_service_of_the_compose_file_has_rights_that_it_does_not_need() -> None:
@@ -161,21 +168,28 @@ def test_secrets_come_from_files() -> None:
 
 
 @pytest.mark.parametrize("where", ["compose", "chart"])
-def test_the_settings_have_no_fault(where: str, tmp_path: Path) -> None:
+def test_the_settings_have_no_fault_and_would_have_one_without_the_login(where: str, tmp_path: Path) -> None:
     if where == "compose":
         text = (DEPLOY / "compose/skillserve.toml").read_text(encoding="utf-8")
     else:
-        (text,) = [
-            each["data"]["skillserve.toml"] for each in resources("ConfigMap") if "skillserve.toml" in each["data"]
-        ]
-    (tmp_path / "skillserve").mkdir()
-    (tmp_path / "skillserve/skillserve.toml").write_text(text, encoding="utf-8")
+        text = configured("skillserve.toml")
     url = tmp_path / "redis-url"
     url.write_text("redis://redis:6379\n", encoding="utf-8")
-    places = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
-    checked = run("config", "check", SKILLSERVE_REPLICAS_REDIS_URL_FILE=str(url), **places)
-    assert checked.returncode == 0, checked.stdout + checked.stderr
-    assert "0 errors" in checked.stdout
+    variables = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}
+    variables |= {"SKILLSERVE_REPLICAS_REDIS_URL_FILE": str(url)} if where == "chart" else {}
+    (tmp_path / "skillserve").mkdir()
+
+    def check(text: str) -> tuple[int, str]:
+        (tmp_path / "skillserve/skillserve.toml").write_text(text, encoding="utf-8")
+        done = run("config", "check", **variables, **environment_of(where))
+        return done.returncode, done.stdout + done.stderr
+
+    code, output = check(text)
+    assert code == 0, output
+    assert "0 errors" in output
+    code, output = check(re.sub(r"^\[login\]\n(?:[^\[].*\n|\n)*", "", text, flags=re.MULTILINE))
+    assert code == 1, output
+    assert "0.0.0.0 can be reached from other machines" in output
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="there is no openssl on this machine")

@@ -427,6 +427,15 @@ def test_settings_are_read_from_the_folder_that_the_server_starts_in() -> None:
     assert f"{home.partition('=')[2]}/skillserve" == folder
 
 
+def test_other_commands_in_a_container_see_the_settings_of_its_server() -> None:
+    words = [word for step in FINAL.steps if step.keyword == "ENV" for word in step.words]
+    assert {"SKILLSERVE_TRANSPORT=http", "SKILLSERVE_HOST=0.0.0.0"} <= set(words)
+    # The one flag is not in the image's environment: a container with another command would start without a login.
+    assert FINAL.last("CMD").words == ["serve", SERVED, "--insecure"]
+    assert not [word for word in words if word.startswith("SKILLSERVE_INSECURE")]
+    assert SERVICE["environment"]["SKILLSERVE_INSECURE"] == "true"
+
+
 def test_no_step_downloads_files_or_embeds_a_secret() -> None:
     steps = [step for stage in STAGES for step in stage.steps]
     assert not [step for step in steps if re.search(r"\b(curl|wget)\b|https?://(?!127\.)|secret", step.text)]
