@@ -1,6 +1,10 @@
 {{- define "skillserve.labels" -}}
 app.kubernetes.io/name: skillserve
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+{{- end }}
+
+{{- define "skillserve.image" -}}
+{{ .repository }}{{ if .digest }}@{{ .digest }}{{ else }}:{{ .tag }}{{ end }}
 {{- end }}
 
 {{- define "skillserve.podSecurity" -}}
