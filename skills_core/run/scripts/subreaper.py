@@ -104,17 +104,20 @@ def _reap(child: int) -> tuple[bool, int]:
 
 
 def _end_descendants() -> None:
-    """Kill all descendants. When their parents die, they become children of this process, until none is left."""
+    """Kill all descendants. When their parents die, they become children of this process, until none is left.
+
+    Most programs leave none; then the processes of the system are not read.
+    """
     deadline = time.monotonic() + _KILL_SECONDS
     while time.monotonic() < deadline:
-        for number in _descendants():
-            with suppress(OSError):
-                os.kill(number, signal.SIGKILL)
         try:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         except ChildProcessError:
             return
+        for number in _descendants():
+            with suppress(OSError):
+                os.kill(number, signal.SIGKILL)
         time.sleep(0.002)
 
 
