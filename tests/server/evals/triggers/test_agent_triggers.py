@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import signal
@@ -40,14 +41,15 @@ class Lab:
     def __init__(self, skill: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.skill = skill
         self.root = root
-        self.rules = root / "rules.json"
+        self.rules = root / "rules"
         monkeypatch.setenv("RULES", str(self.rules))
         self.obey()
         self.template = f"{sys.executable} -I -S {PROGRAM} {{prompt}}"
         self.workspace = skill.parent / f"{SKILL}-workspace"
 
-    def obey(self, **rules: object) -> None:
-        self.rules.write_text(json.dumps({"loads": ["harbour"], **rules}), encoding="utf-8")
+    def obey(self, **rules: list[str]) -> None:
+        lines = [f"{key} {word}\n" for key, words in {"loads": ["harbour"], **rules}.items() for word in words]
+        self.rules.write_text("".join(lines), encoding="utf-8")
 
     def ask(self, *queries: tuple[str, bool], file: str = "evals/eval_queries.json") -> Path:
         path = self.skill / file
@@ -62,9 +64,9 @@ class Lab:
         return dict(json.loads((self.workspace / f"triggers-{number}/results.json").read_text(encoding="utf-8")))
 
     def calls(self) -> list[dict[str, Any]]:
-        path = self.root / "calls.jsonl"
+        path = self.root / "calls"
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        return [json.loads(line) for line in lines]
+        return [ast.literal_eval(line) for line in lines]
 
 
 @pytest.fixture
@@ -105,7 +107,7 @@ def test_each_run_has_a_folder_and_a_home_of_its_own_without_evals(lab: Lab) -> 
 
 
 def test_a_run_ends_as_soon_as_the_skill_is_loaded(lab: Lab) -> None:
-    lab.obey(works_on=True)
+    lab.obey(works_on=["always"])
     done = lab.run("--runs", 1)
     assert done.returncode == 0, done.stderr
     assert lab.results()["results"][0]["outcomes"] == ["loaded"]
@@ -122,7 +124,7 @@ def test_the_canary_must_load_the_skill_first(lab: Lab) -> None:
 
 async def test_a_run_that_takes_too_long_is_ended_with_its_children_and_is_no_answer(lab: Lab) -> None:
     marker = unique_seconds()
-    lab.obey(hangs=["shore"], sleep=marker)
+    lab.obey(hangs=["shore"], sleep=[marker])
     done = lab.run("--timeout", 3, "--runs", 1)
     assert done.returncode == 1
     found = lab.results()
@@ -222,7 +224,7 @@ def started(words: list[str], environment: dict[str, str]) -> subprocess.Popen[b
 
 async def test_a_signal_ends_the_agent_and_its_children(lab: Lab) -> None:
     marker = unique_seconds()
-    lab.obey(hangs=["shore"], sleep=marker)
+    lab.obey(hangs=["shore"], sleep=[marker])
     words = [sys.executable, "-m", "server", "triggers", str(lab.skill), "--agent-command", lab.template]
     process = started(words, {**os.environ, "PYTHONPATH": str(REPOSITORY)})
     assert await becomes(lambda: bool(sleepers(marker)))
