@@ -24,7 +24,7 @@ from tests.server.hosting.two_views import (
     write_skills,
     write_workflows,
 )
-from tests.server.hosting.walking import Answer, Asker, comparable, over_http, probe, walk
+from tests.server.hosting.walking import Answer, Asker, comparable, over_http, probe, spellings, walk
 from tests.server.sessions import Era
 from tests.server.settings import make_settings
 from tests.thoroughness import EVERY_CASE
@@ -111,9 +111,9 @@ async def asked(root: Path, era: Era, name: str, tokens: dict[str, str], *, alon
         await walk(asker)
         for team in others:
             word = WORDS[team]
-            for hidden in (f"{word}-main", f"{word}-inner", f"{word}-gated", f"{word}-broken", f"{team}-dependent"):
-                for asked_for in (hidden, hidden[:-1], f"{team}/{hidden}"):
-                    await probe(asker, asked_for)
+            hidden = (f"{word}-main", f"{word}-inner", f"{word}-gated", f"{word}-broken", f"{team}-dependent")
+            for asked_for in spellings(hidden, team):
+                await probe(asker, asked_for)
             await asker.call("run_workflow", name=f"{word}-flow")
     return comparable(asker.answers, root)
 

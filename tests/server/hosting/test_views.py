@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from tests.server.hosting.two_views import WORDS, host_of, remove_team, serving_http, write_skills
-from tests.server.hosting.walking import Answer, Asker, comparable, over_http, over_stdio, probe, walk
+from tests.server.hosting.walking import Answer, Asker, comparable, over_http, over_stdio, probe, spellings, walk
 from tests.server.sessions import Era, Transport
 
 OTHER = {"red": "blue", "blue": "red"}
@@ -93,9 +93,8 @@ async def asked(root: Path, transport: Transport, era: Era, team: str, *, alone:
     async with asking(sources, transport, era, team) as asker:
         await walk(asker)
         names = (f"{word}-main", f"{word}-inner", f"{word}-gated", f"{word}-broken", f"{other}-dependent")
-        for name in names:
-            for asked_for in (name, name[:-1], f"{other}/{name}"):
-                await probe(asker, asked_for)
+        for asked_for in spellings(names, other):
+            await probe(asker, asked_for)
         await probe(asker, f"common/outer/{other}")
     return comparable(asker.answers, root)
 

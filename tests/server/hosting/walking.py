@@ -6,7 +6,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from itertools import count
 from pathlib import Path
@@ -17,6 +17,7 @@ import httpx2
 from mcp.shared.inbound import encode_header_value
 
 from tests.server.sessions import REPOSITORY, Era, server_environment
+from tests.thoroughness import EVERY_CASE
 
 VERSIONS = {"handshake": "2025-11-25", "modern": "2026-07-28"}
 _HTTP = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
@@ -239,6 +240,15 @@ async def _walk_mistakes(asker: Asker) -> None:
     await asker.ask(
         "completion/complete", ref={"type": "ref/resource", "uri": "x:"}, argument={"name": "a", "value": ""}
     )
+
+
+def spellings(names: Sequence[str], team: str) -> list[str]:
+    """Return what a client that guesses these names asks for: each name, the start of one, and one with its team.
+
+    Where each case is wanted, they are the start of each name and each name with its team.
+    """
+    some = names if EVERY_CASE else names[:1]
+    return [*names, *(name[:-1] for name in some), *(f"{team}/{name}" for name in some)]
 
 
 async def probe(asker: Asker, name: str) -> list[Answer]:
