@@ -28,7 +28,7 @@ from skills_core.sources import Scope, Strictness
 from skills_core.watch_options import WatchMode
 from tests.conftest import write_skill
 from tests.server.sessions import server_environment
-from tests.thoroughness import examples
+from tests.thoroughness import combined, examples
 
 posix = pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
 
@@ -331,8 +331,7 @@ SPELT: dict[str, Callable[[str, str, str], str]] = {
 }
 
 
-@pytest.mark.parametrize("spelt", SPELT)
-@pytest.mark.parametrize("trusted", [None, "trusted"])
+@pytest.mark.parametrize(("trusted", "spelt"), combined([None, "trusted"], SPELT))
 def test_no_project_sets_what_is_not_in_the_list_and_what_was_left_out_is_told(
     trusted: str | None,
     spelt: str,

@@ -13,6 +13,7 @@ import pytest
 
 from tests.conftest import write_skill
 from tests.server.hook.helpers import DENYING, Hook, call, posix
+from tests.thoroughness import combined
 
 
 @posix
@@ -190,8 +191,10 @@ def test_no_failing_import_lets_a_call_pass(hook: Hook, skills: Path, tmp_path: 
 
 
 @posix
-@pytest.mark.parametrize("words", [["skills"], ["skills", "--skill=care"]], ids=["plain", "long"])
-@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP", "SIGALRM"])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    combined(["SIGTERM", "SIGINT", "SIGHUP", "SIGALRM"], [["skills"], ["skills", "--skill=care"]]),
+)
 def test_a_signal_that_ends_the_guard_blocks_the_call(hook: Hook, skills: Path, name: str, words: list[str]) -> None:
     write_skill(skills, "care", fields=DENYING)
     with subprocess.Popen(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from itertools import cycle, product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from tests.server.hosting.two_views import (
 from tests.server.hosting.walking import Answer, Asker, comparable, over_http, probe, spellings, walk
 from tests.server.sessions import Era
 from tests.server.settings import make_settings
-from tests.thoroughness import EVERY_CASE
+from tests.thoroughness import combined
 
 ROLES = {
     "common": ["plain", "outer", "lowest"],
@@ -37,9 +36,6 @@ HELD = {"red": ("red",), "blue": ("blue", "unknown"), "green": ("unknown",)}
 """Roles in the tokens of three callers, who all have the role `common` too."""
 
 ERAS: tuple[Era, ...] = ("handshake", "modern")
-WALKS = [*product(ERAS, HELD)] if EVERY_CASE else [*zip(cycle(ERAS), HELD, strict=False)]
-"""The eras and callers of long walks."""
-
 HIDDEN = {"red": {"wombat"}, "blue": {"quokka"}, "green": {"wombat", "quokka"}}
 
 
@@ -90,7 +86,7 @@ async def test_no_answer_tells_of_the_skills_of_other_roles(tmp_path: Path, toke
     assert [role for role in ("unknown-role", *HELD.keys() - {name}) if f'"{role}"' in text] == []
 
 
-@pytest.mark.parametrize(("era", "name"), WALKS)
+@pytest.mark.parametrize(("era", "name"), combined(ERAS, HELD))
 async def test_a_caller_is_answered_as_by_a_server_that_has_nothing_else(
     tmp_path: Path, tokens: dict[str, str], era: Era, name: str
 ) -> None:
