@@ -34,17 +34,26 @@ from tests.server.sessions import (
     server_environment,
 )
 from tests.server.settings import make_settings
+from tests.thoroughness import EVERY_CASE
 
 BOTH: list[tuple[Transport, Era]] = [("stdio", "handshake"), ("http", "modern")]
 """Each transport and each era once: enough for tests of message contents."""
-EVERY: list[tuple[Transport, Era]] = [*BOTH, ("stdio", "modern"), ("http", "handshake")]
-"""All combinations, for tests with the mark `every_way`: of requests, streams and notifications."""
+CROSSED: list[tuple[Transport, Era]] = [("stdio", "modern"), ("http", "handshake")]
+"""The other combinations. Tests with the mark `every_way`, of requests, streams and notifications, need all."""
+
+
+def _ways(definition: pytest.Function) -> list[tuple[Transport, Era]]:
+    if not (definition.get_closest_marker("every_way") and {"transport", "era"} <= {*definition.fixturenames}):
+        return BOTH
+    if EVERY_CASE:
+        return [*BOTH, *CROSSED]
+    # Half of the tests for each pair, so that each of the four ways is used by many.
+    return (BOTH, CROSSED)[len(definition.name) % 2]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "client_way" in metafunc.fixturenames:
-        every = metafunc.definition.get_closest_marker("every_way") and {"transport", "era"} <= {*metafunc.fixturenames}
-        metafunc.parametrize("client_way", EVERY if every else BOTH, ids="-".join)
+        metafunc.parametrize("client_way", _ways(metafunc.definition), ids="-".join)
 
 
 @pytest.fixture
