@@ -12,7 +12,7 @@ class ReplicaSettingsError(SkillsError):
 
 
 class LinkLostError(SkillsError):
-    """Redis cannot be reached now."""
+    """Redis cannot be reached now, or refuses a message."""
 
 
 class ForwardedCallError(SkillsError):

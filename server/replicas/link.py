@@ -15,6 +15,7 @@ import logging
 import secrets
 import time
 from contextlib import suppress
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import parse_qs, urlsplit
 
@@ -23,13 +24,14 @@ from mcp.server.request_state import AESGCMRequestStateCodec, InvalidRequestStat
 from redis.asyncio import Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
+from redis.exceptions import AuthenticationError, NoPermissionError
 
 from server.hosting.host import Backoff
 from server.replicas.errors import LinkLostError, ReplicaSettingsError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from redis.asyncio.client import PubSub
 
@@ -49,6 +51,17 @@ _LASTING_SECONDS: Final = 5.0
 # A connection that was lost sooner is tried again with longer and longer pauses.
 _FOREIGN_SECONDS: Final = 600.0
 # Messages of others are logged at most this often.
+
+
+class _Trouble(StrEnum):
+    """Why there is no connection: what the operator is told; each is logged once until the connection is back."""
+
+    AWAY = "Redis cannot be reached: {reason}"
+    LOGIN = "Redis refuses the login: check the user and password in replicas.redis_url"
+    RIGHTS = (
+        "Redis does not allow this user the channels {name}:*, or a command that replicas need: "
+        "docs/guides/replicas.md names the rights"
+    )
 
 
 class RedisLink:
@@ -86,7 +99,7 @@ class RedisLink:
         self._on_connected: list[Callable[[], None]] = []
         self._subscribed = False
         self._connected_at: float | None = None
-        self._trouble = ""
+        self._troubles: set[_Trouble] = set()
         self._foreign_at = float("-inf")
 
     @property
@@ -110,7 +123,7 @@ class RedisLink:
         """Send a message to the listeners of a channel of the group; return how many there are.
 
         Raises:
-            LinkLostError: Redis cannot be reached.
+            LinkLostError: Redis cannot be reached, or refuses the message.
         """
         if not self._subscribed:
             raise LinkLostError("Redis cannot be reached now")
@@ -120,9 +133,7 @@ class RedisLink:
         try:
             return int(await self._client.publish(name, sealed))
         except Exception as error:  # noqa: BLE001 - see `_has_lasted`
-            reason = _reason(error)
-            self._log_lost(reason)
-            raise LinkLostError(f"Redis cannot be reached now: {reason}") from None
+            raise LinkLostError(self._log_lost(error)) from None
 
     async def run(self) -> None:
         """Keep the connection up until cancelled."""
@@ -144,7 +155,7 @@ class RedisLink:
             await pubsub.subscribe(*self._handlers)
             await self._receive(pubsub)
         except Exception as error:  # noqa: BLE001 - the client raises anything for what it cannot read
-            self._log_lost(_reason(error))
+            self._log_lost(error)
         finally:
             connected_at, self._connected_at, self._subscribed = self._connected_at, None, False
             with anyio.CancelScope(shield=True), suppress(Exception), anyio.move_on_after(_CALL_SECONDS):
@@ -171,9 +182,9 @@ class RedisLink:
     def _note_own_message(self) -> None:
         if self._connected_at is None:
             self._connected_at = time.monotonic()
-            if self._trouble:
+            if self._troubles:
                 logger.info("Redis is back: the skills are compared with the disk")
-                self._trouble = ""
+                self._troubles.clear()
             _call_all(self._on_connected)
 
     def _note_foreign_message(self, channel: str) -> None:
@@ -200,16 +211,19 @@ class RedisLink:
         message = content.get("message")
         return message if isinstance(message, dict) else None
 
-    def _log_lost(self, reason: str) -> None:
-        """Log once that Redis is away, not at every attempt."""
-        level = logging.DEBUG if self._trouble else logging.WARNING
+    def _log_lost(self, error: Exception) -> str:
+        """Log once what keeps this replica from Redis, not at every attempt; return it."""
+        trouble = _trouble_of(error)
+        level = logging.DEBUG if trouble in self._troubles else logging.WARNING
+        self._troubles.add(trouble)
+        message = trouble.format(reason=_reason(error), name=one_line(self._prefix))
         logger.log(
             level,
-            "Redis cannot be reached: %s. This replica goes on serving; it notices changes of the disk by itself, and "
-            "hears of those that others notice when Redis is back",
-            reason,
+            "%s. This replica goes on serving, and tries again; it notices changes of the disk by itself, and hears of "
+            "those that others notice when Redis is back",
+            message,
         )
-        self._trouble = reason
+        return message
 
 
 def _call_all(listeners: Sequence[Callable[[], None]]) -> None:
@@ -233,11 +247,24 @@ def _text(value: object) -> str:
     return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
-def _reason(error: Exception) -> str:
-    """Describe a failure without the text of the Redis client, which may repeat parts of the address."""
+def _causes(error: Exception) -> Iterator[BaseException]:
+    """Yield an error and what caused it: the Redis client wraps some answers in errors of the connection."""
     cause: BaseException | None = error
     while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror.lower()
+        yield cause
         cause = cause.__cause__ or cause.__context__
-    return type(error).__name__
+
+
+def _trouble_of(error: Exception) -> _Trouble:
+    for cause in _causes(error):
+        if isinstance(cause, AuthenticationError):
+            return _Trouble.LOGIN
+        if isinstance(cause, NoPermissionError):
+            return _Trouble.RIGHTS
+    return _Trouble.AWAY
+
+
+def _reason(error: Exception) -> str:
+    """Describe a failure without the text of the Redis client, which may repeat parts of the address."""
+    faults = (cause.strerror for cause in _causes(error) if isinstance(cause, OSError) and cause.strerror)
+    return next((fault.lower() for fault in faults), type(error).__name__)

@@ -13,9 +13,9 @@ import anyio
 import pytest
 
 from server.hosting.host import Backoff
-from server.replicas.errors import ReplicaSettingsError
+from server.replicas.errors import LinkLostError, ReplicaSettingsError
 from server.replicas.link import RedisLink
-from tests.server.replicas.redis_server import SECRET
+from tests.server.replicas.redis_server import PASSWORD, SECRET, RedisServer
 from tests.server.settings import make_settings
 
 CONNECTIONS = 4
@@ -120,6 +120,128 @@ async def test_a_server_that_accepts_and_hangs_up_is_asked_more_and_more_rarely_
     assert pauses == sorted({*pauses})
     (warned,) = caplog.messages
     assert warned.startswith("Redis cannot be reached: ")
+
+
+def link_to(url: str) -> RedisLink:
+    link = RedisLink(make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).replicas, [SECRET])
+    link.listen("catalog", lambda _: None)
+    return link
+
+
+@asynccontextmanager
+async def attempts(url: str, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[anyio.Event]:
+    """Run a link that sends at each connection; the event tells that it has tried several times."""
+    again = anyio.Event()
+
+    def backoff(*_: float) -> Iterator[float]:
+        for _attempt in range(CONNECTIONS):
+            yield 0.01
+        again.set()
+        yield from itertools.repeat(0.01)
+
+    monkeypatch.setattr("server.replicas.link.Backoff", backoff)
+    link = link_to(url)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        yield again
+        tasks.cancel_scope.cancel()
+
+
+def wrong_password(server: RedisServer) -> str:
+    return server.url.replace(PASSWORD, "hidden-parole")
+
+
+def missing_password(server: RedisServer) -> str:
+    return server.url.replace(f":{PASSWORD}@", "")
+
+
+def unknown_user(server: RedisServer) -> str:
+    return server.url.replace("://:", "://hidden-parole:")
+
+
+@pytest.mark.parametrize("address", [wrong_password, missing_password, unknown_user])
+async def test_a_login_that_redis_refuses_is_called_so_in_one_warning_and_tried_again(
+    address: Callable[[RedisServer], str],
+    redis_server: RedisServer,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    caplog.set_level(logging.INFO)
+    async with attempts(address(redis_server), monkeypatch) as again:
+        with anyio.fail_after(60):
+            await again.wait()
+    (warned,) = caplog.messages
+    assert warned.startswith("Redis refuses the login: check the user and password in replicas.redis_url. ")
+    assert "hidden-parole" not in caplog.text
+    assert PASSWORD not in caplog.text
+
+
+@pytest.mark.parametrize(
+    "rights", ["resetchannels &other:* +@all", "resetchannels +@all", "allchannels +@all -subscribe"]
+)
+async def test_missing_rights_at_redis_are_called_so_in_one_warning_that_names_the_channels(
+    rights: str, redis_server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with redis_server.client as client:
+        client.execute_command("ACL", "SETUSER", "replica", "on", f">{PASSWORD}", *rights.split())
+    caplog.set_level(logging.INFO)
+    url = redis_server.url.replace("://:", "://replica:")
+    async with attempts(url, monkeypatch) as again:
+        with anyio.fail_after(60):
+            await again.wait()
+    (warned,) = caplog.messages
+    assert warned.startswith("Redis does not allow this user the channels skillserve:*, ")
+    assert "docs/guides/replicas.md" in warned
+    assert PASSWORD not in caplog.text
+
+
+async def test_a_replica_that_may_listen_and_not_send_says_that_it_lacks_rights(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    with redis_server.client as client:
+        client.execute_command("ACL", "SETUSER", "replica", "on", f">{PASSWORD}", "allchannels", "+@all", "-publish")
+    caplog.set_level(logging.INFO)
+    link = link_to(redis_server.url.replace("://:", "://replica:"))
+    ready = anyio.Event()
+    link.on_subscribed(ready.set)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(link.run)
+        with anyio.fail_after(60):
+            await ready.wait()
+        for _ in range(2):
+            with pytest.raises(LinkLostError):
+                await link.publish("catalog", {})
+        tasks.cancel_scope.cancel()
+    (warned,) = caplog.messages
+    assert warned.startswith("Redis does not allow this user the channels skillserve:*, ")
+
+
+async def test_a_login_is_refused_in_the_log_though_redis_was_away_before(
+    redis_server: RedisServer, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO)
+    redis_server.stop()
+    refused = anyio.Event()
+
+    class Noting(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            if "refuses the login" in record.getMessage():
+                refused.set()
+
+    noting, logger = Noting(), logging.getLogger("server.replicas.link")
+    logger.addHandler(noting)
+    try:
+        async with attempts(wrong_password(redis_server), monkeypatch) as again:
+            with anyio.fail_after(60):
+                await again.wait()
+                redis_server.start()
+                await refused.wait()
+    finally:
+        logger.removeHandler(noting)
+    assert [message.partition(":")[0] for message in caplog.messages] == [
+        "Redis cannot be reached",
+        "Redis refuses the login",
+    ]
 
 
 @pytest.mark.parametrize("option", ["foo=bar", "protocol=9", "socket_timeout=600", "db=1&retry=5", "ssl_nothing=1"])
