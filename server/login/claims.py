@@ -12,12 +12,15 @@ if TYPE_CHECKING:
     from server.access.principal import PrincipalKind
     from server.config.settings import LoginSettings
 
-__all__ = ["is_for", "is_time", "principal_from", "serves_its_bearer"]
+__all__ = ["BOUND", "is_bound", "is_for", "is_time", "principal_from", "serves_its_bearer"]
 
 _FOREIGN_TYPES: Final = ("ID", "Refresh", "Offline", "Logout")
 # Keycloak names the type of a token in the claim `typ`.
 _ACCESS: Final = ("access", "access_token")
 # Cognito and Hydra name the type in the claim `token_use`.
+
+BOUND: Final = "it is bound to a key of its client (cnf, as with DPoP or mTLS), and this server cannot check that"
+"""Why such a token is refused."""
 
 _MAX_WORDS: Final = 200
 _MAX_LENGTH: Final = 256
@@ -47,12 +50,16 @@ def is_for(audience: str, claim: object) -> bool:
 def serves_its_bearer(claims: Mapping[str, Any]) -> bool:
     """Tell whether claims are those of an access token that serves its bearer.
 
-    ID tokens are for a client, and refresh tokens for the provider. A token that is bound to a key of its client (DPoP,
-    mTLS) would need a proof of that key with each request.
+    ID tokens are for a client, and refresh tokens for the provider.
     """
-    if {"at_hash", "c_hash", "cnf"} & claims.keys() or claims.get("typ") in _FOREIGN_TYPES:
+    if is_bound(claims) or {"at_hash", "c_hash"} & claims.keys() or claims.get("typ") in _FOREIGN_TYPES:
         return False
     return claims.get("token_use", "access") in _ACCESS
+
+
+def is_bound(claims: Mapping[str, Any]) -> bool:
+    """Tell whether a token is bound to a key of its client (DPoP, mTLS), which each request would have to prove."""
+    return "cnf" in claims
 
 
 def _claim(claims: Mapping[str, Any], path: str) -> object:

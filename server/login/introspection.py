@@ -13,7 +13,7 @@ import anyio
 
 from server.access.principal import PrincipalKind
 from server.login.access_token import ProviderUnavailableError, login_token
-from server.login.claims import is_for, is_time, principal_from, serves_its_bearer
+from server.login.claims import BOUND, is_bound, is_for, is_time, principal_from, serves_its_bearer
 from server.login.turns import KNOWN, Turns, sender_of
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ def _fault(answer: dict[str, Any], settings: LoginSettings) -> str:
         (answer.get("active") is True, "the provider says that it is not active"),
         (answer.get("iss", settings.issuer) == settings.issuer, "it is of another issuer than login.issuer"),
         (is_for(settings.audience or "", answer.get("aud")), "it is for another audience than login.audience"),
+        (not is_bound(answer), BOUND),
         (serves_its_bearer(answer) and answer.get("token_type") not in _FOREIGN_TYPES, "it is not an access token"),
         (is_time(starts) and starts <= now + leeway, "it is not valid yet"),
         (expires is None or (is_time(expires) and expires + leeway > now), "it has expired"),

@@ -9,7 +9,7 @@ import jwt
 
 from server.access.principal import PrincipalKind
 from server.login.access_token import login_token
-from server.login.claims import principal_from, serves_its_bearer
+from server.login.claims import BOUND, is_bound, principal_from, serves_its_bearer
 
 if TYPE_CHECKING:
     from jwt.types import Options
@@ -101,6 +101,8 @@ class JwtVerifier:
             principal = principal_from(claims, PrincipalKind.JWT, self._settings)
         except _FAULTS as error:
             raise _RefusedError(_reason(error)) from None
+        if is_bound(claims):
+            raise _RefusedError(BOUND)
         if principal is None or not serves_its_bearer(claims):
             raise _RefusedError("it is not an access token of a user or client")
         return login_token(principal, self._settings.issuer or "")

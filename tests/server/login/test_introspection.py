@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import logging
 import time
 from typing import Any
 
@@ -59,6 +60,16 @@ async def test_all_other_answers_refuse_the_token(provider: FakeProvider, change
     assert await asking.verify("text") is None
     assert await asking.verify("text") is None
     assert provider.asked == ["text"]
+
+
+async def test_the_log_says_that_a_token_is_bound_to_a_key_of_its_client(
+    provider: FakeProvider, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "server.login")
+    provider.answers["text"] = {**ACTIVE, "cnf": {"jkt": "thumbprint"}}
+    assert await Introspection(settings(), provider).verify("text") is None
+    (refused,) = caplog.messages
+    assert refused.startswith("a token is refused: it is bound to a key of its client (cnf, as with DPoP or mTLS)")
 
 
 async def test_a_remembered_answer_ends_with_the_token(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:

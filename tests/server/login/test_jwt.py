@@ -204,6 +204,8 @@ async def test_a_key_that_the_provider_has_after_it_was_away_is_found(verifying:
         assert await setup.verifier.verify(new.sign()) is not None
 
 
+BOUND = "it is bound to a key of its client (cnf, as with DPoP or mTLS), and this server cannot check that"
+
 REFUSED = [
     (RSA.sign(exp=1), "it has expired"),
     (RSA.sign(nbf=2**40), "it is not valid yet"),
@@ -216,6 +218,8 @@ REFUSED = [
     (jwt.encode({}, "secret" * 9, "HS256"), "its algorithm is not one of login.algorithms"),
     (RSA.sign(typ="Refresh"), "it is not an access token of a user or client"),
     (RSA.sign(token_use="id"), "it is not an access token of a user or client"),  # noqa: S106 - no password
+    (RSA.sign(cnf={"jkt": "thumbprint"}), BOUND),
+    (RSA.sign(cnf={"x5t#S256": "thumbprint"}), BOUND),
     ("a.b.c", "its header is invalid"),
 ]
 
