@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-__all__ = ["ADMIN_ROLE", "LOCAL", "METRICS_ROLE", "Principal", "PrincipalKind", "principal_of", "principal_of_scope"]
+__all__ = [
+    "ADMIN_ROLE",
+    "LOCAL",
+    "METRICS_ROLE",
+    "STRANGER",
+    "Principal",
+    "PrincipalKind",
+    "principal_of",
+    "principal_of_scope",
+]
 
 
 ADMIN_ROLE = "admin"
@@ -30,6 +39,8 @@ class PrincipalKind(StrEnum):
     """By a token that the identity provider signed."""
     OPAQUE = "opaque"
     """By a token that the identity provider confirmed by introspection."""
+    NONE = ""
+    """Not at all, at a server that requires a login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +61,9 @@ class Principal:
 
 LOCAL = Principal("local", PrincipalKind.LOCAL)
 """The principal of stdio, and of every request to a server without login."""
+
+STRANGER = Principal("", PrincipalKind.NONE)
+"""The sender of a request whose login is not accepted yet, or is refused."""
 
 
 def principal_of(ctx: ServerRequestContext[Any, Any]) -> Principal:

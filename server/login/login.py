@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.authentication import AuthCredentials
 
-from server.access.principal import PrincipalKind
+from server.access.principal import STRANGER, PrincipalKind
 from server.login.access_token import LoginToken, ProviderUnavailableError
 from server.login.challenge import Challenges, Refusal
 from server.login.confirming import Confirming
@@ -23,6 +23,7 @@ from server.login.keys import SigningKeys
 from server.login.provider import Provider
 from server.login.static_tokens import StaticTokens
 from server.login.token_file import PREFIX, TokenFile
+from server.operation.notes import NOTES, Notes
 from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
 
 if TYPE_CHECKING:
@@ -98,24 +99,26 @@ class Login:
 
     async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
         """Return the token of a request, or why the request is refused."""
+        if not self._records.wanted:
+            return await self._judged(scope)
+        notes = Notes(self._records.new_id(), principal=STRANGER, address=address_of(scope))
+        # The lines about a refused login have the id of its record.
+        outer = NOTES.set(notes)
+        try:
+            result = await self._judged(scope)
+        finally:
+            NOTES.reset(outer)
+        if isinstance(result, Refusal):
+            self._records.emit(_record(scope, notes, result))
+        return result
+
+    async def _judged(self, scope: Scope) -> LoginToken | Refusal:
         result = await self._judge(scope)
         if isinstance(result, Refusal):
             # Clients that log in begin with a request without a token.
             level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
             logger.log(level, "login refused: %s", result)
-            if self._records.wanted:
-                self._records.emit(self._record(scope, result))
         return result
-
-    def _record(self, scope: Scope, refusal: Refusal) -> RequestRecord:
-        return RequestRecord(
-            method=LOGIN_METHOD,
-            request_id=self._records.new_id(),
-            address=address_of(scope),
-            target=str(scope["path"])[:_MAX_PATH],
-            decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
-            reason=f"login_{refusal}",
-        )
 
     async def _judge(self, scope: Scope) -> LoginToken | Refusal:
         text = _text(scope)
@@ -155,6 +158,18 @@ class Login:
         # The clock of another machine may differ; static tokens are this server's.
         leeway = 0 if token.principal.kind is PrincipalKind.TOKEN else self._settings.leeway_seconds
         return max(0.0, token.expires_at + leeway - time.time())
+
+
+def _record(scope: Scope, notes: Notes, refusal: Refusal) -> RequestRecord:
+    return RequestRecord(
+        method=LOGIN_METHOD,
+        request_id=notes.request_id,
+        principal=notes.principal,
+        address=notes.address,
+        target=str(scope["path"])[:_MAX_PATH],
+        decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
+        reason=f"login_{refusal}",
+    )
 
 
 def _text(scope: Scope) -> str | Refusal:

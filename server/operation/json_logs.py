@@ -164,6 +164,7 @@ def _of_request() -> dict[str, Any]:
         "trace_id": notes.trace_id,
         "principal": notes.principal.subject,
         "principal_kind": notes.principal.kind,
+        "address": notes.address,
         "tool": notes.tool,
         "skill": notes.skill,
         "digest": notes.digest,

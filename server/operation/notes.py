@@ -45,12 +45,14 @@ class _Skill(Protocol):
 class Notes:
     """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it.
 
-    `target` names what a request is about where its parameters do not tell by themselves.
+    `target` names what a request is about where its parameters do not tell by themselves. `address` is the network
+    address of a client that has not logged in; afterwards, the principal tells who it is.
     """
 
     request_id: str
     trace_id: str = ""
     principal: Principal = LOCAL
+    address: str = ""
     tool: str = ""
     is_own_tool: bool = False
     target: str = ""

@@ -59,7 +59,7 @@ async def test_each_refused_login_is_recorded_with_its_reason(
             answer = await served.client.request("POST" if path == "/mcp" else "GET", served.at(path), headers=headers)
             assert answer.status_code in {400, 401}
         assert outcomes(served, LOGIN_METHOD) == [
-            ("local", path, Decision.DENIED, f"login_{reason}") for reason in ("missing", "invalid", "malformed")
+            ("", path, Decision.DENIED, f"login_{reason}") for reason in ("missing", "invalid", "malformed")
         ]
         assert {each.address for each in served.found} == {"127.0.0.1"}
         assert len({each.request_id for each in served.found}) == 3
