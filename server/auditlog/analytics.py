@@ -9,6 +9,7 @@ from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Self
 
+from server.auditlog.records import bounded
 from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
 from server.operation.records import Decision, Use
 
@@ -28,7 +29,7 @@ _MAX_ROWS: Final = 50_000
 _MAX_CLIENTS: Final = 100
 # Names of clients that are told apart; the clients choose them.
 _OTHER: Final = "other"
-_NOT_IN_NAMES: Final = re.compile(r"[^\w .@/+-]+")
+_NOT_IN_NAMES: Final = re.compile(r"[^\w .@/+\[\]-]+")
 _EVENTS: Final = {Use.ACTIVATED: UsageEvent.ACTIVATED, Use.READ: UsageEvent.READ, Use.RAN: UsageEvent.RAN}
 
 
@@ -75,8 +76,8 @@ class Analytics:
         self._thread.join(_STOP_SECONDS)
 
     def _client(self, name: str) -> str:
-        """Return the name of a client, within bounds."""
-        shown = _NOT_IN_NAMES.sub(" ", name).strip()[:40] or "unknown"
+        """Return the name of a client, within bounds and without tokens."""
+        shown = _NOT_IN_NAMES.sub(" ", bounded(name) or "").strip()[:40] or "unknown"
         if shown not in self._clients and len(self._clients) >= _MAX_CLIENTS:
             return _OTHER
         self._clients.add(shown)

@@ -16,6 +16,7 @@ import pytest
 from server.access.principal import Principal, PrincipalKind
 from server.auditlog.analytics import Analytics
 from server.auditlog.errors import AuditLogError
+from server.auditlog.records import bounded
 from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
 from server.operation.records import Client, Decision, RequestRecord, Use
 
@@ -94,6 +95,22 @@ def test_old_days_are_deleted_and_a_period_is_respected(tmp_path: Path) -> None:
     assert file.read(days[1], days[2])["a"].events[UsageEvent.ACTIVATED] == 1
     count(tmp_path, request(skill="b", use=Use.ACTIVATED))
     assert file.read("", TOMORROW)["a"].events[UsageEvent.ACTIVATED] == 2
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "sks_0123456789ab_dGhpcyBpcyBhIHNlY3JldA",
+        "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbm5hIn0.c2lnbmF0dXJl",
+        "ghp_0123456789abcdefghij0123456789abcdef",
+    ],
+)
+def test_a_client_that_calls_itself_like_a_token_is_counted_under_the_same_replacement_as_in_the_audit_log(
+    secret: str, tmp_path: Path
+) -> None:
+    file = count(tmp_path, request(client=f"app {secret}", skill="a", use=Use.ACTIVATED))
+    assert file.read("", TOMORROW)["a"].clients == {bounded(f"app {secret}"): 1} == {"app [token]": 1}
+    assert secret[:12].encode() not in file.path.read_bytes()
 
 
 def test_clients_choose_their_names_within_bounds(tmp_path: Path) -> None:
