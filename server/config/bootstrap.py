@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -15,6 +14,7 @@ from server.config.project_file import ProjectFile
 from server.config.settings import AuditMode, LogFormat, LoggingSettings, LogLevel, Settings, load_settings
 from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
+from server.operation.text_logs import TextHandler
 from skills_core.library import Library, load_catalog
 from skills_core.sources import SkillKind, Strictness, real_path
 
@@ -66,11 +66,8 @@ def log_to_stderr(settings: LoggingSettings) -> None:
         logging.basicConfig(handlers=[JsonHandler()], level=settings.level.upper())
         logging.captureWarnings(capture=True)
         log_uncaught()
-    logging.basicConfig(
-        stream=sys.stderr,
-        level=settings.level.upper(),
-        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
-    )
+    else:
+        logging.basicConfig(handlers=[TextHandler()], level=settings.level.upper())
     if settings.level is LogLevel.INFO:
         # At this level these libraries log details of their own operation only.
         for library in ("uvicorn", "mcp"):

@@ -10,6 +10,7 @@ import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.operation.library_messages import RareWarnings, is_own, message_of
 from server.operation.notes import NOTES
 from server.operation.records import ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
 from skills_core.diagnostics import without_lone_surrogates
@@ -32,9 +33,6 @@ _MAX_TOKEN: Final = 8192
 _FIELDS: Final = "skillserve_fields"
 # The attribute of a log record with further fields of its object.
 
-_OWN: Final = ("server", "skills_core")
-# The packages whose messages never contain texts of requests.
-
 _OWN_TARGETS: Final = frozenset({ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
 # Records whose target is the path of one of our routes.
 
@@ -49,9 +47,6 @@ _MAX_PLAIN: Final = 1500
 
 _NOT_PLAIN: Final = re.compile(r"\\")
 # JSON escapes what is not ASCII, and what could hide a token: its search needs the text as it is.
-
-_SESSION: Final = re.compile(r"\b[0-9a-f]{32}\b")
-# The form of the ids of sessions, which libraries log.
 
 
 def without_tokens(text: str) -> str:
@@ -87,13 +82,10 @@ class JsonHandler(logging.StreamHandler[Any]):
         super().__init__(sys.stderr)
         self.setFormatter(JsonFormatter())
         self.addFilter(_is_harmless)
+        self.addFilter(RareWarnings())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
         """Lose a line that cannot be written: the base class would write a traceback with texts to stderr."""
-
-
-def _is_own(record: logging.LogRecord) -> bool:
-    return record.name.partition(".")[0] in _OWN
 
 
 def _is_harmless(record: logging.LogRecord) -> bool:
@@ -101,7 +93,7 @@ def _is_harmless(record: logging.LogRecord) -> bool:
 
     Libraries log whole messages at the level `debug`, and ids of sessions at `info`.
     """
-    return record.levelno >= logging.WARNING or _is_own(record)
+    return record.levelno >= logging.WARNING or is_own(record)
 
 
 class JsonFormatter(logging.Formatter):
@@ -140,12 +132,9 @@ def _harmless(name: str, value: object) -> object:
 
 
 def _message(record: logging.LogRecord) -> str:
-    try:
-        message = record.getMessage()
-    except Exception:  # noqa: BLE001 - the arguments do not fit, and a line with less is better than none
-        return record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+    message = message_of(record)
     # Further lines of libraries show values: those of warnings, and errors of tasks that nobody awaited.
-    return message if _is_own(record) else _SESSION.sub("[id]", message.partition("\n")[0])
+    return message if is_own(record) else message.partition("\n")[0]
 
 
 def _shown(text: str, most: int) -> str:

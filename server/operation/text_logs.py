@@ -1,0 +1,59 @@
+"""Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a token."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from typing import Any, Final
+
+from server.operation.library_messages import RareWarnings, is_own, message_of
+from skills_core.diagnostics import shortened
+
+__all__ = ["TextFormatter", "TextHandler"]
+
+_MAX_MESSAGE: Final = 1000
+_MAX_LINE: Final = 500
+_MAX_TEXT: Final = 40_000
+# Characters of a traceback, and of a message of a library before it is shortened; a token is at most 8,192 long.
+
+
+class TextHandler(logging.StreamHandler[Any]):
+    """Writes lines of text to stderr."""
+
+    def __init__(self) -> None:
+        """Write to the current stderr."""
+        super().__init__(sys.stderr)
+        self.setFormatter(TextFormatter())
+        self.addFilter(RareWarnings())
+
+
+class TextFormatter(logging.Formatter):
+    """Makes one line of each log record, and of its traceback indented ones."""
+
+    def __init__(self) -> None:
+        """Show the time, the level and the logger before the message."""
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines. Of a message of a library, and of errors, they have what a log may show."""
+        message = message_of(record)
+        record.message = message if is_own(record) else shortened(_without_tokens(message), _MAX_MESSAGE)
+        record.asctime = self.formatTime(record)
+        lines = [self.formatMessage(record)]
+        if record.exc_info and record.exc_info[0] is not None:
+            lines += _indented(self.formatException(record.exc_info))
+        if record.stack_info:
+            lines += _indented(record.stack_info)
+        return "\n".join(lines)
+
+
+def _indented(traceback: str) -> list[str]:
+    # The texts of errors may quote what a client sent.
+    return [f"  {shortened(line, _MAX_LINE)}" for line in _without_tokens(traceback).split("\n")]
+
+
+def _without_tokens(text: str) -> str:
+    from server.operation.json_logs import without_tokens  # noqa: PLC0415 - libraries log rarely
+
+    half = _MAX_TEXT // 2
+    return without_tokens(text if len(text) <= _MAX_TEXT else f"{text[:half]}\n…\n{text[-half:]}")
