@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.operation.library_messages import RareWarnings, is_own, message_of
 from server.operation.notes import NOTES
-from server.operation.records import ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
+from server.operation.records import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _MAX_TOKEN: Final = 8192
 _FIELDS: Final = "skillserve_fields"
 # The attribute of a log record with further fields of its object.
 
-_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
+_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
 # Records whose target is the path of one of our routes.
 
 _TOKEN: Final = re.compile(

@@ -8,6 +8,8 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
@@ -16,16 +18,18 @@ from server.access.principal import LOCAL, Principal
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 __all__ = [
     "ADMIN_METHOD",
+    "HTTP_METHOD",
     "LIMIT_METHOD",
     "LOGIN_METHOD",
     "OTHER_METHOD",
     "SESSION_METHOD",
     "Client",
     "Decision",
+    "Emitted",
     "OpenSpan",
     "Records",
     "RequestReason",
@@ -45,6 +49,8 @@ OTHER_METHOD = "(other)"
 """The method of a record of a request whose method does not exist: its name is a text of the client."""
 SESSION_METHOD = "session"
 """The method of a record of a request that named a session of somebody else; `target` is the path."""
+HTTP_METHOD = "http"
+"""The method of a record of a request that was refused before a message was read from it."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
@@ -95,6 +101,12 @@ class RequestReason(StrEnum):
     """The caller sends too many requests, or has too many sessions."""
     FOREIGN_SESSION = "foreign_session"
     """The session belongs to another principal."""
+    FOREIGN_HOST = "foreign_host"
+    """The Host header names another server."""
+    FOREIGN_ORIGIN = "foreign_origin"
+    """The Origin header names another site."""
+    TOO_LARGE = "too_large"
+    """The body is larger than the limit."""
     WITHHELD = "withheld"
     """The skill or file is not for models."""
     CANCELLED = "cancelled"
@@ -159,6 +171,16 @@ def address_of(scope: object) -> str:
 Sink: TypeAlias = "Callable[[RequestRecord], None]"
 
 
+@dataclass(slots=True)
+class Emitted:
+    """Whether there was any record while it was watched for."""
+
+    any: bool = False
+
+
+_EMITTED: Final[ContextVar[Emitted | None]] = ContextVar("skillserve_emitted", default=None)
+
+
 class OpenSpan(Protocol):
     """The span of a request that is being answered."""
 
@@ -203,8 +225,20 @@ class Records:
         """Return the id of a request."""
         return f"{self._prefix}-{next(self._numbers)}"
 
+    @contextmanager
+    def watched(self) -> Iterator[Emitted]:
+        """Yield what tells whether this task, or one that it started, has emitted a record within the block."""
+        emitted = Emitted()
+        outer = _EMITTED.set(emitted)
+        try:
+            yield emitted
+        finally:
+            _EMITTED.reset(outer)
+
     def emit(self, record: RequestRecord) -> None:
         """Pass a record to the sinks; one that fails is logged, and does not affect the request nor the others."""
+        if (emitted := _EMITTED.get()) is not None:
+            emitted.any = True
         for sink in self._sinks:
             try:
                 sink(record)

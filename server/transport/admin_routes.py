@@ -16,6 +16,7 @@ from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
 from server.hosting.status_filter import StatusFilter, StatusFilterError
 from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
+from server.transport.refusals import record_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -91,6 +92,7 @@ class Gate:
         async def guarded(request: Request) -> Response:
             refused = await self._browsers.validate_request(request)
             if refused is not None:
+                record_refusal(self._records, request.scope, refused.status_code)
                 return refused
             if self._expected is not None and _has_token(request, self._expected):
                 request.scope[_PRINCIPAL] = _ADMINISTRATOR

@@ -23,6 +23,7 @@ from server.transport.joined_writes import JoiningProtocol
 from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
 from server.transport.operation_routes import OperationRoutes, metrics_of
 from server.transport.profiles import ProfileRoutes, ProfileSessions
+from server.transport.refusals import RecordedRefusals
 
 if TYPE_CHECKING:
     import socket
@@ -100,11 +101,12 @@ def build_app(
     app.router.redirect_slashes = False
     if not settings.path.endswith("/"):
         app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
+    route = _endpoint_route(app, settings.path)
+    route.app = RecordedRefusals(route.app, server.records)
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
-        route = _endpoint_route(app, settings.path)
         is_foreign = server.handshake.belongs_to_another
         limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records, is_foreign)
         route.app = RequireLogin(limited, login)

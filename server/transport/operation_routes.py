@@ -13,6 +13,7 @@ from starlette.routing import Route
 from server import __version__
 from server.access.principal import ADMIN_ROLE, METRICS_ROLE
 from server.transport.admin_routes import Gate
+from server.transport.refusals import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -97,7 +98,10 @@ class OperationRoutes:
 
             async def checked(request: Request) -> Response:
                 refused = await browsers.validate_request(request)
-                return refused or await figures(request)
+                if refused is None:
+                    return await figures(request)
+                record_refusal(self._server.records, request.scope, refused.status_code)
+                return refused
 
             return [*probes, Route(METRICS_PATH, checked)]
         # Prometheus asks each replica at an address that clients do not use. The check of names protects browsers that

@@ -143,7 +143,7 @@ async def test_pages_of_other_sites_are_refused_before_anything_is_asked(make_sk
     async with serving(skills, admin_token=TOKEN) as served:
         headers = {**bearer(TOKEN), "Origin": "http://evil.example"}
         assert (await served.client.post(served.at("/admin/reload"), headers=headers)).status_code == 403
-    assert served.found == []
+    assert [(each.method, each.reason) for each in served.found] == [("http", "foreign_origin")]
 
 
 async def test_reading_metrics_is_no_action_and_makes_no_record(
