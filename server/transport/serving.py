@@ -22,7 +22,7 @@ from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
-from server.replicas.errors import ReplicaSettingsError
+from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.run.telemetry import can_trace, traced
 from server.transport.early_stdio import answer_while_loading
 from server.transport.signals import interrupted_by_sigterm, reload_when_asked
@@ -167,8 +167,7 @@ def _replica(host: Host) -> Replica | None:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
-        message = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
-        raise ReplicaSettingsError(message) from None
+        raise ReplicaSettingsError(NO_CLIENT) from None
     return Replica(host)
 
 

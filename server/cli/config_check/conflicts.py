@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from server.auditlog.folder import rights_fault
 from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.places import folder_fault
+from server.cli.config_check.start_checks import is_address
 from server.config.machine import audit_log_folder
 from server.config.settings import OptionalTool, Transport
 from skills_core.diagnostics import one_line
@@ -56,6 +57,8 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
     from server.transport.http import UnprotectedAddressError, checks_host, require_protection
 
     settings = checked.settings
+    if not is_address(settings.http.host):
+        return
     serves = settings.server.transport is Transport.HTTP
     try:
         require_protection(settings)
@@ -189,24 +192,10 @@ def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
         yield _finding(checked, Level.WARNING, "audit_log.enabled", message, "remove it, unless that is meant")
     if log.enabled or (log.enabled is None and login.required):
         folder = audit_log_folder(log)
-        if fault := _folder_fault(folder):
+        if fault := folder_fault(folder, rights_fault):
             level = Level.ERROR if log.enabled else Level.WARNING
             message = f"{folder}: {fault}"
             yield _finding(checked, level, "audit_log.folder", message, "restrict or choose a folder of your own")
-
-
-def _folder_fault(folder: Path) -> str | None:
-    """Return why a folder cannot be written to, or must not be, without creating it."""
-    try:
-        existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-        found = existing.stat()
-    except (OSError, StopIteration):
-        return "it cannot be reached"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{existing} is not a folder"
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return f"{existing} cannot be written to"
-    return rights_fault(found) if existing == folder else None
 
 
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
