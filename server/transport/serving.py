@@ -73,6 +73,7 @@ def serve(
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
+    from server.transport.allowed_names import name_faults
     from server.transport.http import HttpServer, checks_host, listen, require_protection
 
     require_protection(settings)
@@ -95,6 +96,8 @@ def serve(
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
+            for key, _, fault in name_faults(settings.http):
+                logger.warning("http.%s: %s", key, fault)
             anyio.run(_serve_http, host, server, listener, admin, replica, None if early is None else early.hang_ups)
 
 

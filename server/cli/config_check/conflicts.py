@@ -75,6 +75,31 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
         yield _finding(checked, Level.WARNING, "http.host", message, advice)
 
 
+def _names(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.transport.allowed_names import name_faults
+    from server.transport.http import checks_host
+
+    http = checked.settings.http
+    for key, number, message in name_faults(http):
+        found = _finding(checked, Level.WARNING, f"http.{key}", message, "correct it, or remove it")
+        yield Finding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
+    if http.allowed_origins and not checks_host(http):
+        message = "it has no effect without http.allowed_hosts: requests with any Origin header are accepted"
+        yield _finding(checked, Level.WARNING, "http.allowed_origins", message, "set http.allowed_hosts, or remove it")
+
+
+def _drain(checked: CheckedSettings) -> Iterator[Finding]:
+    operation = checked.settings.operation
+    if operation.drain_notice_seconds > operation.drain_seconds:
+        message = (
+            f"{operation.drain_seconds:g}: it has no effect, because operation.drain_notice_seconds "
+            f"({operation.drain_notice_seconds:g}) is longer, and the longer one counts"
+        )
+        advice = "set operation.drain_seconds to at least operation.drain_notice_seconds"
+        origin = checked.origin("operation.drain_notice_seconds")
+        yield Finding(Level.WARNING, origin, "operation.drain_seconds", message, advice)
+
+
 def _provider(checked: CheckedSettings) -> Iterator[Finding]:
     if checked.settings.login.issuer is not None:
         return
@@ -200,6 +225,8 @@ def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
 
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
     (("http", "login", "server"), _protection),
+    (("http",), _names),
+    (("operation",), _drain),
     (("login",), _provider),
     (("runs", "tools"), _runs),
     (("evals",), _evals),

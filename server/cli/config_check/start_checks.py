@@ -15,11 +15,11 @@ from server.config.settings import ConfigurationError, Transport
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from server.cli.config_check.settings_check import CheckedSettings
 
-__all__ = ["check_start", "is_address"]
+__all__ = ["check_collector", "check_start", "is_address"]
 
 _HOST_NAME: Final = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
@@ -35,6 +35,16 @@ def check_start(checked: CheckedSettings) -> Iterator[Finding]:
     ):
         if checked.can_compare(section):
             yield from check(checked)
+
+
+def check_collector(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Check the address of the collector of OpenTelemetry spans."""
+    from server.run.telemetry import endpoint_fault
+
+    if fault := endpoint_fault(environment):
+        name, message = fault
+        advice = "correct it, or unset it to export no spans"
+        yield Finding(Level.WARNING, f"the environment variable {name}", None, message, advice)
 
 
 def is_address(host: str) -> bool:
