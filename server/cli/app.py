@@ -5,7 +5,9 @@ Commands import their dependencies when they run, so that `status` does not load
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -40,7 +42,13 @@ from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
 from server.cli.commands.workflow import app as workflow
 from server.cli.console import print_text
+from server.cli.early_errors import asked_format, end_with_line, format_in
 from server.cli.process import command_process
+from server.config.machine import current_places
+from server.config.settings import LogFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = ["app", "main"]
 
@@ -94,7 +102,29 @@ app.add_typer(token, name="token")
 app.add_typer(workflow, name="workflow")
 
 
+_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
+# What the command-line library raises for a wrong command line; typer does not export it.
+
+
 def main() -> None:
     """Run the command line and exit."""
     with command_process():
+        if sys.argv[1:2] == ["serve"] and _logs_json(sys.argv[2:]):
+            _serve_with_json()
         app(prog_name="skillserve")
+
+
+def _logs_json(words: Sequence[str]) -> bool:
+    format_ = asked_format(format_in(words), os.environ, current_places().config_home)
+    return format_ is LogFormat.JSON
+
+
+def _serve_with_json() -> NoReturn:
+    """Run `serve`; a wrong command line is a line of the log, because there may be nobody to read its usage."""
+    try:
+        code = app(prog_name="skillserve", standalone_mode=False)
+    except _UsageError as error:
+        end_with_line(error.format_message() if hasattr(error, "format_message") else error)
+    except typer.Abort:
+        raise SystemExit(1) from None
+    raise SystemExit(code)

@@ -41,16 +41,19 @@ def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]
         UnprotectedAddressError: other machines could use the server without a login.
     """
     machine = Machine(current_places())
-    settings = settings_with_logs(machine, **flags)
+    log_format: LogFormat | None = None
     try:
+        settings = settings_with_logs(machine, **flags)
+        log_format = settings.logging.format
         _start(directories, settings, machine)
     except (SkillsError, ConfigurationError) as error:
-        if settings.logging.format is not LogFormat.JSON:
-            raise
-        from server.cli.console import EXIT_USAGE
+        from server.cli.early_errors import asked_format, end_with_line
 
-        logger.critical("%s", error)
-        raise SystemExit(EXIT_USAGE) from None
+        if log_format is None:
+            log_format = asked_format(flags.get("log_format"), os.environ, machine.places.config_home)
+        if log_format is not LogFormat.JSON:
+            raise
+        end_with_line(error)
 
 
 def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:
@@ -66,9 +69,8 @@ def _start(directories: Sequence[Path] | None, settings: Settings, machine: Mach
 
 def _require_streams(settings: Settings) -> None:
     if settings.server.transport is Transport.STDIO and (sys.stdin is None or sys.stdout is None):
-        from server.cli.console import EXIT_USAGE, fail
-
-        fail("the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http", EXIT_USAGE)
+        message = "the stdio transport needs open stdin and stdout; to serve over HTTP, use --transport http"
+        raise ConfigurationError(message)
 
 
 def _run(library: Library, settings: Settings, machine: Machine, early: EarlyListener | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import fields
 
-__all__ = ["Depth", "Folders", "InvalidValueError", "NonEmpty", "PositiveInt", "SecretStr", "read"]
+__all__ = ["Depth", "Folders", "InvalidValueError", "NonEmpty", "PositiveInt", "SecretStr", "check_paths", "read"]
 
 NonEmpty = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1)]
@@ -75,6 +75,17 @@ def read(kind: type[Kind], value: object) -> Kind:
     if isinstance(cause, InvalidValueError):
         raise cause from None
     raise InvalidValueError(f"{_shown(value)}: expected {_expected(kind)}")
+
+
+def check_paths(**paths: str | None) -> None:
+    """Check that no path has the character that no system allows in one.
+
+    Raises:
+        InvalidValueError: a path has it; the message does not repeat the path.
+    """
+    for name, path in paths.items():
+        if path is not None and "\0" in path:
+            raise InvalidValueError("expected a path, which has no NUL character", (name,))
 
 
 def _secret(_: type, value: object) -> SecretStr:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from skills_core.errors import SkillsError
 
-__all__ = ["ForwardedCallError", "LinkLostError", "ReplicaSettingsError"]
+__all__ = ["NO_CLIENT", "ForwardedCallError", "LinkLostError", "ReplicaSettingsError"]
+
+NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
 
 
 class ReplicaSettingsError(SkillsError):

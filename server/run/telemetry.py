@@ -15,9 +15,9 @@ from server import __version__
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from opentelemetry.sdk.trace import ReadableSpan
+    from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 
-__all__ = ["can_trace", "traced"]
+__all__ = ["can_trace", "endpoint_fault", "traced"]
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -35,6 +35,20 @@ def can_trace() -> bool:
         return False
 
 
+def endpoint_fault(environment: Mapping[str, str]) -> tuple[str, str] | None:
+    """Return the variable that names the collector and what is wrong with its value, None if nothing is.
+
+    The value is left out, because it may contain a password.
+    """
+    if environment.get("OTEL_TRACES_EXPORTER") == "none":
+        return None
+    # The variable for traces precedes.
+    name = next((name for name in reversed(_ENDPOINTS) if environment.get(name)), None)
+    if name is None or environment[name].lower().startswith(("http://", "https://")):
+        return None
+    return name, "expected an address that begins with http:// or https://, such as http://localhost:4318"
+
+
 def _print(message: str) -> None:
     print(f"skillserve: {message}", file=sys.stderr)  # noqa: T201 - for people
 
@@ -43,36 +57,27 @@ def _print(message: str) -> None:
 def traced(environment: Mapping[str, str], report: Callable[[str], None] = _print) -> Iterator[bool]:
     """Export spans to the collector that `environment` names until the block ends, then flush the remaining spans.
 
-    Yields whether there is a collector. The flush takes no longer than the timeout of one export. `report` is told if
-    spans were lost, by default on stderr.
+    Yields whether spans are exported. The flush takes no longer than the timeout of one export. `report` is told if the
+    variables cannot be used, and if spans were lost, by default on stderr.
     """
     if not any(environment.get(name) for name in _ENDPOINTS) or environment.get("OTEL_TRACES_EXPORTER") == "none":
         yield False
         return
+    if fault := endpoint_fault(environment):
+        report(f"no spans are exported: the environment variable {': '.join(fault)}")
+        yield False
+        return
     from opentelemetry import trace
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-    from opentelemetry.sdk.resources import Resource
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
-
-    from server.run.span_filter import without_texts
 
     failed = threading.Event()
-
-    class Exporter(OTLPSpanExporter):
-        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
-            result = super().export([filtered for span in spans if (filtered := without_texts(span)) is not None])
-            if result is not SpanExportResult.SUCCESS:
-                failed.set()
-            return result
-
-    # The exporter would log each failed attempt.
-    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
     seconds = _timeout(environment)
-    name = environment.get("OTEL_SERVICE_NAME") or "skillserve"
-    resource = Resource.create({"service.name": name, "service.version": __version__})
-    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
-    provider.add_span_processor(BatchSpanProcessor(Exporter(timeout=seconds)))
+    try:
+        provider = _provider(environment, seconds, failed)
+    except ValueError as error:
+        # The libraries read further variables, such as limits.
+        report(f"no spans are exported: a variable of OpenTelemetry cannot be used: {error}")
+        yield False
+        return
     trace.set_tracer_provider(provider)
     try:
         yield True
@@ -83,6 +88,35 @@ def traced(environment: Mapping[str, str], report: Callable[[str], None] = _prin
         last.join(seconds)
         if last.is_alive() or failed.is_set():
             report("spans did not reach the collector")
+
+
+def _provider(environment: Mapping[str, str], seconds: float, failed: threading.Event) -> TracerProvider:
+    """Return a provider that exports spans, and sets `failed` if the collector did not take them.
+
+    Raises:
+        ValueError: a variable cannot be used.
+    """
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    from opentelemetry.sdk.resources import Resource
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
+
+    from server.run.span_filter import without_texts
+
+    class Exporter(OTLPSpanExporter):
+        def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+            result = super().export([filtered for span in spans if (filtered := without_texts(span)) is not None])
+            if result is not SpanExportResult.SUCCESS:
+                failed.set()
+            return result
+
+    # The exporter would log each failed attempt.
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)
+    name = environment.get("OTEL_SERVICE_NAME") or "skillserve"
+    resource = Resource.create({"service.name": name, "service.version": __version__})
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(Exporter(timeout=seconds)))
+    return provider
 
 
 def _timeout(environment: Mapping[str, str]) -> float:

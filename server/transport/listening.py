@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import socket
 import sys
@@ -12,7 +13,7 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from server.config.settings import HttpSettings, Settings
 
-__all__ = ["AddressInUseError", "UnprotectedAddressError", "listen", "require_protection"]
+__all__ = ["AddressInUseError", "UnprotectedAddressError", "listen", "require_own_address", "require_protection"]
 
 
 class AddressInUseError(SkillsError):
@@ -51,6 +52,36 @@ def listen(settings: HttpSettings) -> socket.socket:
     Raises:
         AddressInUseError: the port is taken, or the address does not belong to this machine.
     """
+    try:
+        listener = _bound(settings)
+        try:
+            listener.listen(2048)
+        except OSError:
+            listener.close()
+            raise
+    except OSError as error:
+        raise _unusable(settings, error) from None
+    return listener
+
+
+def require_own_address(settings: HttpSettings) -> None:
+    """Require that this user may listen on the address; whether the port is taken, and host names, are not looked up.
+
+    Raises:
+        AddressInUseError: the address does not belong to this machine, or the port is for other users.
+    """
+    try:
+        ipaddress.ip_address(settings.host)
+    except ValueError:
+        return
+    try:
+        _bound(settings).close()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise _unusable(settings, error) from None
+
+
+def _bound(settings: HttpSettings) -> socket.socket:
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     # Without the explicit protocol asyncio leaves Nagle's algorithm on, and each response waits some 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -61,10 +92,13 @@ def listen(settings: HttpSettings) -> socket.socket:
         else:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((settings.host, settings.port))
-        listener.listen(2048)
-    except OSError as error:
+    except OSError:
         listener.close()
-        reason = (error.strerror or str(error)).lower()
-        message = f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
-        raise AddressInUseError(message) from None
+        raise
     return listener
+
+
+def _unusable(settings: HttpSettings, error: OSError) -> AddressInUseError:
+    reason = (error.strerror or str(error)).lower()
+    message = f"cannot listen on {settings.host} port {settings.port}: {reason}; choose another with --port"
+    return AddressInUseError(message)

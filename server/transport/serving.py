@@ -22,7 +22,7 @@ from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
-from server.replicas.errors import ReplicaSettingsError
+from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.run.telemetry import can_trace, traced
 from server.transport.early_stdio import answer_while_loading
 from server.transport.signals import interrupted_by_sigterm, reload_when_asked
@@ -73,6 +73,7 @@ def serve(
         return
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
+    from server.transport.allowed_names import name_faults
     from server.transport.http import HttpServer, checks_host, listen, require_protection
 
     require_protection(settings)
@@ -95,6 +96,8 @@ def serve(
             _announce(library, settings, port)
             if not checks_host(settings.http):
                 logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
+            for key, _, fault in name_faults(settings.http):
+                logger.warning("http.%s: %s", key, fault)
             anyio.run(_serve_http, host, server, listener, admin, replica, None if early is None else early.hang_ups)
 
 
@@ -167,8 +170,7 @@ def _replica(host: Host) -> Replica | None:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
-        message = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
-        raise ReplicaSettingsError(message) from None
+        raise ReplicaSettingsError(NO_CLIENT) from None
     return Replica(host)
 
 

@@ -173,6 +173,11 @@ def test_the_settings_have_no_fault_and_would_have_one_without_the_login(where: 
         text = (DEPLOY / "compose/skillserve.toml").read_text(encoding="utf-8")
     else:
         text = configured("skillserve.toml")
+    # The file is in the container; a server does not start without it.
+    secret = tmp_path / "replicas-secret"
+    secret.write_text("0123456789abcdef" * 2, encoding="utf-8")
+    text, replaced = re.subn(r'secret_file = ".*"', lambda _: f"secret_file = '{secret.as_posix()}'", text)
+    assert replaced == 1
     url = tmp_path / "redis-url"
     url.write_text("redis://redis:6379\n", encoding="utf-8")
     variables = {name: str(tmp_path) for name in ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME")}

@@ -29,8 +29,9 @@ def _group() -> None:
 def check(*, as_json: AsJson = False) -> None:
     """Check all files of settings and the environment variables.
 
-    Every fault is reported, with what to do. Nothing is started or changed, and no network is used. The exit code is 1
-    if there is an error; a warning names what has no effect or is risky.
+    Every fault is reported, with what to do, also what a server would refuse when it starts. Nothing is started or
+    changed, and no network is used. The exit code is 1 if there is an error; a warning names what has no effect or is
+    risky.
     """
     from server.cli.config_check.check import check_configuration
     from server.config.machine import Machine, current_places

@@ -18,6 +18,7 @@ from server.cli.config_check.other_files import (
     check_trust,
 )
 from server.cli.config_check.settings_check import check_settings
+from server.cli.config_check.start_checks import check_collector, check_start
 from server.config.files import own_file
 from server.config.machine import tokens_file
 from server.config.project_file import ProjectFile
@@ -58,6 +59,8 @@ def check_configuration(machine: Machine, environment: Mapping[str, str]) -> Con
         *token_findings,
         *server_findings,
         *check_conflicts(checked, tokens),
+        *check_start(checked),
+        *check_collector(environment),
         *check_secrets(checked, machine, specs),
     ]
     ordered = sorted(dict.fromkeys(findings), key=lambda each: each.level is not Level.ERROR)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import stat
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from server.auditlog.folder import rights_fault
 from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.places import folder_fault
+from server.cli.config_check.start_checks import is_address
 from server.config.machine import audit_log_folder
 from server.config.settings import OptionalTool, Transport
 from skills_core.diagnostics import one_line
@@ -56,6 +57,8 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
     from server.transport.http import UnprotectedAddressError, checks_host, require_protection
 
     settings = checked.settings
+    if not is_address(settings.http.host):
+        return
     serves = settings.server.transport is Transport.HTTP
     try:
         require_protection(settings)
@@ -70,6 +73,31 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
         message = "requests with any Host header are accepted"
         advice = "name the host names of the server in http.allowed_hosts"
         yield _finding(checked, Level.WARNING, "http.host", message, advice)
+
+
+def _names(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.transport.allowed_names import name_faults
+    from server.transport.http import checks_host
+
+    http = checked.settings.http
+    for key, number, message in name_faults(http):
+        found = _finding(checked, Level.WARNING, f"http.{key}", message, "correct it, or remove it")
+        yield Finding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
+    if http.allowed_origins and not checks_host(http):
+        message = "it has no effect without http.allowed_hosts: requests with any Origin header are accepted"
+        yield _finding(checked, Level.WARNING, "http.allowed_origins", message, "set http.allowed_hosts, or remove it")
+
+
+def _drain(checked: CheckedSettings) -> Iterator[Finding]:
+    operation = checked.settings.operation
+    if operation.drain_notice_seconds > operation.drain_seconds:
+        message = (
+            f"{operation.drain_seconds:g}: it has no effect, because operation.drain_notice_seconds "
+            f"({operation.drain_notice_seconds:g}) is longer, and the longer one counts"
+        )
+        advice = "set operation.drain_seconds to at least operation.drain_notice_seconds"
+        origin = checked.origin("operation.drain_notice_seconds")
+        yield Finding(Level.WARNING, origin, "operation.drain_seconds", message, advice)
 
 
 def _provider(checked: CheckedSettings) -> Iterator[Finding]:
@@ -189,28 +217,16 @@ def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
         yield _finding(checked, Level.WARNING, "audit_log.enabled", message, "remove it, unless that is meant")
     if log.enabled or (log.enabled is None and login.required):
         folder = audit_log_folder(log)
-        if fault := _folder_fault(folder):
+        if fault := folder_fault(folder, rights_fault):
             level = Level.ERROR if log.enabled else Level.WARNING
             message = f"{folder}: {fault}"
             yield _finding(checked, level, "audit_log.folder", message, "restrict or choose a folder of your own")
 
 
-def _folder_fault(folder: Path) -> str | None:
-    """Return why a folder cannot be written to, or must not be, without creating it."""
-    try:
-        existing = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
-        found = existing.stat()
-    except (OSError, StopIteration):
-        return "it cannot be reached"
-    if not stat.S_ISDIR(found.st_mode):
-        return f"{existing} is not a folder"
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return f"{existing} cannot be written to"
-    return rights_fault(found) if existing == folder else None
-
-
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
     (("http", "login", "server"), _protection),
+    (("http",), _names),
+    (("operation",), _drain),
     (("login",), _provider),
     (("runs", "tools"), _runs),
     (("evals",), _evals),

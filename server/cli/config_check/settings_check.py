@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from server.cli.config_check.finding import Finding, Level
-from server.cli.config_check.values import faults, field_types, is_secret, section_faults
+from server.cli.config_check.values import faults, field_types, is_secret, section_faults, usable
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings import Settings
 from server.config.settings.layers import Given, combine, from_jdai, from_variable
@@ -101,8 +101,9 @@ def _type_of(path: SettingPath) -> Any:  # noqa: ANN401 - of any type
 
 
 def _take(checked: CheckedSettings, valid: dict[SettingPath, Given], path: SettingPath, given: Given) -> None:
-    """Check a value alone; keep it if it is valid."""
-    found = faults(_type_of(path), given.value)
+    """Check a value alone; keep what is valid of it."""
+    kind = _type_of(path)
+    found = faults(kind, given.value)
     for fault in found:
         key = (*path, *fault.path)
         default = BY_PATH[path].default
@@ -114,6 +115,8 @@ def _take(checked: CheckedSettings, valid: dict[SettingPath, Given], path: Setti
         _refuse(checked, given.origin, key, fault.message, advice)
     if not found:
         valid[path] = given
+    elif (left := usable(kind, given.value)) is not None:
+        valid[path] = Given(left, given.origin)
 
 
 def _check_sections(checked: CheckedSettings, valid: dict[SettingPath, Given]) -> None:

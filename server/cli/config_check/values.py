@@ -12,7 +12,7 @@ from msgspec.structs import fields
 
 from server.config.values import InvalidValueError, SecretStr, read
 
-__all__ = ["faults", "field_types", "is_secret", "section_faults"]
+__all__ = ["faults", "field_types", "is_secret", "section_faults", "usable"]
 
 _MOST: Final = 20
 # Faults of one value that are reported; a list may have thousands.
@@ -82,22 +82,95 @@ def _unknown_names(value: object, kind: Any) -> Iterator[tuple[str, str]]:  # no
             yield str(name), f"unknown; {hint}"
 
 
+def usable(kind: Any, value: object) -> object:  # noqa: ANN401 - of any type
+    """Return a list or a table without the parts that do not fit; None if nothing is left, or for another value.
+
+    A name in a table stays, with an empty list if nothing of its list fits: other values may refer to the name.
+    """
+    kind = _plain(kind)
+    parts = [(step, _fitting(part, of)) for step, part, of in _parts(value, kind)]
+    left: object = None
+    if get_origin(kind) is tuple:
+        left = [part for _, part in parts if part is not None]
+    elif get_origin(kind) in {dict, Mapping}:
+        left = {name: part for name, part in parts if part is not None}
+    return left if left and not faults(kind, left) else None
+
+
+def _fitting(part: object, kind: Any) -> object:  # noqa: ANN401 - of any type
+    if not faults(kind, part):
+        return part
+    return usable(kind, part) or ([] if get_origin(_plain(kind)) is tuple else None)
+
+
 def section_faults(kind: type[Struct], values: Mapping[str, object], section: str) -> Iterator[InvalidValueError]:
     """Yield what is wrong with the valid values of a section together.
 
-    A value that is at fault is left out for the next look; what is then wrong because it is missing is no fault.
+    What is at fault, a value or a part of it, is left out for the next look; what is then wrong because a value is
+    missing is no fault.
     """
-    left = dict(values)
+    rest = _Rest(values)
     dropped: list[str] = []
-    while left:
+    for _ in range(_MOST):
         try:
-            read(kind, left)
+            read(kind, rest.values)
         except InvalidValueError as error:
-            key = error.path[0] if error.path else ""
+            path = rest.original(error.path)
             if not any(f"{section}.{name}" in error.message for name in dropped):
-                yield error
-            if left.pop(key, None) is None:
+                yield InvalidValueError(error.message, path)
+            if not rest.leave_out(error.path):
                 return
-            dropped.append(key)
+            if len(path) == 1:
+                dropped.append(path[0])
         else:
             return
+
+
+class _Rest:
+    """The values of a section without what was left out; paths lead to what is left, or to where it was at first."""
+
+    def __init__(self, values: Mapping[str, object]) -> None:
+        self.values: Any = _copied(values)
+        self._gone: dict[tuple[str, ...], list[int]] = {}
+
+    def original(self, path: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the path in the values as they were given."""
+        found: tuple[str, ...] = ()
+        part = self.values
+        for step in path:
+            number = step
+            if isinstance(part, list) and step.isdecimal():
+                at = int(step)
+                for gone in sorted(self._gone.get(found, ())):
+                    at += gone <= at
+                number = str(at)
+            found, part = (*found, number), _inside(part, step)
+        return found
+
+    def leave_out(self, path: tuple[str, ...]) -> bool:
+        """Leave out what is at a path; return False if nothing is there."""
+        part = self.values
+        for step in path[:-1]:
+            part = _inside(part, step)
+        if not path or _inside(part, path[-1]) is None:
+            return False
+        if isinstance(part, list):
+            *above, number = self.original(path)
+            self._gone.setdefault((*above,), []).append(int(number))
+            del part[int(path[-1])]
+        else:
+            del part[path[-1]]
+        return True
+
+
+def _copied(value: object) -> object:
+    """Return a value with lists and tables of its own."""
+    if isinstance(value, Mapping):
+        return {name: _copied(part) for name, part in value.items()}
+    return [*map(_copied, value)] if isinstance(value, list | tuple) else value
+
+
+def _inside(value: object, step: str) -> object:
+    if isinstance(value, list):
+        return value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+    return value.get(step) if isinstance(value, dict) else None

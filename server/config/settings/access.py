@@ -37,7 +37,8 @@ class AccessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def __post_init__(self) -> None:
         if self.roles:
-            self._check_roles(self.tools, ("tools",))
+            for role in self.tools:
+                self._check_role(role, ("tools", role))
         for role, entries in self.tools.items():
             _check_tools(entries, ("tools", role))
         for name, roles in self.profiles.items():
@@ -50,11 +51,14 @@ class AccessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return frozenset(self.roles or self.tools)
 
     def _check_roles(self, roles: Iterable[str], path: tuple[str, ...]) -> None:
-        for role in roles:
-            if role not in self.known_roles:
-                table = "roles" if self.roles or not self.tools else "tools"
-                known = ", ".join(getattr(self, table)) or "none"
-                raise InvalidValueError(f"{role[:_SHOWN]!r}: expected a role of {table!r}, which has: {known}", path)
+        for number, role in enumerate(roles):
+            self._check_role(role, (*path, str(number)))
+
+    def _check_role(self, role: str, path: tuple[str, ...]) -> None:
+        if role not in self.known_roles:
+            table = "roles" if self.roles or not self.tools else "tools"
+            known = ", ".join(getattr(self, table)) or "none"
+            raise InvalidValueError(f"{role[:_SHOWN]!r}: expected a role of {table!r}, which has: {known}", path)
 
     def __hash__(self) -> int:
         # Tables are not hashable.
@@ -62,7 +66,9 @@ class AccessSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def _check_tools(entries: Iterable[str], path: tuple[str, ...]) -> None:
-    for entry in entries:
+    for number, entry in enumerate(entries):
         if "*" not in entry and "__" not in entry and entry not in list(OptionalTool):
             expected = "SKILL__TOOL for a tool that a skill declares, a pattern with '*', or one of"
-            raise InvalidValueError(f"{entry[:_SHOWN]!r}: expected {expected} {', '.join(OptionalTool)}", path)
+            raise InvalidValueError(
+                f"{entry[:_SHOWN]!r}: expected {expected} {', '.join(OptionalTool)}", (*path, str(number))
+            )

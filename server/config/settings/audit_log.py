@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from server.config.values import NonEmpty
+from server.config.values import NonEmpty, check_paths
 
 __all__ = ["AuditLogSettings"]
 
@@ -26,3 +26,6 @@ class AuditLogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     analytics: bool = True
     """Whether uses of skills are counted for `skillserve analytics`: by day, client and a keyed hash of the user. The
     counts stay in the state folder and contain no texts."""
+
+    def __post_init__(self) -> None:
+        check_paths(folder=self.folder)

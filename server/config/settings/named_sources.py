@@ -22,13 +22,13 @@ def check_sources(sources: Iterable[str]) -> None:
     Raises:
         InvalidValueError: one is not.
     """
-    for source in sources:
+    for number, source in enumerate(sources):
         if not source or "\0" in source:
-            raise InvalidValueError(f"{source[:80]!r}: expected a directory or a scope", ("sources",))
+            raise InvalidValueError(f"{source[:80]!r}: expected a directory or a scope", ("sources", str(number)))
         if source in set(Scope) - set(_SCOPES):
             scopes = ", ".join(_SCOPES)
             message = f"{source}: skillserve changes no such sources; expected a directory or one of {scopes}"
-            raise InvalidValueError(message, ("sources",))
+            raise InvalidValueError(message, ("sources", str(number)))
 
 
 def scopes_of(sources: Iterable[str]) -> frozenset[str]:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from server.config.values import NonEmpty, PositiveInt, SecretStr
+from server.config.values import NonEmpty, PositiveInt, SecretStr, check_paths
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
 __all__ = ["RunSettings"]
@@ -47,3 +47,7 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     mcp_servers: NonEmpty | None = None
     """A JSON file with `mcpServers`, as MCP clients have it; runs may use the tools of these servers. In a file of
     settings a path is relative to that file."""
+
+    def __post_init__(self) -> None:
+        store = None if self.store is None else self.store.get_secret_value()
+        check_paths(store=store, workspace=self.workspace, mcp_servers=self.mcp_servers)

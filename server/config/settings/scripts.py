@@ -61,7 +61,7 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def _check_names(key: str, names: tuple[str, ...]) -> None:
-    for name in names:
+    for number, name in enumerate(names):
         if name.upper().startswith(HIDDEN_PREFIX) or not name or "=" in name or "\0" in name:
             message = f"{name[:80]!r}: expected a variable's name that does not begin with {HIDDEN_PREFIX}"
-            raise InvalidValueError(message, (key,))
+            raise InvalidValueError(message, (key, str(number)))

@@ -74,11 +74,11 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """Path of the MCP endpoint. Change it when a proxy in front forwards another path."""
     allowed_hosts: tuple[str, ...] = ()
     """`Host` headers to accept, in addition to those of loopback. Name the public host name here when other machines
-    or a proxy reach the server. If it is empty and `host` is not a loopback address, all `Host` headers are accepted.
-    """
+    or a proxy reach the server, without a scheme; `:*` at its end stands for any port. If it is empty and `host` is not
+    a loopback address, all `Host` headers are accepted."""
     allowed_origins: tuple[str, ...] = ()
-    """`Origin` headers to accept, in addition to those of the allowed hosts. Set it for web applications on other hosts
-    that connect from a browser."""
+    """`Origin` headers to accept, in addition to those of the allowed hosts, with their scheme, such as
+    `https://app.example.com`. Set it for web applications on other hosts that connect from a browser."""
     insecure: bool = False
     """Whether the server may listen beyond this machine without a login (`[login]`). Every client that reaches the
     address can then use all skills and tools, so set it only behind a proxy or a firewall that decides who gets

@@ -101,9 +101,11 @@ class DiscoverySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
     only if the command line names no directory. Set it if skills of another scope should win when names clash."""
 
     def __post_init__(self) -> None:
-        for source in self.sources:
+        for number, source in enumerate(self.sources):
             if "\0" in source.path:
-                raise InvalidValueError(f"{source.path[:80]!r}: expected the path of a directory", ("sources",))
+                raise InvalidValueError(
+                    f"{source.path[:80]!r}: expected the path of a directory", ("sources", str(number))
+                )
 
 
 class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

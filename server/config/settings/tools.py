@@ -43,10 +43,10 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     Each starts a program of the skill, so name only what you trust."""
 
     def __post_init__(self) -> None:
-        for entry in self.declared:
+        for number, entry in enumerate(self.declared):
             if not all(entry.partition("/")):
                 message = f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill"
-                raise InvalidValueError(message, ("declared",))
+                raise InvalidValueError(message, ("declared", str(number)))
 
 
 class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -63,6 +63,6 @@ class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _check_patterns(key: str, patterns: tuple[str, ...]) -> None:
-    for pattern in patterns:
+    for number, pattern in enumerate(patterns):
         if fault := pattern_fault(pattern):
-            raise InvalidValueError(fault, (key,))
+            raise InvalidValueError(fault, (key, str(number)))

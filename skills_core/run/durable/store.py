@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl, quote
 
 from skills_core.run.durable.errors import StoreError
 
-__all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "make_private", "store_of"]
+__all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "check_private", "make_private", "store_of"]
 
 SCHEMA: Final = "skillserve"
 """PostgreSQL: the schema of all tables."""
@@ -88,6 +88,26 @@ def make_private(path: Path) -> None:
         raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
 
 
+def check_private(path: Path) -> None:
+    """Check what exists of a file and its folder as `make_private` does, and change nothing.
+
+    Raises:
+        StoreError: the file or folder belongs to others, or others may write there.
+    """
+    try:
+        if path.parent.exists():
+            _refuse_shared(path.parent)
+        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        try:
+            _refuse_foreign(path, descriptor)
+        finally:
+            os.close(descriptor)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
+
+
 def _refuse_shared(folder: Path) -> None:
     mode = folder.stat().st_mode
     if os.name != "nt" and mode & _WRITABLE_BY_OTHERS and not mode & stat.S_ISVTX:
@@ -100,7 +120,13 @@ def _refuse_shared(folder: Path) -> None:
 def _make_file_private(path: Path, descriptor: int) -> None:
     if os.name == "nt":
         return  # a new file inherits the permissions of its folder, which the user owns
+    _refuse_foreign(path, descriptor)
+    os.fchmod(descriptor, 0o600)
+
+
+def _refuse_foreign(path: Path, descriptor: int) -> None:
+    if os.name == "nt":
+        return
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
         raise StoreError(f"{path}: this is not a regular file that you own. Choose another file to record runs in.")
-    os.fchmod(descriptor, 0o600)

@@ -97,7 +97,7 @@ def test_asterisks_stand_for_any_characters(choice: str, name: str) -> None:
 def test_a_default_role_must_be_one_of_the_roles() -> None:
     with pytest.raises(InvalidValueError) as fault:
         AccessSettings(roles={"reader": ("*",)}, default_roles=("raeder",))
-    assert fault.value.path == ("default_roles",)
+    assert fault.value.path == ("default_roles", "0")
     assert "which has: reader" in fault.value.message
 
 
@@ -132,12 +132,12 @@ def test_without_a_table_of_tools_all_are_allowed_and_without_one_of_skills_all_
 @pytest.mark.parametrize(
     ("given", "path", "message"),
     [
-        ({"tools": {"reader": ("reload_skill",)}}, ("tools", "reader"), "'reload_skill': expected SKILL__TOOL"),
-        ({"tools": {"reader": ("activate_skill",)}}, ("tools", "reader"), "run_skill"),
-        ({"roles": {"a": ("*",)}, "tools": {"b": ()}}, ("tools",), "'b': expected a role of 'roles', which has: a"),
-        ({"tools": {"b": ()}, "default_roles": ("a",)}, ("default_roles",), "of 'tools', which has: b"),
-        ({"roles": {"a": ("*",)}, "profiles": {"p": ("b",)}}, ("profiles", "p"), "which has: a"),
-        ({"profiles": {"p": ("b",)}}, ("profiles", "p"), "which has: none"),
+        ({"tools": {"reader": ("reload_skill",)}}, ("tools", "reader", "0"), "'reload_skill': expected SKILL__TOOL"),
+        ({"tools": {"reader": ("activate_skill",)}}, ("tools", "reader", "0"), "run_skill"),
+        ({"roles": {"a": ("*",)}, "tools": {"b": ()}}, ("tools", "b"), "'b': expected a role of 'roles', which has: a"),
+        ({"tools": {"b": ()}, "default_roles": ("a",)}, ("default_roles", "0"), "of 'tools', which has: b"),
+        ({"roles": {"a": ("*",)}, "profiles": {"p": ("b",)}}, ("profiles", "p", "0"), "which has: a"),
+        ({"profiles": {"p": ("b",)}}, ("profiles", "p", "0"), "which has: none"),
     ],
 )
 def test_settings_name_no_tool_and_no_role_that_there_cannot_be(

@@ -225,6 +225,46 @@ def test_a_server_that_cannot_start_says_so_in_an_object(skills: Path) -> None:
     assert (done.returncode, line["level"], "cannot listen on" in line["message"]) == (2, "critical", True)
 
 
+JSON_FLAG = ("--log-format", "json")
+WRONG_STARTS: dict[str, tuple[str, tuple[str, ...], dict[str, str], str]] = {
+    "an unknown section, and the flag": ("[htp]\nport = 1", JSON_FLAG, {}, "htp"),
+    "an unknown section, and the variable": ("[htp]\n", (), {"SKILLSERVE_LOG_FORMAT": "json"}, "htp"),
+    "an unknown section, and the file": ("[htp]\n[logging]\nformat = 'json'", (), {}, "htp"),
+    "a broken file": ("[http", JSON_FLAG, {}, "skillserve.toml"),
+    "a wrong variable": ("", JSON_FLAG, {"SKILLSERVE_PORT": "zz"}, "SKILLSERVE_PORT"),
+    "a port that there cannot be": ("", (*JSON_FLAG, "--port", "99999"), {}, "--port"),
+    "a port that is no number": ("", ("--port", "zz", "--log-format=json"), {}, "--port"),
+    "an unknown flag": ("", ("--odd", *JSON_FLAG), {}, "--odd"),
+    "a wrong format, and the variable": ("", ("--log-format", "xml"), {"SKILLSERVE_LOG_FORMAT": "json"}, "xml"),
+    "a flag without a value": ("", ("--port",), {"SKILLSERVE_LOG_FORMAT": "json"}, "--port"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG_STARTS)
+def test_a_server_whose_settings_or_flags_are_wrong_says_so_in_an_object(
+    case: str, skills: Path, tmp_path: Path
+) -> None:
+    text, flags, variables, said = WRONG_STARTS[case]
+    file = tmp_path / "skillserve/skillserve.toml"
+    file.parent.mkdir()
+    file.write_text(text)
+    done = run("serve", skills, *flags, XDG_CONFIG_HOME=str(tmp_path), **variables)
+    (line,) = objects(done.stderr)
+    assert (done.returncode, done.stdout, line["level"]) == (2, "", "critical")
+    assert said in line["message"]
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables"),
+    [((), {}), (("--log-format", "text"), {"SKILLSERVE_LOG_FORMAT": "json"}), (("--", "--log-format", "json"), {})],
+)
+def test_a_wrong_start_is_told_in_text_where_no_object_is_asked_for(
+    flags: tuple[str, ...], variables: dict[str, str], skills: Path
+) -> None:
+    done = run("serve", skills, *flags, SKILLSERVE_PORT="zz", **variables)
+    assert (done.returncode, done.stderr.startswith("skillserve: ")) == (2, True)
+
+
 async def test_an_error_in_a_handler_is_logged_with_its_request_and_places_and_without_its_text(
     make_skill: MakeSkill, skills: Path, written: io.StringIO
 ) -> None:

@@ -211,3 +211,25 @@ async def test_the_log_has_the_trace_of_a_request(make_skill: MakeSkill, skills:
         await ask(served, activation(traceparent=TRACEPARENT))
         await stop(served)
     assert f'"trace_id":"{TRACE}"' in served.log
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "localhost:4318"}, "OTEL_EXPORTER_OTLP_ENDPOINT: expected an address"),
+        (
+            {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "many"},
+            "a variable of OpenTelemetry cannot be used: OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT",
+        ),
+    ],
+)
+async def test_variables_that_cannot_be_used_are_told_at_the_start_and_the_server_serves(
+    make_skill: MakeSkill, skills: Path, variables: dict[str, str], said: str
+) -> None:
+    make_skill("one")
+    async with served_by_process(skills, **variables) as served:
+        await served.logs(f"no spans are exported: {'the environment variable ' * ('OTLP' in said)}{said}")
+        served.process.send_signal(signal.SIGTERM)
+        await served.end()
+    assert "did not reach" not in served.log

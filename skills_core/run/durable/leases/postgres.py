@@ -28,7 +28,7 @@ from skills_core.run.durable.store import SCHEMA, PostgresStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Observer", "PostgresLease"]
+__all__ = ["Observer", "PostgresLease", "require_valid_url"]
 
 _EXPIRES_AFTER: Final = 2 / 3
 _MAX_PORT: Final = 65_535
@@ -186,7 +186,7 @@ class PostgresLease:
         return bool(is_old) and now() - self._connected > grace
 
     def _prepare(self) -> None:
-        _require_valid_url(self._store.url)
+        require_valid_url(self._store.url)
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
@@ -239,7 +239,7 @@ class Observer:
         Raises:
             StoreError: the database cannot be reached, or this user may not read there.
         """
-        _require_valid_url(store.url)
+        require_valid_url(store.url)
         try:
             self._connection = _connect_to(store, _OBSERVER_GRACE, "skillserve")
         except psycopg.Error as error:
@@ -277,7 +277,7 @@ def _connect_to(store: PostgresStore, grace: float, name: str) -> psycopg.Connec
     )
 
 
-def _require_valid_url(url: str) -> None:
+def require_valid_url(url: str) -> None:
     """Check the URL here: libpq's message about a malformed one may contain parts of the password.
 
     Raises:

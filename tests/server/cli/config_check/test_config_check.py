@@ -111,6 +111,37 @@ def test_values_of_one_section_that_do_not_fit_together_are_found_once(configura
     assert "audience is missing" in configuration.only().message
 
 
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        (
+            "[http]\ntrusted_proxies = ['x', '10.0.0.1', 'y', '::/0', 'z']",
+            ["http.trusted_proxies.0", "http.trusted_proxies.2", "http.trusted_proxies.4"],
+        ),
+        ("[guard]\ndanger_patterns = ['(', 'x', '[']", ["guard.danger_patterns.0", "guard.danger_patterns.2"]),
+        ("[tools]\ndeclared = ['a', 'b/c', 'd']", ["tools.declared.0", "tools.declared.2"]),
+        ("[history]\nsources = ['plugin', 'managed', 'bundled']", ["history.sources.0", "history.sources.2"]),
+        (
+            "[access]\ndefault_roles = ['x', 'a', 'y']\n[access.roles]\na = ['*']",
+            ["access.default_roles.0", "access.default_roles.2"],
+        ),
+        (
+            "[access.roles]\na = ['*']\n[access.profiles]\np = ['b', 'a', 'c']",
+            ["access.profiles.p.0", "access.profiles.p.2"],
+        ),
+        ("[access]\ndefault_roles = ['good', 'bad']\n[access.roles]\ngood = ['*']\nbad = 5", ["access.roles.bad"]),
+        ("[access]\ndefault_roles = ['bad']\n[access.roles]\nbad = ['', 'x']", ["access.roles.bad.0"]),
+        ("[login]\nalgorithms = ['none']", ["login.algorithms.0"]),
+    ],
+)
+def test_each_fault_in_a_list_or_table_is_found_and_none_that_follows_from_it(
+    text: str, keys: list[str], configuration: Configuration
+) -> None:
+    configuration.write(text)
+    found = [each for each in configuration.check().findings if each.level is Level.ERROR]
+    assert [each.key for each in found] == keys
+
+
 @posix
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "a file that may not be read" or os.geteuid()])
 @pytest.mark.parametrize("place", ["own", "trusted project", "tokens", "trust"])
@@ -184,6 +215,17 @@ CONFLICTS: dict[str, tuple[str, str, Level]] = {
         *("http.insecure", "no effect"),
         Level.WARNING,
     ),
+    "[http]\nallowed_hosts = ['https://skills.example.com']": (
+        "http.allowed_hosts.0",
+        "without https://",
+        Level.WARNING,
+    ),
+    "[http]\nallowed_hosts = ['x', '*.example.com']": ("http.allowed_hosts.1", "name each host", Level.WARNING),
+    "[http]\nallowed_origins = ['skills.example.com']": ("http.allowed_origins.0", "expected a scheme", Level.WARNING),
+    "[operation]\ndrain_seconds = 5\ndrain_notice_seconds = 30": (
+        *("operation.drain_seconds", "the longer one counts"),
+        Level.WARNING,
+    ),
     "[login]\ndefault_role = 'reader'": ("login.default_role", "no effect without login.issuer", Level.WARNING),
     "[login]\ntokens = true": ("login.tokens", "there is no token", Level.WARNING),
     "[tools]\nenabled = ['run_skill']": ("tools.enabled", "no model is set", Level.WARNING),
@@ -222,6 +264,23 @@ def test_values_that_work_against_one_another_are_found(text: str, configuration
     found = configuration.only()
     assert (found.key, found.level, found.file) == (key, level, str(configuration.file))
     assert message in found.message
+
+
+def test_origins_have_no_effect_where_any_host_is_accepted(configuration: Configuration) -> None:
+    configuration.write("[http]\nhost = '0.0.0.0'\ninsecure = true\nallowed_origins = ['https://x']\n")
+    assert [key for key, _ in configuration.found()] == ["http.host", "http.allowed_origins"]
+
+
+def test_a_collector_without_a_scheme_is_found(configuration: Configuration) -> None:
+    found = configuration.only(OTEL_EXPORTER_OTLP_ENDPOINT="user:xyzzy@localhost:4318")
+    assert (found.level, found.file) == (Level.WARNING, "the environment variable OTEL_EXPORTER_OTLP_ENDPOINT")
+    assert "http://" in found.message
+    assert "xyzzy" not in str(found)
+    for usual in ("http://localhost:4318", "HTTPS://collector", ""):
+        assert configuration.found(OTEL_EXPORTER_OTLP_ENDPOINT=usual) == []
+    precedes = {"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": "http://localhost:4318/v1/traces"}
+    assert configuration.found(OTEL_EXPORTER_OTLP_ENDPOINT="localhost", **precedes) == []
+    assert configuration.found(OTEL_EXPORTER_OTLP_ENDPOINT="localhost", OTEL_TRACES_EXPORTER="none") == []
 
 
 def test_tokens_that_nobody_can_use_are_found(configuration: Configuration) -> None:
@@ -267,7 +326,17 @@ def test_the_check_finds_an_error_exactly_if_the_server_would_not_load_its_setti
         assert errors
     else:
         # These settings load, but the server does not start with them.
-        keys = {"http.host", "runs.tools", "runs.workspace", "audit_log.folder", "runs.mcp_servers", None}
+        keys = {
+            "http.host",
+            "http.path",
+            "runs.store",
+            "search.reranker",
+            "runs.tools",
+            "runs.workspace",
+            "audit_log.folder",
+            "runs.mcp_servers",
+            None,
+        }
         assert {each.key for each in errors} <= keys
 
 

@@ -1,0 +1,153 @@
+"""Check what the start of a server checks, by the same functions: what these refuse, no server starts with."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+import sys
+from contextlib import redirect_stdout
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Final
+
+from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.places import folder_fault
+from server.config.settings import ConfigurationError, Transport
+from skills_core.errors import SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from server.cli.config_check.settings_check import CheckedSettings
+
+__all__ = ["check_collector", "check_start", "is_address"]
+
+_HOST_NAME: Final = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+
+
+def check_start(checked: CheckedSettings) -> Iterator[Finding]:
+    """Check what the server reads and opens when it starts; sections with a fault of their own are left out."""
+    for section, check in (
+        ("http", _address),
+        ("replicas", _replicas),
+        ("runs", _store),
+        ("search", _reranker),
+        ("operation", _metrics),
+    ):
+        if checked.can_compare(section):
+            yield from check(checked)
+
+
+def check_collector(environment: Mapping[str, str]) -> Iterator[Finding]:
+    """Check the address of the collector of OpenTelemetry spans."""
+    from server.run.telemetry import endpoint_fault
+
+    if fault := endpoint_fault(environment):
+        name, message = fault
+        advice = "correct it, or unset it to export no spans"
+        yield Finding(Level.WARNING, f"the environment variable {name}", None, message, advice)
+
+
+def is_address(host: str) -> bool:
+    """Tell whether a text is an IP address, or could be a host name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return _HOST_NAME.fullmatch(host) is not None
+    return True
+
+
+def _finding(checked: CheckedSettings, level: Level, key: str, message: str, advice: str) -> Finding:
+    return Finding(level, checked.origin(key), key, message, advice)
+
+
+def _address(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.transport.listening import AddressInUseError, require_own_address
+    from server.transport.operation_routes import HEALTH_PATH, METRICS_PATH, READY_PATH
+
+    http = checked.settings.http
+    serves = checked.settings.server.transport is Transport.HTTP
+    if not is_address(http.host):
+        message = f"{http.host!r:.80}: expected an IP address or a host name, without a port and without brackets"
+        level = Level.ERROR if serves else Level.WARNING
+        yield _finding(checked, level, "http.host", message, "correct it; the port is http.port")
+    elif serves:
+        try:
+            require_own_address(http)
+        except AddressInUseError as error:
+            message = str(error).partition("; ")[0]
+            advice = "choose an address of this machine, such as 0.0.0.0, and a port that this user may use"
+            yield _finding(checked, Level.ERROR, "http.host", message, advice)
+    if http.path in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
+        message = f"{http.path} is the path for probes or figures, which the MCP endpoint would replace"
+        yield _finding(checked, Level.ERROR, "http.path", message, "choose another path, such as /mcp")
+
+
+def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.replicas.errors import NO_CLIENT
+    from server.replicas.keys import shared_keys
+
+    replicas = checked.settings.replicas
+    if not replicas.enabled:
+        return
+    name = "secret" if replicas.secret is not None else "secret_file"
+    try:
+        keys = shared_keys(replicas)
+    except SkillsError as error:
+        message, _, advice = str(error).removeprefix("replicas.secret: ").partition("; ")
+        advice = advice or "name a file that the server's user can read"
+        yield _finding(checked, Level.ERROR, f"replicas.{name}", message, advice)
+        return
+    try:
+        from server.replicas.link import RedisLink
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "redis":
+            raise
+        message, _, advice = NO_CLIENT.partition(": ")
+        yield _finding(checked, Level.ERROR, "replicas.redis_url", message, advice)
+        return
+    try:
+        # It connects only when it runs.
+        RedisLink(replicas, keys)
+    except SkillsError as error:
+        message, _, advice = str(error).removeprefix("replicas.redis_url: ").partition("; ")
+        yield _finding(checked, Level.ERROR, "replicas.redis_url", message, advice or "correct the address")
+
+
+def _store(checked: CheckedSettings) -> Iterator[Finding]:
+    from skills_core.run.durable.store import SqliteStore, check_private, store_of
+
+    if checked.settings.runs.store is None:
+        return
+    try:
+        store = store_of(checked.settings.runs.store.get_secret_value())
+        if isinstance(store, SqliteStore):
+            check_private(store.path)
+            if fault := folder_fault(store.path.parent):
+                message = f"{store.path}: runs cannot be recorded here: {fault}"
+                yield _finding(checked, Level.ERROR, "runs.store", message, "choose a folder of your own")
+        elif find_spec("psycopg") is not None:
+            from skills_core.run.durable.leases.postgres import require_valid_url
+
+            require_valid_url(store.url)
+    except SkillsError as error:
+        advice = "name a file of your own, or a database as postgresql://user@host/database"
+        yield _finding(checked, Level.ERROR, "runs.store", str(error).rstrip("."), advice)
+
+
+def _reranker(checked: CheckedSettings) -> Iterator[Finding]:
+    from server.hosting.reranker import load_reranker
+
+    try:
+        # What the module prints must not mix with the results of the check.
+        with redirect_stdout(sys.stderr):
+            load_reranker(checked.settings.search.reranker)
+    except ConfigurationError as error:
+        message = str(error).removeprefix("reranker: ")
+        advice = "correct the name, or install its package where skillserve is installed"
+        yield _finding(checked, Level.ERROR, "search.reranker", message, advice)
+
+
+def _metrics(checked: CheckedSettings) -> Iterator[Finding]:
+    if checked.settings.operation.metrics and find_spec("prometheus_client") is None:
+        message = "metrics need the extra `team`"
+        yield _finding(checked, Level.ERROR, "operation.metrics", message, "run: pip install 'skillserve[team]'")
