@@ -415,7 +415,9 @@ class TestVariables:
     ],
 )
 def test_an_invalid_script_setting_is_named(tmp_path: Path, name: str, value: str) -> None:
+    # The entries of a list are numbered.
     with pytest.raises(
-        ConfigurationError, match=f"{name}: scripts\\.{name.removeprefix('SKILLSERVE_SCRIPT_').lower()}: "
+        ConfigurationError,
+        match=f"{name}: scripts\\.{name.removeprefix('SKILLSERVE_SCRIPT_').lower()}(\\.0)?: ",
     ):
         load_settings({}, {name: value}, tmp_path / "config")

@@ -79,5 +79,5 @@ def test_patterns_of_the_configuration_stand_in_the_users_own_file(tmp_path: Pat
     own.write_text("[guard]\ndanger_patterns = ['a{1,2}']\n")
     assert load_settings({}, {}, tmp_path / "config").guard.danger_patterns == ("a{1,2}",)
     own.write_text("[guard]\nconfirm_patterns = ['(?=x)']\n")
-    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: guard\.confirm_patterns: .*cannot be used"):
+    with pytest.raises(ConfigurationError, match=r"skillserve\.toml: guard\.confirm_patterns\.0: .*cannot be used"):
         load_settings({}, {}, tmp_path / "config")
