@@ -120,7 +120,7 @@ def _logs_json(words: Sequence[str]) -> bool:
 
 
 def _serve_with_json() -> NoReturn:
-    """Run `serve`; a wrong command line is a line of the log, because there may be nobody to read its usage."""
+    """Run `serve`; write the error of a wrong command line as a line of the log, as collectors of logs expect."""
     try:
         code = app(prog_name="skillserve", standalone_mode=False)
     except _UsageError as error:

@@ -57,7 +57,7 @@ class SearchTurns:
     @asynccontextmanager
     async def _turn_of(self, principal: Principal) -> AsyncGenerator[None]:
         if principal.kind is PrincipalKind.LOCAL:
-            # Without a login there is nobody to share with.
+            # Without a login, all requests have the same principal.
             yield
             return
         key = principal.kind, principal.subject

@@ -227,7 +227,7 @@ class Conversations:
     """The conversations of one server.
 
     If there are too many, one is forgotten of the session that has most of those of the principal that has most, so
-    that nobody can make the server forget the conversations of others by having many.
+    that no principal can make the server forget the conversations of others by having many.
     """
 
     def __init__(self, *, local: bool) -> None:

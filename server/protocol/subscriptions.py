@@ -145,7 +145,7 @@ class HandshakeClients:
         return sum(key in self._connections for key in self._reachable)
 
     def belongs_to_another(self, session: str, principal: Principal) -> bool:
-        """Tell whether a session is open that somebody else than a principal opened."""
+        """Tell whether a session is open that another principal opened."""
         connection = self._connections.get(session)
         return connection is not None and _identity(connection.owner) != _identity(principal)
 

@@ -46,7 +46,7 @@ _MAX_RESULT: Final = 4_000_000
 # Characters of a result; Redis closes the connections of listeners that cannot keep up with more.
 
 _MAX_REMEMBERED: Final = 10_000
-# Calls that were answered. One that comes again was repeated by somebody who can write to the Redis.
+# Calls that were answered. One that comes again was repeated by another user of the Redis.
 
 _FAREWELL_SECONDS: Final = 1.0
 

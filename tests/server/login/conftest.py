@@ -1,4 +1,4 @@
-"""A provider of keys and answers in memory, and signed tokens of it."""
+"""A served skill, static tokens, and a provider of keys and answers in memory with signed tokens of it."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -14,16 +15,32 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from server.config.machine import tokens_file
 from server.config.settings import LoginSettings
 from server.config.values import SecretStr
 from server.login.access_token import ProviderUnavailableError
 from server.login.jwt_verifier import JwtVerifier
 from server.login.keys import SigningKeys
 from server.login.provider import Provider
+from server.login.token_file import TokenFile
+from tests.server.login.serving import write_skill
 
 ISSUER = "https://id.example.com"
 AUDIENCE = "https://skills.example.com/mcp"
 JWKS = f"{ISSUER}/keys"
+
+
+@pytest.fixture
+def skills(tmp_path: Path) -> Path:
+    """A folder with the skill that servers with a login serve."""
+    return write_skill(tmp_path / "skills")
+
+
+@pytest.fixture
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
+    """The file of static tokens of servers in this process."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    return TokenFile(tokens_file())
 
 
 @dataclass

@@ -13,18 +13,13 @@ import pytest
 from server.login.access_token import LoginToken, ProviderUnavailableError
 from server.login.login import Login, RequireLogin
 from tests.server.login.conftest import FakeProvider, settings
-from tests.server.login.serving import serving, write_skill
+from tests.server.login.serving import serving
 from tests.server.login.test_http_login import PING, bearer, open_session
 from tests.server.login.test_introspection import ACTIVE
 from tests.server.login.test_turns import OPTIONS, until
 
 REVOKED = {"active": False}
 AWAY = ProviderUnavailableError("HTTP 503", status=503)
-
-
-@pytest.fixture
-def skills(tmp_path: Path) -> Path:
-    return write_skill(tmp_path / "skills")
 
 
 @pytest.fixture(autouse=True)

@@ -10,22 +10,10 @@ import pytest
 
 from server.auditlog.records import AuditEvent
 from server.auditlog.requests import audit_record
-from server.config.machine import tokens_file
 from server.login.token_file import TokenFile
 from server.operation.records import SESSION_METHOD, Decision, Records, RequestReason, RequestRecord
-from tests.server.login.serving import serving, write_skill
+from tests.server.login.serving import serving
 from tests.server.login.test_http_login import ACCEPT, PING, bearer, open_session
-
-
-@pytest.fixture
-def skills(tmp_path: Path) -> Path:
-    return write_skill(tmp_path / "skills")
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return TokenFile(tokens_file())
 
 
 @pytest.fixture

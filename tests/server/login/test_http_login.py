@@ -14,28 +14,16 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.access.principal import Principal, PrincipalKind
-from server.config.machine import tokens_file
 from server.config.settings import LoginSettings
 from server.login.access_token import login_token
 from server.login.login import Login, RequireLogin
 from server.login.token_file import TokenFile
 from tests.server.login.conftest import ISSUER, JWKS, RSA, FakeProvider
-from tests.server.login.serving import serving, write_skill
+from tests.server.login.serving import serving
 
 MODES: list[ConnectMode] = ["legacy", "2026-07-28"]
 PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 ACCEPT = {"Accept": "application/json, text/event-stream"}
-
-
-@pytest.fixture
-def skills(tmp_path: Path) -> Path:
-    return write_skill(tmp_path / "skills")
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return TokenFile(tokens_file())
 
 
 @pytest.fixture

@@ -11,10 +11,9 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from server.config.machine import tokens_file
 from server.login.token_file import TokenFile
 from server.operation.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord
-from tests.server.login.serving import serving, write_skill
+from tests.server.login.serving import serving
 from tests.server.login.test_http_login import ACCEPT, INITIALIZE, PING, bearer, open_session
 
 _META = {
@@ -23,17 +22,6 @@ _META = {
 }
 MODERN = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {"_meta": _META}}
 MODERN_HEADERS = {**ACCEPT, "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/list"}
-
-
-@pytest.fixture
-def skills(tmp_path: Path) -> Path:
-    return write_skill(tmp_path / "skills")
-
-
-@pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TokenFile:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    return TokenFile(tokens_file())
 
 
 async def test_a_principal_that_asks_too_fast_waits_and_others_do_not(

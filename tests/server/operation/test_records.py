@@ -121,8 +121,8 @@ async def test_long_names_of_clients_and_targets_are_cut(recorded: Recorded, mak
     assert "\n" not in last(found).target
 
 
-async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSkill) -> None:
-    make_skill("one")
+async def cancelled(skills: Path, note: Callable[[], None] = lambda: None) -> list[tuple[Decision, str]]:
+    """Cancel a request whose handler has called `note`; return how it was decided."""
     library = Library(explicit_sources([skills]), current_environment)
     records, found = Records(), list[RequestRecord]()
     records.add(found.append)
@@ -130,6 +130,7 @@ async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSki
     reached = anyio.Event()
 
     async def never(*_: object) -> dict[str, Any]:
+        note()
         reached.set()
         await anyio.sleep_forever()
         raise AssertionError
@@ -139,32 +140,17 @@ async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSki
         tasks.start_soon(client.list_prompts)
         await reached.wait()
         tasks.cancel_scope.cancel()
-    assert [(each.decision, each.reason) for each in found if each.method == "prompts/list"] == [
-        (Decision.FAILED, RequestReason.CANCELLED)
-    ]
+    return [(each.decision, each.reason) for each in found if each.method == "prompts/list"]
+
+
+async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    assert await cancelled(skills) == [(Decision.FAILED, RequestReason.CANCELLED)]
 
 
 async def test_what_was_decided_of_a_request_still_holds_when_it_is_cancelled(skills: Path) -> None:
-    library = Library(explicit_sources([skills]), current_environment)
-    records, found = Records(), list[RequestRecord]()
-    records.add(found.append)
-    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
-    reached = anyio.Event()
-
-    async def never(*_: object) -> dict[str, Any]:
-        note_denied(RequestReason.DECLINED)
-        reached.set()
-        await anyio.sleep_forever()
-        raise AssertionError
-
-    server.add_request_handler("prompts/list", PaginatedRequestParams, never)
-    async with Client(server, mode="2026-07-28", cache=None) as client, anyio.create_task_group() as tasks:
-        tasks.start_soon(client.list_prompts)
-        await reached.wait()
-        tasks.cancel_scope.cancel()
-    assert [(each.decision, each.reason) for each in found if each.method == "prompts/list"] == [
-        (Decision.DENIED, RequestReason.DECLINED)
-    ]
+    decided = await cancelled(skills, lambda: note_denied(RequestReason.DECLINED))
+    assert decided == [(Decision.DENIED, RequestReason.DECLINED)]
 
 
 async def test_a_sink_that_fails_affects_neither_requests_nor_other_sinks(
