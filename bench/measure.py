@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cases import Case, Effort, Figure, Outcome, figure
 from edits import edit_delays
-from record import first_operations, operations, record
+from record import early_operations, first_operations, operations, record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -29,6 +29,9 @@ WARM_UP = 20
 FIRSTS = 200
 # A model reads the list of tools before it calls one.
 READING_SECONDS = 1.0
+# Other clients do not wait: a server watches its folders and prepares texts in these seconds.
+EARLY_SECONDS = 4.0
+EARLY_BLOCK = 5
 
 
 def measure(case: Case, effort: Effort) -> Outcome:
@@ -46,7 +49,8 @@ def measure(case: Case, effort: Effort) -> Outcome:
         figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
     firsts, others = _first_calls(case)
-    return Outcome(case, [*figures, *firsts], edits_ms, missed, [*differing, *others])
+    early = _early_calls(case, effort.starts)
+    return Outcome(case, [*figures, *firsts, *early], edits_ms, missed, [*differing, *others])
 
 
 def _edits(case: Case, effort: Effort) -> Outcome:
@@ -86,6 +90,33 @@ def _first_calls(case: Case) -> tuple[list[Figure], list[str]]:
             floors, own = ([answer.reply["result"] for answer in each] for each in answered)
             differing += [name] if floors != own else []
     return figures, differing
+
+
+def _early_calls(case: Case, starts: int) -> list[Figure]:
+    """Time calls of each kind from the first request to a new server on, in turns with a new floor.
+
+    The recording is that of `_first_calls`.
+    """
+    times: dict[str, tuple[list[float], list[float]]] = {}
+    for _ in range(starts):
+        with ExitStack() as stack:
+            floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
+            coming = {name: _endless(walks) for name, walks in early_operations(_recorded(case)).items()}
+            turns = [(floor, 0), (ours, 1)]
+            end = time.perf_counter() + EARLY_SECONDS
+            with _no_garbage_collection():
+                while time.perf_counter() < end:
+                    for name, walks in coming.items():
+                        block = list(islice(walks, EARLY_BLOCK))
+                        for client, index in turns:
+                            times.setdefault(name, ([], []))[index].extend(_block(client, block))
+                        turns.reverse()
+    return [figure(f"{name} p50", *each) for name, each in times.items()]
+
+
+def _recorded(case: Case) -> list[str]:
+    """Return the names of the skills whose answers are recorded."""
+    return list(json.loads(case.answers.read_text(encoding="utf-8"))["activations"])
 
 
 def _once(floor: Client, ours: Client, calls: Sequence[Call]) -> tuple[list[Answer], list[Answer]]:

@@ -50,6 +50,12 @@ def first_operations(names: list[str]) -> dict[str, list[Call]]:
     }
 
 
+def early_operations(names: list[str]) -> dict[str, list[Walk]]:
+    """Return the operations that are timed in a server's first seconds, with their walks."""
+    timed = ("tools/list", "activate_skill", "read SKILL.md", "skills/get")
+    return {f"{name}, early": walks for name, walks in operations(names, []).items() if name in timed}
+
+
 def record(client: Client, sample: int = SAMPLE) -> tuple[list[str], Message]:
     """Send every request once; return the names of the sampled skills and the results."""
     tools = client.call("tools/list")

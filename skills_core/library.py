@@ -118,16 +118,17 @@ class Library:
         """Whether another reload is due because something could not be read at the last load."""
         return self._known.unread or any(loaded.unread for loaded in self._loaded)
 
-    def reload(self, changed: Iterable[Path] | None = None) -> Change:
+    def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
         """Bring the catalog up to date with the disk, and return the difference.
 
         `changed` are absolute paths that are known to have changed: only these are read again, whatever their metadata
-        says. With None, the metadata of all files is compared. `unread` paths are read again in either case.
+        says. With None, the metadata of all files is compared; `pause` is called often meanwhile, and may block to let
+        others work. `unread` paths are read again in either case.
         """
         with self._lock:
             before = self._catalog
             known = self._current_environment()
-            loaded = self._reloaded(changed, known)
+            loaded = self._reloaded(changed, known, pause)
             pairs = zip(self._loaded, self._reviewed, loaded, strict=True)
             reviewed = [self._with_review(*each) for each in pairs]
             after = update_catalog(before, (self._reviewed, reviewed), (self._known, known))
@@ -165,7 +166,9 @@ class Library:
         # Until the environment can be read again, the previous one applies.
         return replace(self._known, problems=found.problems, unread=True) if found.unread else found
 
-    def _reloaded(self, changed: Iterable[Path] | None, known: Environment) -> list[LoadedSource]:
+    def _reloaded(
+        self, changed: Iterable[Path] | None, known: Environment, pause: Callable[[], None] | None
+    ) -> list[LoadedSource]:
         paths = None if changed is None else list(changed)
         result: list[LoadedSource] = []
         for source, loaded in zip(self._sources, self._loaded, strict=True):
@@ -174,7 +177,7 @@ class Library:
                 continue
             inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
             is_due = inside is None or inside or loaded.unread
-            result.append(reload_source(loaded, inside) if is_due else loaded)
+            result.append(reload_source(loaded, inside, pause) if is_due else loaded)
         return result
 
 

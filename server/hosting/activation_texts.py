@@ -2,8 +2,8 @@
 
 Rendering the text of a skill searches its body for tools and files, which takes longer than the rest of a request. So
 the texts for a client are rendered after it has listed the tools, and those of changed skills after a reload, in the
-background and one at a time. A text that is not there yet is rendered by the request for it. Files of the skill, which
-a model reads after the text, are read ahead together with it.
+background, one at a time and only while no requests come. A text that is not there yet is rendered by the request for
+it. Files of the skill, which a model reads after the text, are read ahead together with it.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from skills_core.rendering import render_activation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from server.hosting.quiet import Quiet
     from server.hosting.views import View, ViewName
     from skills_core.library import Change
     from skills_core.rendering.recipient import Recipient
@@ -60,8 +61,12 @@ class _Text(NamedTuple):
 class ActivationTexts:
     """The texts of one server: the same as `render_activation` returns, rendered once for each state of a skill."""
 
-    def __init__(self, view: Callable[[ViewName], View], read_ahead: Callable[[Skill], None]) -> None:
-        """Render nothing yet; `view` returns a view of the current catalog, `read_ahead` reads files of a skill."""
+    def __init__(self, view: Callable[[ViewName], View], read_ahead: Callable[[Skill], None], quiet: Quiet) -> None:
+        """Render nothing yet; `view` returns a view of the current catalog, `read_ahead` reads files of a skill.
+
+        Texts are prepared in the moments that `quiet` finds.
+        """
+        self._quiet = quiet
         self._view = view
         self._read_ahead = read_ahead
         self._kept: OrderedDict[tuple[str, Recipient], _Text] = OrderedDict()
@@ -112,6 +117,7 @@ class ActivationTexts:
                 for skill, recipient in self._jobs.popleft():
                     if self._is_missing(skill, recipient):
                         await anyio.sleep(_PAUSE_SECONDS)
+                        await self._quiet.wait()
                         await self._prepare(skill, recipient)
             self._due = anyio.Event()
 

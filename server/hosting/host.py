@@ -15,6 +15,7 @@ import anyio.to_thread
 from server.config.settings import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
+from server.hosting.quiet import Quiet
 from server.hosting.reranker import load_reranker
 from server.hosting.search_turns import SearchTurns
 from server.hosting.server_guard import ServerGuard
@@ -43,6 +44,13 @@ if TYPE_CHECKING:
 __all__ = ["Backoff", "Host"]
 
 logger = logging.getLogger(__name__)
+
+
+_FIRST_BURST_SECONDS = 0.1
+# Without a request, after which watching begins.
+
+_FIRST_BURST_AT_MOST = 2.0
+# Seconds after which watching begins during a burst: what changes before is noticed only then.
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +101,8 @@ class Host:
         self._views = Views(library, settings, rule, used=used, scripts=self.scripts, reranker=reranker)
         self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
         self.reader = VerifiedReader(library.sources, self.reload)
-        self.texts = ActivationTexts(self.view_called, self.reader.read_ahead)
+        self.quiet = Quiet()
+        self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.quiet)
         self.searches = SearchTurns()
         self._reloading = anyio.Lock()
         self._backoff = backoff or Backoff()
@@ -155,7 +164,7 @@ class Host:
                 begin = perf_counter()
                 try:
                     with self._views.held():
-                        change = await anyio.to_thread.run_sync(self.library.reload, paths)
+                        change = await anyio.to_thread.run_sync(self.library.reload, paths, self.quiet.pause)
                         if change:
                             await self._views.prepare()
                     if change:
@@ -219,6 +228,8 @@ class Host:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._retry)
             tasks.start_soon(self._follow_files)
+            # A client's first requests come in a burst. Registering the folders blocks all threads meanwhile.
+            await self.quiet.wait(_FIRST_BURST_SECONDS, _FIRST_BURST_AT_MOST)
             watched: tuple[Path, ...] = ()
             # Links that are added or removed change which folders to watch.
             while watched != self.library.roots:

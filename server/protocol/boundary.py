@@ -54,6 +54,7 @@ class Boundary:
         Raises:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
+        self._host.quiet.note_request()
         if is_schema_lookup(ctx):
             return tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:

@@ -25,7 +25,7 @@ from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from skills_core.sources import Source
 
@@ -87,15 +87,22 @@ def locate(source: Source, tree: Tree, path: str) -> Location:
     return location
 
 
-def scan(source: Source, before: Tree | None = None, *, fingerprints: bool = True) -> Tree:
+def scan(
+    source: Source,
+    before: Tree | None = None,
+    *,
+    fingerprints: bool = True,
+    pause: Callable[[], None] | None = None,
+) -> Tree:
     """Scan the whole source; `before` is the last known tree. A missing root, or a barred one, gives an empty tree.
 
     `fingerprints` cost a system call for each file; a first load, which reads all files, does not need them.
+    `pause` is called for each folder, and may block to let others work.
     """
     if source.barred:
         return Tree()
     with Reader() as reader:
-        walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints)
+        walk = _Walk(source, reader, before or Tree(), fingerprints=fingerprints, pause=pause)
         walk.descend("")
         return walk.tree
 
@@ -129,6 +136,7 @@ class _Walk:
     tree: Tree = field(default_factory=Tree)
     touched: set[str] = field(default_factory=set)
     fingerprints: bool = True
+    pause: Callable[[], None] | None = None
     gitignore: GitIgnore | None = None
 
     def __post_init__(self) -> None:
@@ -161,6 +169,8 @@ class _Walk:
             below: list[str] = []
             beyond: list[str] = []
             for folder in level:
+                if self.pause is not None:
+                    self.pause()
                 if depth > self.source.bounds.depth or len(self.tree) >= self.source.bounds.folders:
                     beyond.append(folder)
                     continue

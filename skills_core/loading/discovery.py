@@ -21,7 +21,7 @@ from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from skills_core.disk.files import Location
@@ -99,14 +99,16 @@ def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
     return _load_all(LoadedSource(source, Tree()), main_only=main_only)
 
 
-def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) -> LoadedSource:
+def reload_source(
+    loaded: LoadedSource, changed: Iterable[str] | None = None, pause: Callable[[], None] | None = None
+) -> LoadedSource:
     """Reload what changed; unchanged contents stay the same objects.
 
     `changed` are paths relative to the root; with None, the metadata of all files is compared. Paths that could not be
-    read at the last load are read in either case.
+    read at the last load are read in either case. `pause` is called for each folder that is compared.
     """
     if changed is None:
-        return _load_all(loaded, main_only=loaded.main_only)
+        return _load_all(loaded, main_only=loaded.main_only, pause=pause)
     paths = frozenset(changed) | loaded.unread
     if loaded.source.gitignore:
         # An ignore file applies to its whole folder.
@@ -126,12 +128,16 @@ def reload_source(loaded: LoadedSource, changed: Iterable[str] | None = None) ->
     return _finish(loading)
 
 
-def _load_all(loaded: LoadedSource, *, main_only: bool = False) -> LoadedSource:
-    tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts))
+def _load_all(
+    loaded: LoadedSource, *, main_only: bool = False, pause: Callable[[], None] | None = None
+) -> LoadedSource:
+    tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts), pause=pause)
     with Reader() as reader:
         unread = UnreadPaths(loaded.unread)
         loading = _Loading(loaded, tree, reader, unread, {}, {}, {}, loaded.unread, main_only=main_only)
         for folder in tree:
+            if pause is not None:
+                pause()
             loading.load_folder(folder)
             loading.load_documents(folder)
     return _finish(loading)

@@ -72,7 +72,7 @@ async def test_a_caller_that_is_cancelled_while_files_are_read_takes_no_notifica
     started, go_on = threading.Event(), threading.Event()
     reload = host.library.reload
 
-    def slow(changed: Any = None) -> Change:
+    def slow(changed: Any = None, *_: object) -> Change:
         started.set()
         assert go_on.wait(60)
         return reload(changed)
@@ -127,7 +127,7 @@ async def test_a_reload_that_failed_is_tried_again_although_nothing_more_changes
     attempts: list[Any] = []
     reload = host.library.reload
 
-    def fails_thrice(changed: Any = None) -> Change:
+    def fails_thrice(changed: Any = None, *_: object) -> Change:
         attempts.append(changed)
         if len(attempts) <= 3:
             raise MemoryError

@@ -284,7 +284,7 @@ async def test_after_a_reload_that_failed_everything_is_compared(
         library = session.host.library
         failed = threading.Event()
 
-        def fail_once(changed: object = None) -> Change:
+        def fail_once(changed: object = None, *_: object) -> Change:
             if not failed.is_set():
                 failed.set()
                 raise OSError("the disk is away")
