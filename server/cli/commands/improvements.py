@@ -35,7 +35,7 @@ def propose(
 
     Their diffs follow. With --all, list every improvement that was begun, and why it was made or dropped.
     """
-    from server.improve.factory import improvement_records
+    from server.improve.records import improvement_records
     from skills_core.improve.reasons import ImprovementStatus
 
     records = improvement_records()
@@ -58,8 +58,8 @@ def accept(number: Id, directories: Directories = None, *, as_json: AsJson = Fal
     breaks a rule.
     """
     from server.config.bootstrap import open_with_settings
-    from server.improve.factory import improvement_records
     from server.improve.installation import accept as install
+    from server.improve.records import improvement_records
 
     library, settings = open_with_settings(directories)
     with _denials():
@@ -69,8 +69,8 @@ def accept(number: Id, directories: Directories = None, *, as_json: AsJson = Fal
 
 def reject(number: Id, *, as_json: AsJson = False) -> None:
     """Close a proposed change without making it."""
-    from server.improve.factory import improvement_records
     from server.improve.installation import reject as close
+    from server.improve.records import improvement_records
 
     with _denials():
         record = close(improvement_records(), number)
