@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
 import secrets
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
 __all__ = ["ImprovementRecords", "UnknownImprovementError", "change_lines", "improvement_records"]
@@ -30,6 +31,9 @@ MAX_RECORDS: Final = 500
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
 _DAY: Final = timedelta(days=1)
 _CHANGES: Final = frozenset({ImprovementStatus.IMPROVED, ImprovementStatus.PROPOSED, ImprovementStatus.ACCEPTED})
+_FACTS: Final = frozenset(
+    {"id", "at", "run_id", "skill", "source", "place", "status", "trace_id", "commit", "measured"}
+)
 _SHOWN: Final = ("id", "skill", "run_id", "status", "summary", "reason", "corrections", "diff", "commit", "measured")
 
 
@@ -128,6 +132,23 @@ class ImprovementRecords:
         """Return the changes that were made or proposed after these runs, the oldest first, without the files."""
         found = (each for each in self.all() if each["run_id"] in run_ids and each["status"] in _CHANGES)
         return [{key: each[key] for key in _SHOWN if each.get(key) is not None} for each in found][::-1]
+
+    def forget(self, has_secret: Callable[[bytes], bool]) -> list[str]:
+        """Remove the texts of the improvements that hold a secret, and close their proposals; return their ids."""
+        dropped = []
+        with ExitStack() as stack:
+            if self._folder.is_dir():
+                stack.enter_context(exclusive(self._folder / "records"))
+            for record in self.all():
+                texts = [each for file in record.get("change", {}).values() for each in file.values()]
+                if not any(map(has_secret, (json.dumps(record).encode(), *map(base64.b64decode, texts)))):
+                    continue
+                kept = {key: value for key, value in record.items() if key in _FACTS}
+                if kept["status"] == ImprovementStatus.PROPOSED:
+                    kept["status"] = ImprovementStatus.REJECTED.value
+                self._write({**kept, "summary": "its texts had a secret that was forgotten"})
+                dropped.append(str(record["id"]))
+        return dropped
 
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:

@@ -11,6 +11,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from server.improve.records import improvement_records
 from skills_core.testing.script import Call
 from tests.model_endpoint import ModelEndpoint
 from tests.server.history.helpers import run
@@ -131,3 +132,19 @@ async def test_a_schedule_prints_delivers_and_shows_what_its_run_proposes(
     assert (change["status"], change["reason"]) == ("proposed", "not_a_correction")
     assert f"+Call the tool {RIGHT} twice" in await command("schedule", "show", name)
     assert [each["id"] for each in json.loads(result.read_text())["improvements"]] == [change["id"]]
+
+
+async def test_a_forgotten_secret_leaves_the_proposals_too(loop: OpenLoop, model: Model, tmp_path: Path) -> None:
+    model.fixes = [
+        Call("write_file", {"path": "SKILL.md", "replace": WRONG, "content": f"{RIGHT} s3cr3t-0815"}),
+        "Done.",
+    ]
+    async with loop(improve_review=True) as found:
+        await found.run()
+        [record] = found.records
+        assert improvement_records().forget(lambda raw: b"s3cr3t-0816" in raw) == []
+        assert improvement_records().forget(lambda raw: b"s3cr3t-0815" in raw) == [record["id"]]
+        [left] = found.records
+        assert (left["status"], left["run_id"], left.get("diff")) == ("rejected", record["run_id"], None)
+    for file in (tmp_path / "state" / "skillserve" / "improvements").glob("*.json"):
+        assert "s3cr3t" not in file.read_text()
