@@ -190,10 +190,11 @@ def _kind(
     after: Mapping[str, bytes],
     tools: RunTools,
 ) -> CorrectionKind | None:
-    if place.is_link:
-        return CorrectionKind.LINK if _is_corrected_link(place.old.text, place.new, path, before) else None
     if not _is_prose(place):
         return None
+    if place.is_link:
+        is_shown = _backticks(place) % 2 == 0
+        return CorrectionKind.LINK if is_shown and _is_corrected_link(place, path, before) else None
     if _is_renamed_tool(place, tools):
         # A name that a prohibition and an instruction share must not be replaced in one of them alone.
         left = {token.text for token in _tokens(new_body)}
@@ -213,10 +214,11 @@ def _is_prose(place: _Place) -> bool:
     return not is_fenced and not line.startswith(("    ", "\t")) and "<" not in line
 
 
-def _is_corrected_link(old: str, new: str, path: str, files: Mapping[str, bytes]) -> bool:
+def _is_corrected_link(place: _Place, path: str, files: Mapping[str, bytes]) -> bool:
     """Tell whether a link that leads nowhere now leads to the only text of the skill with that file name."""
-    (target, mark, part), (wanted, new_mark, new_part) = old.partition("#"), new.partition("#")
-    if (mark, part) != (new_mark, new_part) or ".." in wanted.split("/") or wanted.startswith("/"):
+    target, _, part = place.old.text.partition("#")
+    wanted, _, new_part = place.new.partition("#")
+    if part != new_part or ".." in wanted.split("/") or wanted.startswith("/"):
         return False
     folder = posixpath.dirname(path)
     found = [posixpath.normpath(posixpath.join(base, wanted)) for base in {"", folder}]
@@ -282,15 +284,12 @@ def _occurs(word: str, files: Mapping[str, bytes]) -> bool:
 
 
 def is_typing_error(old: str, new: str) -> bool:
-    """Tell whether `old` is a known misspelling of the English word `new`, with the same capital.
+    """Tell whether `old` is a known misspelling of the English word `new`.
 
     Each misspelling in the list is not a word of its own, and is close to one word only, so that a correction cannot
-    turn "prevent" into "present", or "must ask" into "must act".
+    turn "prevent" into "present", or "must ask" into "must act". With a capital, it may be a name.
     """
-    plain = old.islower() or (old[:1].isupper() and old[1:].islower())
-    if not plain or old[:1].isupper() != new[:1].isupper():
-        return False
-    return _misspellings().get(old.lower()) == new.lower() and new[1:].islower()
+    return _misspellings().get(old) == new
 
 
 @cache

@@ -120,6 +120,12 @@ def test_a_link_leads_to_the_text_of_the_skill_with_its_name_and_nowhere_else(ca
     assert kinds(BODY.replace(old, new)) is None
 
 
+def test_links_in_code_stay() -> None:
+    for old in ("```\n[x](refrences/names.md)\n```\n", "`[x](refrences/names.md)`\n", "    [x](refrences/names.md)\n"):
+        assert kinds(old.replace("refrences", "references"), old) is None, old
+    assert kinds("[`x`](references/names.md)\n", "[`x`](refrences/names.md)\n") == [CorrectionKind.LINK]
+
+
 def test_links_that_work_or_are_ambiguous_or_lead_to_programs_stay() -> None:
     works = "See [it](forms.md).\n"
     assert kinds("See [it](references/names.md).\n", works) is None
@@ -194,9 +200,9 @@ def test_a_word_is_not_corrected_into_another_one(old: str, new: str) -> None:
     assert not is_typing_error(new, old)
 
 
-def test_misspellings_are_corrected_with_their_capital_and_only_in_sentences() -> None:
+def test_misspellings_are_corrected_in_sentences_alone_and_names_never() -> None:
     assert is_typing_error("teh", "the")
-    assert is_typing_error("Teh", "The")
+    assert not is_typing_error("Taht", "That")
     assert is_typing_error("documnetation", "documentation")
     for old, allowed in (
         ("Read teh list.\n", True),
