@@ -224,6 +224,10 @@ class ToolFailedError(SkillsError):
     """A tool call failed; the message is for the model that made the call."""
 
 
+class UnansweredError(ToolFailedError):
+    """Nobody answers the question that a tool asked; the message is for the model that made the call."""
+
+
 class InvalidRecordError(SkillsError):
     """The record of a run cannot be read back; `where` is the field."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from server.cli.console import EXIT_USAGE, fail, print_notice
 from server.config.bootstrap import open_with_settings, settings_of, settings_with_logs
 from server.config.machine import Machine, current_places, local_zone
+from server.improve.records import change_lines, improvement_records
 from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
@@ -161,11 +162,13 @@ def show_schedule(store: ScheduleStore, name: str) -> tuple[dict[str, Any], str]
         kept, binding = trashed[-1]
         found = {**schedule_object(store, kept, binding, utc_now()), "next": [], "trashed": True}
     result = latest_result(found)
+    found["improvements"] = improvement_records().changes_after({run["id"] for run in found["runs"]})
     lines = [
         f"{found['name']}  {found['state']}{'  (in the trash)' if found.get('trashed') else ''}",
         *(f"next {each}" for each in found["next"]),
         *([f"{found['skipped']} firings were skipped. {found['note']}"] if found["skipped"] else []),
         *(_line(run) for run in found["runs"]),
+        *(line for change in found["improvements"] for line in ["", *change_lines(change)]),
         *([f"\n{result}"] if result else []),
     ]
     return {**found, "result": result}, "\n".join(lines)
@@ -180,8 +183,8 @@ def _line(run: Mapping[str, Any]) -> str:
 
 def run_by_hand(
     store: ScheduleStore, name: str, directories: Sequence[Path] | None, flags: Mapping[str, object]
-) -> JsonObject:
-    """Perform a schedule now, and return the outcome of its run."""
+) -> tuple[JsonObject, Sequence[Mapping[str, Any]]]:
+    """Perform a schedule now; return the outcome of its run, and the changes of skills that it led to."""
     from server.improve.factory import create_improving_service
     from server.run.factory import recording
 
@@ -189,15 +192,18 @@ def run_by_hand(
     library, settings = open_with_settings(directories, **flags)
     service, scheduled = create_improving_service(library, settings), ScheduledRuns(library, settings)
 
-    async def work() -> JsonObject:
+    async def work() -> tuple[JsonObject, Sequence[Mapping[str, Any]]]:
         async with recording(service, library, settings, [], more_jobs=scheduled.jobs(service.follow_up)) as engine:
-            return await TimeKeeper(store, engine, settings).run_by_hand(found, f"manual: {found}")
+            keeper = TimeKeeper(store, engine, settings, improvements=service.improvements)
+            outcome = await keeper.run_by_hand(found, f"manual: {found}")
+            return outcome, await service.improvements([str(outcome["run_id"])])
 
     with traced(os.environ):
         try:
             return until_signalled(work, service.close)
         except RunNotDoneError as error:
-            return {"run_id": error.run.run_id, "output": "", "problem": error.run.state.value, "message": str(error)}
+            run, problem = error.run, error.run.state.value
+            return {"run_id": run.run_id, "output": "", "problem": problem, "message": str(error)}, ()
 
 
 def keep_time(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
@@ -215,7 +221,7 @@ def keep_time(directories: Sequence[Path] | None, flags: Mapping[str, object]) -
         async with recording(
             service, library, settings, unattended=True, more_jobs=scheduled.jobs(service.follow_up)
         ) as engine:
-            await scheduled.run(engine)
+            await scheduled.run(engine, service.improvements)
 
     with traced(os.environ):
         try:

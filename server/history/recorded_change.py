@@ -1,15 +1,18 @@
-"""Record what a command of skillserve changes in a source that has a history."""
+"""Record what skillserve changes in a source that has a history, and the scheduler skills in the state directory."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from server.config.bootstrap import user_settings
-from server.config.machine import Machine, current_places
+from server.config.machine import Machine, current_places, state_home
 from server.config.sources import sources_of
 from server.history.histories import Histories
+from skills_core.errors import SkillsError
+from skills_core.history.commits import Cause
+from skills_core.history.store import is_available, open_history
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
@@ -18,12 +21,48 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
 
-__all__ = ["recorded_change"]
+__all__ = ["SCHEDULE_STATE", "record_scheduler_skills", "recorded_change", "scheduler_root"]
 
 logger = logging.getLogger(__name__)
 
+SCHEDULE_STATE: Final = frozenset({"schedule.json"})
+"""The file beside a scheduler skill that changes at each firing; it is no part of the skill."""
+
 _MANY = 20
 # With more skills than this, the whole source is compared; for each skill by itself it would take longer.
+
+
+def scheduler_root(state: Path | None = None) -> Path:
+    """Return the folder of the scheduler skills in a state directory, by default that of this user."""
+    return real_path(state or state_home()) / "skills" / "scheduler"
+
+
+def record_scheduler_skills(
+    names: Sequence[str] = ("",),
+    message: str | None = None,
+    *,
+    state: Path | None = None,
+    settings: Settings | None = None,
+) -> None:
+    """Commit how scheduler skills are now, as a change of skillserve with this message, or else as edits by hand.
+
+    Nothing is done without the extra, or if the settings record nothing but named sources. A failure is logged, because
+    no schedule depends on its history.
+    """
+    if not is_available():
+        return
+    state = state or state_home()
+    try:
+        settings = settings if settings is not None else user_settings(Machine(current_places()), {})
+        if not settings.history.automatic:
+            return
+        with open_history(scheduler_root(state), state, work_trees=True, left_out=SCHEDULE_STATE) as history:
+            if message is None:
+                history.record_manual_edits(names)
+            else:
+                history.record(names, Cause.SCHEDULE, message)
+    except SkillsError as error:
+        logger.warning("history: %s", error)
 
 
 @contextmanager

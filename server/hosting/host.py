@@ -110,7 +110,7 @@ class Host:
         self._failed = False
         self._unread: dict[Path, frozenset[str]] = {}
         self._owed = anyio.Event()
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners: list[Callable[[Change], None]] = []
         self._note_unread()
 
     @property
@@ -174,13 +174,13 @@ class Host:
                     if change:
                         self.texts.refresh(partial(self.change_in, change=change))
                         for listener in self._listeners:
-                            listener()
+                            listener(change)
                 finally:
                     self.reloads = self.reloads.after(perf_counter() - begin, failed=self._failed)
                     self._note_unread()
                 return change
 
-    def on_change(self, listener: Callable[[], None]) -> None:
+    def on_change(self, listener: Callable[[Change], None]) -> None:
         """Call `listener`, which must not raise, after each reload that changed the catalog and was announced."""
         self._listeners.append(listener)
 

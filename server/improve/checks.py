@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from skills_core.audit.finding import Finding
     from skills_core.skill import Skill
 
-__all__ = ["refusal_of_version"]
+__all__ = ["loaded_skill", "refusal_of_version"]
 
 
 def refusal_of_version(before: Path, after: Path) -> Refusal | None:
     """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
-    old, new = _load(before), _load(after)
+    old, new = loaded_skill(before), loaded_skill(after)
     if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
         why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
         return Refusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
@@ -41,7 +41,8 @@ def refusal_of_version(before: Path, after: Path) -> Refusal | None:
     return None
 
 
-def _load(folder: Path) -> Skill | None:
+def loaded_skill(folder: Path) -> Skill | None:
+    """Return the skill that a folder is, not one that lies in it; None if it cannot be loaded."""
     skills = Library(explicit_sources([folder]), current_environment).catalog.skills
     return next((each for each in skills if each.content.place in {"", "."}), None)
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.config.machine import state_home
-from server.improve.records import ImprovementRecords
+from server.improve.records import improvement_records
 from server.run.factory import create_service
 
 if TYPE_CHECKING:
@@ -16,12 +15,7 @@ if TYPE_CHECKING:
     from server.run.service import RunService
     from skills_core.library import Library
 
-__all__ = ["create_improving_service", "improvement_records"]
-
-
-def improvement_records() -> ImprovementRecords:
-    """Return the records of improvements of this user."""
-    return ImprovementRecords(state_home() / "improvements")
+__all__ = ["create_improving_service"]
 
 
 def create_improving_service(
@@ -42,4 +36,4 @@ def create_improving_service(
         if await improver.after_run(run) and on_change is not None:
             await on_change()
 
-    return create_service(library, settings, after_run)
+    return create_service(library, settings, after_run, records.changes_after)

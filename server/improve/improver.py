@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.config.machine import current_environment
 from server.history.histories import Histories
-from server.improve.checks import refusal_of_version
+from server.improve.checks import loaded_skill, refusal_of_version
 from server.improve.evals import has_evals, refusal_of_evals
 from server.improve.folders import files_below, opened_folders
 from server.improve.installation import diff_of_change, install, stored_change
@@ -23,16 +22,16 @@ from server.improve.offered_tools import offered_tools
 from server.improve.replayed_step import replay_failed_step
 from server.run.service import new_run_id
 from server.run.skill_runner import secrets_without_skills
-from skills_core.diagnostics import one_line, shortened
+from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, SkillsError
-from skills_core.improve.bounds import changed_texts, refusal_of
-from skills_core.improve.contents import repeats_record
-from skills_core.improve.failures import skills_to_improve
+from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
+from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
+from skills_core.improve.failures import missing_tools, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
 from skills_core.improve.task import improvement_task, shown_texts
-from skills_core.library import Library
+from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
-from skills_core.sources import SkillKind, explicit_sources, real_path
+from skills_core.sources import SkillKind, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,8 +51,10 @@ __all__ = ["Improver"]
 
 logger = logging.getLogger(__name__)
 
-_MAX_SUMMARY = 300
-_DEFAULT_SUMMARY = "Improved after a failed run"
+_NOT_A_CORRECTION = Refusal(
+    ImprovementReason.NOT_A_CORRECTION,
+    "it does more than correct the name of a tool, the target of a link or a typing error, so you decide",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,20 +73,25 @@ class _FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class _Result:
-    """What came of an improvement; `details` are further values of its record."""
+    """What came of an improvement: why it is not made, if it is not; `details` are further values of its record."""
 
     refusal: Refusal | None = None
     details: Mapping[str, Any] = field(default_factory=dict)
+    is_proposal: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What the model changed: the changed files as they were, with the SKILL.md, and as they are now."""
+    """What the model changed: the changed files as they were, with the SKILL.md, and as they are now.
+
+    `is_correction` says that the change consists of corrections alone, which need no person.
+    """
 
     refusal: Refusal | None
     details: Mapping[str, Any]
     base: Mapping[str, bytes] = field(default_factory=dict)
     files: Mapping[str, bytes] = field(default_factory=dict)
+    is_correction: bool = False
 
 
 class Improver:
@@ -165,8 +171,10 @@ class Improver:
 
     def _finish(self, number: str, skill: Skill, run_id: str, result: _Result) -> ImprovementStatus:
         status = ImprovementStatus.DROPPED
-        if result.refusal is None:
-            status = ImprovementStatus.PROPOSED if self._settings.improve.review else ImprovementStatus.IMPROVED
+        if result.is_proposal:
+            status = ImprovementStatus.PROPOSED
+        elif result.refusal is None:
+            status = ImprovementStatus.IMPROVED
         refusal = result.refusal
         values = {} if refusal is None else {"reason": refusal.reason.value, "message": one_line(refusal.message)}
         self._records.update(number, status=status.value, **values, **result.details)
@@ -186,12 +194,14 @@ class Improver:
                     refusal = await anyio.to_thread.run_sync(refusal_of_version, folders.before, folders.after)
                     change = replace(change, refusal=refusal)
                 if change.refusal is None:
-                    refusal, measured = await self._measure(skill, run, folders, offered, model)
+                    refusal, measured = await self._measure(skill, run, folders, offered, model, change)
                     change = replace(change, refusal=refusal, details={**change.details, "measured": measured})
         if change.refusal is not None:
             return _Result(change.refusal, change.details)
-        if settings.improve.review:
-            return _Result(None, {**change.details, "change": stored_change(change.base, change.files)})
+        if settings.improve.review or not change.is_correction:
+            why = None if change.is_correction else _NOT_A_CORRECTION
+            kept = {**change.details, "change": stored_change(change.base, change.files)}
+            return _Result(why, kept, is_proposal=True)
         # A change that has begun is completed and recorded, even if the caller leaves.
         with anyio.CancelScope(shield=True):
             result = await anyio.to_thread.run_sync(self._install, skill, run, change)
@@ -206,15 +216,22 @@ class Improver:
         before, _ = await anyio.to_thread.run_sync(files_below, folders.workspace)
         task = improvement_task(run.outcome, skill.key, main.path, offered.names, run.request.message)
         improvement = ImprovementRun(self._settings, model, new_run_id())
-        said, refusal = await improvement.perform(task, folders.workspace)
-        details: dict[str, Any] = {"trace_id": improvement.run_id, "summary": _summary(said, run)}
+        refusal = await improvement.perform(task, folders.workspace)
+        details: dict[str, Any] = {"trace_id": improvement.run_id}
         after, links = await anyio.to_thread.run_sync(files_below, folders.workspace)
         refusal = refusal or refusal_of(before, after, main.path, links) or self._leak(before, after, run)
         if refusal is not None:
             return _Change(refusal, details)
         files = {path: raw for path, raw in after.items() if raw != before[path]}
         base = {path: before[path] for path in {*files, main.path}}
-        return _Change(None, {**details, "diff": diff_of_change(before, after)}, base, files)
+        tools = RunTools(offered.offered, missing_tools(run.outcome))
+        corrections = corrections_of(before, after, main.path, tools)
+        if corrections is None:
+            details["summary"] = describe_change(changed_texts(before, after))
+        else:
+            details |= {"summary": describe_corrections(corrections), "corrections": [to_json(c) for c in corrections]}
+        details["diff"] = diff_of_change(before, after)
+        return _Change(None, details, base, files, corrections is not None)
 
     def _leak(self, before: Mapping[str, bytes], after: Mapping[str, bytes], run: _FailedRun) -> Refusal | None:
         """Return why a change would publish what was said in the run, or a secret of this process."""
@@ -229,23 +246,27 @@ class Improver:
 
     def _install(self, skill: Skill, run: _FailedRun, change: _Change) -> _Result:
         root, place, run_id = skill.source.root, skill.content.place, run.outcome.run_id
-        summary = change.details["summary"]
-        refusal, rev = install(root, place, change.files, change.base, summary, run_id, self._settings)
+        message = f"{change.details['summary']} (after the run {run_id})"
+        refusal, rev = install(root, place, change.files, change.base, message, run_id, self._settings)
         return _Result(refusal, {**change.details, "commit": rev})
 
     async def _measure(
-        self, skill: Skill, run: _FailedRun, folders: ImprovementFolders, offered: OfferedTools, model: Model
+        self,
+        skill: Skill,
+        run: _FailedRun,
+        folders: ImprovementFolders,
+        offered: OfferedTools,
+        model: Model,
+        change: _Change,
     ) -> tuple[Refusal | None, dict[str, Any]]:
-        if has_evals(folders):
+        # Evals perform the new text with tools: what may say anything is first read by a person.
+        if change.is_correction and has_evals(folders):
             refusal, rates = await refusal_of_evals(folders, self._settings)
             return refusal, {"by": "evals", **rates}
-        improved = await anyio.to_thread.run_sync(_loaded, folders)
+        improved = await anyio.to_thread.run_sync(loaded_skill, folders.after)
+        assert improved is not None  # noqa: S101 - `refusal_of_version` has loaded it
         texts: Sequence[Skill] = [improved if each is skill else each for each in run.skills]
         return await replay_failed_step(run.outcome, run.request, texts, offered, model), {"by": "replay"}
-
-
-def _loaded(folders: ImprovementFolders) -> Skill:
-    return next(iter(Library(explicit_sources([folders.after]), current_environment).catalog.skills))
 
 
 def _failed(run: FinishedRun, settings: Settings) -> _FailedRun:
@@ -256,13 +277,6 @@ def _failed(run: FinishedRun, settings: Settings) -> _FailedRun:
         skills.append(run.request.skill)
     sources = frozenset(found.source.root for found in run.catalog.sources)
     return _FailedRun(run.outcome, run.request, tuple(skills), sources, run.settings or settings)
-
-
-def _summary(said: str, run: _FailedRun) -> str:
-    """Return the message of the commit, which clients read; it does not repeat the record of the run."""
-    text = shortened(one_line(said), _MAX_SUMMARY)
-    is_copied = repeats_record(text, "", shown_texts(run.outcome, run.request.message))
-    return _DEFAULT_SUMMARY if is_copied or not text else text
 
 
 def _log(skill: Skill, run_id: str, status: ImprovementStatus, refusal: Refusal | None) -> None:

@@ -90,10 +90,11 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
             refusal = _checked(skill, base, change, records.work_folder(number))
         if rev is None and refusal is None:
             source, place = skill.source.root, skill.content.place
-            refusal, rev = install(source, place, change, base, record["summary"], record["run_id"], settings)
+            message = f"Accept the proposal {number}: {record['summary']} (after the run {record['run_id']})"
+            refusal, rev = install(source, place, change, base, message, record["run_id"], settings)
     if refusal is not None:
         raise ClosedProposalError(f"{number}: not accepted: {refusal.message} ({refusal.reason})")
-    return records.update(number, status=ImprovementStatus.ACCEPTED.value, commit=rev)
+    return records.update(number, status=ImprovementStatus.ACCEPTED.value, commit=rev, reason=None, message=None)
 
 
 def reject(records: ImprovementRecords, number: str) -> dict[str, Any]:
@@ -110,7 +111,7 @@ def reject(records: ImprovementRecords, number: str) -> dict[str, Any]:
 def _open_proposal(records: ImprovementRecords, number: str) -> dict[str, Any]:
     record = records.get(number)
     if record["status"] != ImprovementStatus.PROPOSED:
-        raise ClosedProposalError(f"{number}: is no open proposal, but {record['status']}")
+        raise ClosedProposalError(f"{number}: is not an open proposal, but {record['status']}")
     return record
 
 

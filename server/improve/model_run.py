@@ -72,8 +72,8 @@ class ImprovementRun:
     model: Model
     run_id: str
 
-    async def perform(self, task: str, workspace: Path) -> tuple[str, Refusal | None]:
-        """Perform the task on the copy in `workspace`; return the model's last message, and why the run failed."""
+    async def perform(self, task: str, workspace: Path) -> Refusal | None:
+        """Perform the task on the copy in `workspace`; return why the run failed, None if it did not."""
         skill = await anyio.to_thread.run_sync(improve_skill)
         tools = await anyio.to_thread.run_sync(self._tools, workspace)
         runs = self.settings.runs
@@ -106,10 +106,10 @@ class ImprovementRun:
         )
         outcome = await SkillExecutor(RunRequest(skill, {}, task), context).run()
         if outcome.status is RunStatus.COMPLETED and outcome.problem is not RunProblem.TIME_LIMIT:
-            return outcome.output, None
+            return None
         timed_out = outcome.problem is RunProblem.TIME_LIMIT
         reason = ImprovementReason.TIME_LIMIT if timed_out else ImprovementReason.RUN_FAILED
-        return outcome.output, Refusal(reason, outcome.message or outcome.status.value)
+        return Refusal(reason, outcome.message or outcome.status.value)
 
     def _tools(self, workspace: Path) -> tuple[Tool, ...]:
         setup = script_setup(self.settings)

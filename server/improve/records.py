@@ -2,32 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
 import secrets
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.diagnostics import printable
+from server.config.machine import state_home
+from skills_core.diagnostics import one_line, printable
 from skills_core.disk.bounded import read_bounded
 from skills_core.disk.locks import exclusive
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["ImprovementRecords", "UnknownImprovementError"]
+__all__ = ["ImprovementRecords", "UnknownImprovementError", "change_lines", "improvement_records"]
 
 MAX_RECORDS: Final = 500
 """Records to keep; the oldest that are no open proposals are removed."""
 
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
 _DAY: Final = timedelta(days=1)
+_CHANGES: Final = frozenset({ImprovementStatus.IMPROVED, ImprovementStatus.PROPOSED, ImprovementStatus.ACCEPTED})
+_FACTS: Final = frozenset(
+    {"id", "at", "run_id", "skill", "source", "place", "status", "trace_id", "commit", "measured"}
+)
+_SHOWN: Final = ("id", "skill", "run_id", "status", "summary", "reason", "corrections", "diff", "commit", "measured")
 
 
 class UnknownImprovementError(SkillsError):
@@ -121,6 +128,28 @@ class ImprovementRecords:
         found = (self._read(path) for path in self._folder.glob("*.json"))
         return sorted((each for each in found if each), key=lambda each: each["at"], reverse=True)
 
+    def changes_after(self, run_ids: Collection[str]) -> list[dict[str, Any]]:
+        """Return the changes that were made or proposed after these runs, the oldest first, without the files."""
+        found = (each for each in self.all() if each["run_id"] in run_ids and each["status"] in _CHANGES)
+        return [{key: each[key] for key in _SHOWN if each.get(key) is not None} for each in found][::-1]
+
+    def forget(self, has_secret: Callable[[bytes], bool]) -> list[str]:
+        """Remove the texts of the improvements that hold a secret, and close their proposals; return their ids."""
+        dropped = []
+        with ExitStack() as stack:
+            if self._folder.is_dir():
+                stack.enter_context(exclusive(self._folder / "records"))
+            for record in self.all():
+                texts = [each for file in record.get("change", {}).values() for each in file.values()]
+                if not any(map(has_secret, (json.dumps(record).encode(), *map(base64.b64decode, texts)))):
+                    continue
+                kept = {key: value for key, value in record.items() if key in _FACTS}
+                if kept["status"] == ImprovementStatus.PROPOSED:
+                    kept["status"] = ImprovementStatus.REJECTED.value
+                self._write({**kept, "summary": "its texts had a secret that was forgotten"})
+                dropped.append(str(record["id"]))
+        return dropped
+
     def _read(self, path: Path) -> dict[str, Any] | None:
         try:
             raw = read_bounded(path)
@@ -149,6 +178,23 @@ class ImprovementRecords:
 
     def __str__(self) -> str:
         return printable(str(self._folder))
+
+
+def improvement_records() -> ImprovementRecords:
+    """Return the records of improvements of this user."""
+    return ImprovementRecords(state_home() / "improvements")
+
+
+def change_lines(change: Mapping[str, Any]) -> list[str]:
+    """Return what a person reads of a change that `changes_after` returned: the facts, the diff, and what to do."""
+    number, skill, summary = change["id"], one_line(change["skill"]), one_line(str(change.get("summary", "")))
+    if change["status"] == ImprovementStatus.PROPOSED:
+        first = f"A change of the skill {skill} is proposed, and not made: {summary}"
+        last = f"`skillserve history accept {number}` makes it, `skillserve history reject {number}` drops it."
+    else:
+        first = f"The skill {skill} was changed: {summary} (improvement {number})"
+        last = f"`skillserve rollback {skill}` takes it back."
+    return [first, *map(one_line, str(change.get("diff", "")).splitlines()), last]
 
 
 def _private(path: str, flags: int) -> int:

@@ -53,10 +53,11 @@ class OfferedTools:
     @property
     def names(self) -> tuple[str, ...]:
         """The names of the tools that the model sees."""
-        return tuple(tool.name for tool in self._offered)
+        return tuple(tool.name for tool in self.offered)
 
     @property
-    def _offered(self) -> tuple[Tool, ...]:
+    def offered(self) -> tuple[Tool, ...]:
+        """The tools that the model sees."""
         return tuple(filter(self.permits.offers, self.tools))
 
     def definitions(self) -> list[ToolDefinition]:
@@ -67,12 +68,12 @@ class OfferedTools:
                 description=tool.description,
                 parameters_json_schema=cast("dict[str, Any]", dict(tool.parameters)),
             )
-            for tool in self._offered
+            for tool in self.offered
         ]
 
     def fault_of(self, call: NextCall) -> str:
         """Return why a call could not be made, empty if it could."""
-        tool = next((each for each in self._offered if each.name == call.tool), None)
+        tool = next((each for each in self.offered if each.name == call.tool), None)
         if tool is None:
             return "there is no such tool in this run"
         if call.arguments is None:

@@ -58,6 +58,11 @@ _ACTIVATED = object_of(
 
 _COUNT = {"type": "integer", "minimum": 0}
 
+_IMPROVEMENTS = list_of(
+    object_of(id=TEXT, skill=TEXT, run_id=TEXT, status=TEXT, summary=TEXT, diff=TEXT),
+    "Changes of skills that were made or proposed because a tool call failed.",
+)
+
 _OUTCOME: dict[str, Any] = {
     **object_of(
         status={"type": "string", "enum": _STATUSES},
@@ -72,6 +77,7 @@ _OUTCOME: dict[str, Any] = {
         usage=object_of(requests=_COUNT, input_tokens=_COUNT, output_tokens=_COUNT),
         tool_calls=list_of(_CALL),
         activated_skills=list_of(_ACTIVATED, "Other skills whose instructions the run had."),
+        improvements=_IMPROVEMENTS,
         **_WAITING_FIELDS,
     ),
     # The result of a run that waits for its client has no other field of an outcome.
@@ -144,6 +150,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
             message=TEXT,
             steps=list_of(_STEP),
             workflows=list_of(object_of(name=TEXT, description=TEXT, inputs={"type": "object"})),
+            improvements=_IMPROVEMENTS,
             **_WAITING_FIELDS,
         ),
         "required": ["status"],

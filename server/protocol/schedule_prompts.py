@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import aclosing
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -27,6 +28,7 @@ async def announce_schedules(host: Host) -> None:
     """Watch the scheduler skills, and announce each change of their prompts, until cancelled."""
     if not offers_schedules(host):
         return
+    from server.history.recorded_change import record_scheduler_skills  # noqa: PLC0415
     from server.schedules.manual_prompts import prompt_entries  # noqa: PLC0415 - it needs the extra
     from server.schedules.store import BINDING_FILE, ScheduleStore  # noqa: PLC0415
 
@@ -36,6 +38,7 @@ async def announce_schedules(host: Host) -> None:
             # The binding, which changes at each firing, is not part of a prompt.
             if changed is not None and all(path.name == BINDING_FILE for path in changed):
                 continue
+            await anyio.to_thread.run_sync(partial(record_scheduler_skills, settings=host.settings))
             found = await anyio.to_thread.run_sync(prompt_entries)
             if found != announced:
                 announced = found

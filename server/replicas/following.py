@@ -66,7 +66,7 @@ class CatalogFollower:
         link.listen(CHANNEL, self._on_message)
         link.on_subscribed(self._on_change)
         link.on_connected(self._catch_up)
-        host.on_change(self._on_change)
+        host.on_change(lambda _: self._on_change())
 
     async def run(self) -> None:
         """Follow the others until cancelled."""

@@ -10,14 +10,14 @@ import logging
 import math
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
 from skills_core.run.durable.errors import RunNotDoneError, StoreError, UnknownRunError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
@@ -29,9 +29,22 @@ if TYPE_CHECKING:
 
     AfterRun = Callable[["FinishedRun"], Awaitable[None]]
     FollowUp = Callable[["FinishedRun"], None]
+    Improvements = Callable[[Sequence[str]], Sequence[Mapping[str, Any]]]
+    ImprovementsAfter = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any]]]]
     FinishedRuns = Callable[[], Awaitable[Sequence["FinishedRun"]]]
 
-__all__ = ["AfterRun", "FinishedRun", "FollowUp", "FollowUps", "no_follow_up", "nothing_after_run"]
+__all__ = [
+    "AfterRun",
+    "FinishedRun",
+    "FollowUp",
+    "FollowUps",
+    "Improvements",
+    "ImprovementsAfter",
+    "improvements_of_none",
+    "no_follow_up",
+    "no_improvements",
+    "nothing_after_run",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +67,17 @@ async def nothing_after_run(run: FinishedRun) -> None:
 def no_follow_up(run: FinishedRun) -> None:
     """Follow no run."""
     del run
+
+
+def no_improvements(run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Return nothing: no skill is improved."""
+    del run_ids
+    return ()
+
+
+async def improvements_of_none(run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Return nothing: no run is followed."""
+    return no_improvements(run_ids)
 
 
 @dataclass(slots=True)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
-from server.run.after_run import nothing_after_run
+from server.run.after_run import no_improvements, nothing_after_run
 from server.run.pool_id import pool_id
 from server.run.recovery_log import log_interrupted
 from server.run.service import RunService
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
     from server.config.settings import Settings
-    from server.run.after_run import AfterRun
+    from server.run.after_run import AfterRun, Improvements
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -32,10 +32,16 @@ _BEATS_A_LEASE = 6
 # So often a worker renews its lease, if it is short: it gives up its runs after two thirds of it.
 
 
-def create_service(library: Library, settings: Settings, after_run: AfterRun = nothing_after_run) -> RunService:
+def create_service(
+    library: Library,
+    settings: Settings,
+    after_run: AfterRun = nothing_after_run,
+    improvements: Improvements = no_improvements,
+) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 
-    `after_run` is awaited after each run of a skill, before a caller who waits for the run has its outcome.
+    `after_run` is awaited after each run of a skill, before a caller who waits for the run has its outcome, and
+    `improvements` returns what it has changed.
     The first call in a process starts a subprocess to test whether a sandbox works.
     """
     config = RunnerConfig(
@@ -45,7 +51,7 @@ def create_service(library: Library, settings: Settings, after_run: AfterRun = n
         script_runner(settings),
         variables_of,
     )
-    return RunService(config, lambda: library.catalog, after_run)
+    return RunService(config, lambda: library.catalog, after_run, improvements)
 
 
 @asynccontextmanager

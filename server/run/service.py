@@ -11,12 +11,13 @@ from dataclasses import replace
 from datetime import timedelta
 from secrets import token_hex
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.to_thread
 
 from server.config.settings import ConfigurationError
-from server.run.after_run import FinishedRun, FollowUps, nothing_after_run
+from server.run.after_run import FinishedRun, FollowUps, no_improvements, nothing_after_run
 from server.run.failure_outcomes import (
     conflict_details,
     failed_outcome,
@@ -44,9 +45,9 @@ from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from server.run.after_run import AfterRun
+    from server.run.after_run import AfterRun, Improvements
     from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
@@ -96,10 +97,18 @@ class RunService:
     """Runs skills and workflows with one set of settings; `catalog` returns the current catalog."""
 
     def __init__(
-        self, config: RunnerConfig, catalog: Callable[[], Catalog], after_run: AfterRun = nothing_after_run
+        self,
+        config: RunnerConfig,
+        catalog: Callable[[], Catalog],
+        after_run: AfterRun = nothing_after_run,
+        improvements: Improvements = no_improvements,
     ) -> None:
-        """Open nothing yet; `after_run` is awaited after each run of a skill, steps of workflows included."""
+        """Open nothing yet; `after_run` is awaited after each run of a skill, steps of workflows included.
+
+        `improvements` returns what it changed in skills after given runs.
+        """
         self._after_run = after_run
+        self._improvements = improvements
         self._follow_ups = FollowUps(after_run)
         self._runner = SkillRunner(config)
         self._traces = config.store
@@ -142,6 +151,14 @@ class RunService:
             return [run]
 
         self._follow_ups.add(run.outcome.run_id, runs)
+
+    async def improvements(self, run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+        """Return the changes of skills that were made or proposed after runs of skills, once they are complete."""
+        if self._improvements is no_improvements:
+            return ()
+        for run_id in run_ids:
+            await self._follow_ups.wait(run_id)
+        return await anyio.to_thread.run_sync(self._improvements, run_ids)
 
     async def run_skill(
         self, request: RunRequest, participants: RunParticipants, run_id: str | None = None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from server.hosting.host import Host
-    from server.run.after_run import FollowUp
+    from server.run.after_run import FollowUp, ImprovementsAfter
     from server.run.service import RunService
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -43,8 +43,8 @@ class BackgroundRuns(Protocol):
     def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
         """Return the jobs of their kinds, which call `follow_up` with each run of a skill that has ended."""
 
-    async def run(self, engine: Engine) -> None:
-        """Begin runs until cancelled."""
+    async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
+        """Begin runs until cancelled; `improvements` returns the changes of skills that runs led to."""
 
 
 def create_host_service(host: Host) -> RunService:
@@ -121,7 +121,7 @@ class RunSupervisor:
             ) as engine:
                 self._open(service)
                 if self._background is not None:
-                    await self._background.run(engine)
+                    await self._background.run(engine, service.improvements)
                 await anyio.sleep_forever()
         except StoreUnreachableError as error:
             return str(error)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.hosting.host import Host
-    from server.run.after_run import FollowUp
+    from server.run.after_run import FollowUp, ImprovementsAfter
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
@@ -39,14 +39,14 @@ class ScheduledRuns:
         job = ScheduleJob(self._library, self._settings, ScheduleStore(), follow_up, reloads=self._reloads)
         return {KIND: job}
 
-    async def run(self, engine: Engine) -> None:
-        """Keep time until cancelled."""
+    async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
+        """Keep time until cancelled; `improvements` returns the changes of skills that runs led to."""
         from server.schedules.keeper import TimeKeeper
         from server.schedules.store import ScheduleStore
 
         store = ScheduleStore()
         logger.info("keeping time for %d schedules in %s", len(store.names()), store.root)
-        await TimeKeeper(store, engine, self._settings).run()
+        await TimeKeeper(store, engine, self._settings, improvements=improvements).run()
 
 
 def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:

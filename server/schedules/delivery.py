@@ -42,8 +42,17 @@ _PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT"
 # A command that delivers gets no other variables: the rest of the environment may hold the keys of models.
 
 
-async def deliver(settings: ScheduleSettings, name: str, run: ScheduledRun, outcome: Mapping[str, JsonValue]) -> str:
-    """Deliver a result by all ways that are set; return what failed, empty if nothing did."""
+async def deliver(
+    settings: ScheduleSettings,
+    name: str,
+    run: ScheduledRun,
+    outcome: Mapping[str, JsonValue],
+    improvements: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Deliver a result, with the changes of skills that the run led to, by all ways that are set.
+
+    Return what failed, empty if nothing did.
+    """
     payload = json.dumps(
         {
             "schedule": name,
@@ -54,6 +63,7 @@ async def deliver(settings: ScheduleSettings, name: str, run: ScheduledRun, outc
             "problem": run.problem,
             "message": run.message,
             "output": outcome.get("output", ""),
+            "improvements": [*improvements],
         },
         ensure_ascii=False,
     ).encode("utf-8", errors="replace")

@@ -12,6 +12,7 @@ import anyio.to_thread
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
 from server.config.settings import ConfigurationError
+from server.history.recorded_change import record_scheduler_skills
 from server.listing.runs import runs_unavailable_reason
 from server.run.after_run import FinishedRun, no_follow_up
 from server.run.failure_outcomes import failed_outcome
@@ -101,6 +102,8 @@ class ScheduleJob:
             self._library.reload()
         try:
             binding = self._store.read(name)
+            # Each version that was performed can be seen afterwards.
+            record_scheduler_skills([name], state=self._store.state, settings=self._settings)
             skill, catalog = self._performed(name, binding)
             message = body_of(self._store.folder(name)) if binding.skill else None
             if is_manual:

@@ -13,12 +13,13 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 from msgspec import structs
 
+from server.run.after_run import improvements_of_none
 from server.schedules.binding import Delivery, ScheduledRun
 from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
@@ -32,12 +33,13 @@ from skills_core.run.durable.recorded_run import UNFINISHED, RunState
 from skills_core.schedules.states import ScheduleState
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from datetime import datetime
 
     from anyio.abc import TaskGroup
 
     from server.config.settings import Settings
+    from server.run.after_run import ImprovementsAfter
     from server.schedules.binding import Binding, Firing
     from server.schedules.store import ScheduleStore
     from skills_core.run.durable.engine import Engine
@@ -74,12 +76,16 @@ class _Known:
 
 @dataclass(slots=True)
 class TimeKeeper:
-    """Fires the schedules of `store` by `engine`; `clock` returns the current time."""
+    """Fires the schedules of `store` by `engine`; `clock` returns the current time.
+
+    `improvements` returns the changes of skills that runs led to, once they are complete.
+    """
 
     store: ScheduleStore
     engine: Engine
     settings: Settings
     clock: Callable[[], datetime] = utc_now
+    improvements: ImprovementsAfter = improvements_of_none
     _known: dict[str, _Known] = field(default_factory=dict)
     _damaged: dict[str, str] = field(default_factory=dict)
     _prepared: set[str | None] = field(default_factory=set)
@@ -300,7 +306,11 @@ class TimeKeeper:
     async def _deliver(self, name: str, run: ScheduledRun) -> None:
         try:
             outcome = (await self.engine.get(run.id)).outcome or {}
-            message = await deliver(self.settings.schedules, name, run, outcome)
+            improvements: Sequence[Mapping[str, Any]] = ()
+            # The result is not kept back until another process would deliver it.
+            with anyio.move_on_after(RETRY_AFTER.total_seconds() / 2):
+                improvements = await self.improvements([run.id])
+            message = await deliver(self.settings.schedules, name, run, outcome, improvements)
             status = "failed" if message else "delivered"
             if message:
                 logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)

@@ -105,7 +105,14 @@ def _times(binding: Binding, now: datetime, count: int) -> list[str]:
 
 def _run_object(run: ScheduledRun | Firing, binding: Binding) -> dict[str, Any]:
     found: dict[str, Any] = to_builtins(run, builtin_types=(datetime,))
-    return {key: _local(value, binding) if isinstance(value, datetime) else value for key, value in found.items()}
+    return {key: _readable(value, binding) for key, value in found.items()}
+
+
+def _readable(value: object, binding: Binding) -> object:
+    """Return a value of a run for JSON, with its times as the clocks of the schedule show them."""
+    if isinstance(value, dict):
+        return {key: _readable(each, binding) for key, each in value.items()}
+    return _local(value, binding) if isinstance(value, datetime) else value
 
 
 def _local(moment: datetime, binding: Binding) -> str:

@@ -57,7 +57,8 @@ class ScheduleStore:
 
     def __init__(self, state: Path | None = None) -> None:
         """Use the state directory `state`, by default that of this user; nothing is created before `add`."""
-        self._skills = (real_path(state or state_home())) / "skills"
+        self.state = real_path(state or state_home())
+        self._skills = self.state / "skills"
         self.root = self._skills / "scheduler"
         self.trash = self._skills / "trash"
 
@@ -173,6 +174,7 @@ class ScheduleStore:
             except BaseException:
                 shutil.rmtree(beside, ignore_errors=True)
                 raise
+        self._record(name, f"Schedule {name}")
         return name
 
     def update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
@@ -203,8 +205,16 @@ class ScheduleStore:
             folder = self.folder(name)
             if if_still is not None and not if_still(self._read(folder, name)):
                 return None
+            self._record(name)
             at = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-            return folder.rename(self.trash / f"{name}.{at}")
+            trashed = folder.rename(self.trash / f"{name}.{at}")
+        self._record(name, f"Remove the schedule {name}")
+        return trashed
+
+    def _record(self, name: str, message: str | None = None) -> None:
+        from server.history.recorded_change import record_scheduler_skills
+
+        record_scheduler_skills([name], message, state=self.state)
 
     def trashed(self) -> tuple[tuple[str, Binding], ...]:
         """Return the names and bindings of schedules in the trash, oldest first; damaged ones are left out."""

@@ -196,7 +196,7 @@ async def _serve_http(
         tasks.start_soon(server.runs.run)
         tasks.start_soon(server.keep_login)
         tasks.start_soon(announce_schedules, host)
-        tasks.start_soon(record_edits, host.library.sources, host.settings)
+        tasks.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
         tasks.start_soon(reload_when_asked, host, hang_ups)
         if replica is not None:
             tasks.start_soon(replica.run)

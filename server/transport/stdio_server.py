@@ -43,7 +43,7 @@ async def _serve(host: Host, opening: Opening | None, records: Records) -> None:
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(announce_schedules, host)
-        tasks.start_soon(record_edits, host.library.sources, host.settings)
+        tasks.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(reload_when_asked, host)
         async with server.exchanges.serving():

@@ -38,6 +38,7 @@ from skills_core.errors import (
     SkillsError,
     SkillYamlError,
     ToolFailedError,
+    UnansweredError,
     UnknownFileError,
     UnknownSkillError,
 )
@@ -77,6 +78,7 @@ CODES: dict[type[SkillsError], int] = {
     EntryRefusedError: INTERNAL_ERROR,
     InstallRefusedError: INTERNAL_ERROR,
     ToolFailedError: INTERNAL_ERROR,
+    UnansweredError: INTERNAL_ERROR,
     SkillChangedError: INTERNAL_ERROR,
     InvalidRecordError: INTERNAL_ERROR,
 }

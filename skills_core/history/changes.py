@@ -42,6 +42,7 @@ class Changer:
     repository: Repository
     journal: Journal
     work_trees: bool
+    left_out: frozenset[str]
 
     def change(self, unit: str, tree: str, message: bytes) -> str:
         """Bring a unit on disk, which is as in the newest commit, to its state in `tree`; return the new commit.
@@ -51,7 +52,7 @@ class Changer:
         """
         head = self.repository.head
         assert head is not None  # noqa: S101 - what is on disk has just been recorded
-        disk = read_state(self.root, unit, work_trees=self.work_trees)
+        disk = read_state(self.root, unit, work_trees=self.work_trees, left_out=self.left_out)
         after = self.repository.state_of_tree(tree, unit)
         self._refuse_obstacles(disk, after)
         pending = Pending(unit, head, tree, message.decode())

@@ -35,6 +35,7 @@ class Cause(StrEnum):
     DESCRIPTION = "description"
     IMPROVEMENT = "improvement"
     ROLLBACK = "rollback"
+    SCHEDULE = "schedule"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ changed on disk is committed as an edit by hand before anything else happens, so
 from __future__ import annotations
 
 import logging
+import os
 from contextlib import ExitStack, contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from skills_core.history.forgetting import Secret
+    from skills_core.history.reading import DiskState
     from skills_core.history.seen_part import Sees
 
 __all__ = ["History"]
@@ -53,10 +56,13 @@ class History:
     Methods may be called from several threads and processes at once.
     """
 
-    def __init__(self, root: Path, folder: Path, *, work_trees: bool = False) -> None:
+    def __init__(
+        self, root: Path, folder: Path, *, work_trees: bool = False, left_out: frozenset[str] = frozenset()
+    ) -> None:
         """Open the history in `folder`, and create its repository if there is none.
 
-        With `work_trees`, folders in the source that are git work trees of the user are recorded too.
+        With `work_trees`, folders in the source that are git work trees of the user are recorded too. Files with the
+        names `left_out` are neither recorded nor touched.
 
         Raises:
             HistoryError: the folder cannot be written.
@@ -64,6 +70,7 @@ class History:
         self.root = root
         self._folder = folder
         self._work_trees = work_trees
+        self._left_out = left_out
         self._warned: set[tuple[str, str]] = set()
         try:
             with exclusive(folder / "history"):
@@ -144,7 +151,7 @@ class History:
         def read(blob: str) -> bytes:
             return disk[blob] if blob in disk else self._repository.read(blob)
 
-        now = read_state(self.root, name, keep, work_trees=self._work_trees).entries
+        now = self._read(name, keep).entries
         seen = SeenPart(name, read, sees)
         before = self._repository.state(self._version(seen, rev, now), name)
         before, now = seen.of(before, now), seen.of(now, before)
@@ -253,6 +260,38 @@ class History:
                 raise HistoryError(f"{name[:200]!r} did not exist at {short}; choose another commit")
             return self._change_to(name, state, Cause.ROLLBACK, f"Restore the version of {short}", trace_id, found)
 
+    def forget(self, secret: Secret) -> tuple[int, tuple[str, ...]]:
+        """Remove a secret from all versions, from all objects, and from what a crash has left.
+
+        The commits that had it, and those after them, have other ids then. Return how many commits had it, and in
+        which files.
+
+        Raises:
+            HistoryError: a file of the source has it now, and would bring it back, or the history cannot be written.
+        """
+        with self._locked():
+            found: set[str] = set()
+
+            def keep(content: bytes) -> str:
+                number = id_of(content)
+                if secret.is_in(content):
+                    found.add(number)
+                return number
+
+            state = self._read("", keep).entries
+            places = sorted(
+                path for path, entry in state.items() if entry.blob in found or secret.is_in(os.fsencode(path))
+            )
+            if places:
+                listed = ", ".join(map(printable, places[:_MAX_LISTED]))
+                raise HistoryError(
+                    f"{printable(str(self.root))}: the secret is in files that are there now ({listed}), so the next "
+                    "version would have it again; remove it from them first"
+                )
+            for left in self._folder.glob(f"{PENDING}*"):
+                left.unlink(missing_ok=True)
+            return self._repository.forget(secret)
+
     def _version(self, seen: SeenPart, rev: str | None, now: Mapping[str, Entry]) -> str:
         """Return the commit to compare with or to restore."""
         if rev is not None:
@@ -321,7 +360,7 @@ class History:
 
     def _read_into(self, state: dict[str, Entry], before: Mapping[str, Entry], name: str) -> None:
         """Replace the entries of a unit by those on disk; what cannot be read keeps its last recorded version."""
-        disk = read_state(self.root, name, self._repository.keep, work_trees=self._work_trees)
+        disk = self._read(name, self._repository.keep)
         kept = {path: entry for path, entry in before.items() if any(is_within(path, each) for each in disk.unreadable)}
         for path in part_of(state, name):
             del state[path]
@@ -330,6 +369,9 @@ class History:
             now = before.get(folder) or entry_at(self.root, folder) or Entry(Kind.FOLDER, FOLDER_MODE)
             state.setdefault(folder, now)
         self._warn_of(disk.unreadable)
+
+    def _read(self, name: str, keep: Callable[[bytes], str]) -> DiskState:
+        return read_state(self.root, name, keep, work_trees=self._work_trees, left_out=self._left_out)
 
     def _warn_of(self, unreadable: Mapping[str, str]) -> None:
         """Log which files are not recorded, each of them once."""
@@ -343,7 +385,7 @@ class History:
     @property
     def _changer(self) -> Changer:
         journal = Journal(self._folder / PENDING)
-        return Changer(self.root, self._repository, journal, self._work_trees)
+        return Changer(self.root, self._repository, journal, self._work_trees, self._left_out)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -363,6 +405,11 @@ class History:
             if rev := self._changer.recover():
                 logger.warning("history: completed the interrupted change %s", rev[:10])
             yield
+            try:
+                self._repository.pack()
+            except HistoryError as error:
+                # What was to be recorded is; the next change packs.
+                logger.warning("history: %s", error)
 
 
 def _unwritable(folder: Path, error: OSError) -> HistoryError:

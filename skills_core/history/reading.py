@@ -43,18 +43,20 @@ def id_of(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def read_state(root: Path, unit: str, keep: Keep = id_of, *, work_trees: bool = False) -> DiskState:
+def read_state(
+    root: Path, unit: str, keep: Keep = id_of, *, work_trees: bool = False, left_out: frozenset[str] = frozenset()
+) -> DiskState:
     """Return the state of a unit: a folder, a file, or with `""` the whole source.
 
     `keep` stores bytes and returns their git object. A folder in which the user has a git repository is left out unless
-    `work_trees` is set; its `.git` always is.
+    `work_trees` is set; its `.git` always is. So are files and folders with one of the names `left_out`.
 
     Raises:
         HistoryError: the source has too many files, or cannot be read.
     """
     found = DiskState()
     with Reader() as reader:
-        walk = _Walk(reader, root, keep, found, work_trees)
+        walk = _Walk(reader, root, keep, found, work_trees, left_out)
         try:
             if unit:
                 walk.enter(unit)
@@ -88,6 +90,7 @@ class _Walk:
     keep: Keep
     found: DiskState
     work_trees: bool
+    left_out: frozenset[str]
 
     def enter(self, path: str) -> None:
         """Enter what is at a path, with its content.
@@ -126,7 +129,7 @@ class _Walk:
             return
         for name in names:
             path = f"{folder}/{name}" if folder else name
-            if is_left_out(name):
+            if name in self.left_out or is_left_out(name):
                 self.found.others.add(path)
                 continue
             try:

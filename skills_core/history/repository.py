@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from dulwich.errors import ChecksumMismatch, FileFormatException, RefFormatError
 from dulwich.object_store import DiskObjectStore
-from dulwich.objects import Blob, Commit, ObjectID, Tree
+from dulwich.objects import Blob, Commit, ObjectID, ShaFile, Tree
 from dulwich.refs import DiskRefsContainer, Ref, SymrefLoop
 from dulwich.repo import Repo
 
@@ -25,19 +25,20 @@ from skills_core.diagnostics import printable
 from skills_core.disk.removal import remove_tree
 from skills_core.errors import HistoryError
 from skills_core.history.commits import HistoryCommit, parse_commit
+from skills_core.history.forgetting import Forgetter
+from skills_core.history.packing import is_pack_due, pack_all, pack_reachable
 from skills_core.history.trees import read_tree, unit_key, write_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from dulwich.objects import ShaFile
-
     from skills_core.history.entries import Entry, State
+    from skills_core.history.forgetting import Secret
 
 __all__ = ["Repository", "create_repository"]
 
-_Object = TypeVar("_Object", Blob, Commit, Tree)
+_Object = TypeVar("_Object", bound=ShaFile)
 
 _BRANCH: Final = Ref(b"refs/heads/main")
 _NAME: Final = b"skillserve <skillserve@localhost>"
@@ -74,12 +75,60 @@ class Repository:
     def __init__(self, path: Path) -> None:
         """Open the repository at `path`."""
         self._path = path
-        self._objects = DiskObjectStore(path / "objects", fsync_object_files=True)
         self._refs = DiskRefsContainer(path)
         self._waiting: dict[ObjectID, ShaFile] = {}
         self._waiting_bytes = 0
+        self._has_grown = False
+        self._open()
+
+    def _open(self) -> None:
+        self._objects = DiskObjectStore(self._path / "objects", fsync_object_files=True)
         # Closed at the latest before the interpreter ends, when the library could not do it any more.
         self.close = weakref.finalize(self, self._objects.close)
+
+    def pack(self) -> None:
+        """Pack the objects if there are many files since this repository was opened.
+
+        Raises:
+            HistoryError: the disk refuses.
+        """
+        head = self.head
+        if not self._has_grown or head is None:
+            return
+        self._has_grown = False
+        with self._closed():
+            if is_pack_due(self._path / "objects"):
+                pack_all(self._path / "objects", ObjectID(head.encode()))
+
+    def forget(self, secret: Secret) -> tuple[int, tuple[str, ...]]:
+        """Remove a secret from all commits, and all objects that no commit needs, whatever else refers to them.
+
+        Return how many commits had it, and in which files.
+
+        Raises:
+            HistoryError: the disk refuses, or the history is damaged.
+        """
+        head = self.head
+        if head is None:
+            return 0, ()
+        forgetter = Forgetter(secret, lambda number: self._load(number, ShaFile), self._store)
+        new = forgetter.rewritten(reversed([*self.revs()]))
+        self._flush()
+        if new is not None and new != head:
+            self.move_head(new, head)
+        with self._closed():
+            pack_reachable(self._path / "objects", ObjectID((new or head).encode()))
+        return forgetter.changed, tuple(sorted(forgetter.files))
+
+    @contextmanager
+    def _closed(self) -> Iterator[None]:
+        """Close the objects while files of the repository are removed; Windows removes no open file."""
+        self.close()
+        try:
+            with self._writing():
+                yield
+        finally:
+            self._open()
 
     @property
     def head(self) -> str | None:
@@ -210,8 +259,12 @@ class Repository:
     def _load(self, number: ObjectID, kind: type[_Object]) -> _Object:
         try:
             found = self._waiting.get(number) or self._objects[number]
-        except _DAMAGES as error:
-            raise self._damaged(f"the object {number.decode()[:12]}") from error
+        except _DAMAGES:
+            # Another thread or process may just have packed the object.
+            try:
+                found = self._objects[number]
+            except _DAMAGES as error:
+                raise self._damaged(f"the object {number.decode()[:12]}") from error
         if not isinstance(found, kind):
             raise self._damaged(f"the object {number.decode()[:12]}")
         return found
@@ -246,6 +299,7 @@ class Repository:
     def _flush(self) -> None:
         """Write the objects that wait, each to a file, or many to one pack: the disk is waited for after each file."""
         new = [(item, None) for number, item in self._waiting.items() if number not in self._objects]
+        self._has_grown |= bool(new)
         # What the disk refuses must not be written again with the next commit.
         self._waiting.clear()
         self._waiting_bytes = 0

@@ -47,11 +47,18 @@ class HistoryFolder:
     folder: Path
 
 
-def open_history(root: Path, state: Path, *, work_trees: bool = False, create: bool = True) -> History:
+def open_history(
+    root: Path,
+    state: Path,
+    *,
+    work_trees: bool = False,
+    create: bool = True,
+    left_out: frozenset[str] = frozenset(),
+) -> History:
     """Open the history of the source at `root`, which lies below the folder `state`; create it if there is none.
 
     A source in a git work tree of the user is refused unless `work_trees` is set. The user's repository is never
-    written in either case.
+    written in either case. Files with the names `left_out` are not recorded, then and in all that follows.
 
     Raises:
         HistoryError: there is none and `create` is false, the source is refused, the extra `history` is not installed,
@@ -78,11 +85,11 @@ def open_history(root: Path, state: Path, *, work_trees: bool = False, create: b
     try:
         for each in (state, folder.parent, folder):
             _make_private(each, own=each != state)
-        _write_source(folder, root)
+        left_out = _write_source(folder, root, left_out)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise HistoryError(f"{printable(str(folder))}: the history cannot be written: {why}") from error
-    return History(root, folder, work_trees=work_trees)
+    return History(root, folder, work_trees=work_trees, left_out=left_out)
 
 
 def is_available() -> bool:
@@ -157,12 +164,17 @@ def _make_private(folder: Path, *, own: bool) -> None:
         folder.chmod(_PRIVATE)
 
 
-def _write_source(folder: Path, root: Path) -> None:
-    text = json.dumps({"root": str(root)})
+def _write_source(folder: Path, root: Path, left_out: frozenset[str] = frozenset()) -> frozenset[str]:
+    """Write which source a history is of, and return the names that it leaves out, those of before included."""
     file = folder / _SOURCE
+    known = ""
     with suppress(FileNotFoundError):
-        if file.read_text(encoding="ascii") == text:
-            return
+        known = file.read_text(encoding="ascii")
+        with suppress(ValueError, AttributeError, TypeError):
+            left_out |= frozenset(map(str, json.loads(known).get("left_out", ())))
+    text = json.dumps({"root": str(root), **({"left_out": sorted(left_out)} if left_out else {})})
+    if text == known:
+        return left_out
     # Threads and processes may do this at the same time.
     beside = folder / f"{_SOURCE}.{secrets.token_hex(8)}"
     try:
@@ -171,3 +183,4 @@ def _write_source(folder: Path, root: Path) -> None:
     except OSError:
         beside.unlink(missing_ok=True)
         raise
+    return left_out

@@ -1,8 +1,8 @@
 """Check that a change stays within the bounds of an improvement: the wording of one skill's texts, and nothing else.
 
 The model that wrote the change has read the errors of tools, which may be hostile. So the rules hold whatever it was
-told: no file comes or goes, programs and frontmatter stay as they are, and the text gains no address and no path
-outside of the skill.
+told: no file comes or goes, programs and frontmatter stay as they are, and nothing is hidden from the person who reads
+the diff. What a change within the bounds may say, that person decides, unless `corrections` recognizes all of it.
 """
 
 from __future__ import annotations
@@ -11,19 +11,20 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from skills_core.audit.suppressions import MARK
 from skills_core.authoring.description import DescriptionError, with_description
 from skills_core.authoring.draft import split_draft
 from skills_core.diagnostics import one_line
 from skills_core.evals.proposals.unified_diff import split_lines
 from skills_core.format.conventions import CONVENTIONS
 from skills_core.format.document import BOM, parse_document
-from skills_core.improve.contents import faults_of_contents
+from skills_core.format.hidden import find_hidden
 from skills_core.improve.reasons import ImprovementReason, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["MAX_LINES", "ChangedText", "changed_texts", "refusal_of"]
+__all__ = ["MAX_LINES", "ChangedText", "changed_texts", "refusal_of", "repeats_record"]
 
 MAX_LINES: Final = 60
 """Lines that an improvement may add and remove in all files together."""
@@ -39,6 +40,8 @@ _REFERENCES: Final = ("references/", "reference/", "docs/")
 # Where a `.txt` file is a text to read; elsewhere it may be the input of a program, as `requirements.txt` is.
 
 _MAIN_FILE: Final = "skill.md"
+_MAX_COPIED: Final = 60
+"""Characters in a row that a new line may share with the record of a run: the name of a tool, a short message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +97,8 @@ def _refusals(
         if text.path == main:
             yield from _frontmatter(text)
     yield from _sizes(texts)
-    whole = "".join(raw.decode("utf-8", "replace") for raw in before.values())
     for text in texts:
-        yield from _contents(text, whole)
+        yield from _contents(text)
     if not texts:
         yield Refusal(ImprovementReason.NOTHING_CHANGED, "the model changed no file")
 
@@ -181,10 +183,32 @@ def _sizes(texts: tuple[ChangedText, ...]) -> Iterator[Refusal]:
         yield Refusal(ImprovementReason.TOO_LARGE, message)
 
 
-def _contents(text: ChangedText, whole: str) -> Iterator[Refusal]:
-    for reason, why in faults_of_contents(text.before, text.added, text.after, whole):
-        yield _refuse(reason, text.path, why)
+def _contents(text: ChangedText) -> Iterator[Refusal]:
+    if MARK in text.added:
+        yield _refuse(ImprovementReason.SUPPRESSION_ADDED, text.path, "it would switch off a rule of the audit")
+    if hidden := find_hidden(text.added.removeprefix("\ufeff")):
+        yield _refuse(ImprovementReason.HIDDEN_TEXT, text.path, f"it contains {hidden[0]}")
 
 
 def _refuse(reason: ImprovementReason, path: str, why: str) -> Refusal:
     return Refusal(reason, f"{one_line(path)[:200]}: {why}")
+
+
+def repeats_record(added: str, whole: str, record: Iterable[str]) -> bool:
+    """Tell whether new lines repeat a long piece of the texts of a record.
+
+    The texts may hold what no reader of the skill should see. What the skill said before is not counted.
+    """
+    new, known = _plain(added), _plain(whole)
+    pieces = {new[place : place + _MAX_COPIED] for place in range(len(new) - _MAX_COPIED + 1)}
+    for text in record:
+        plain = _plain(text)
+        for place in range(len(plain) - _MAX_COPIED + 1):
+            piece = plain[place : place + _MAX_COPIED]
+            if piece in pieces and piece not in known:
+                return True
+    return False
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()

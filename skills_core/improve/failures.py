@@ -9,7 +9,7 @@ from skills_core.run.outcome import CallDecision
 if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome, ToolCall
 
-__all__ = ["failed_calls", "skills_to_improve"]
+__all__ = ["failed_calls", "missing_tools", "skills_to_improve"]
 
 _ERRORS: Final = frozenset(
     {
@@ -20,12 +20,18 @@ _ERRORS: Final = frozenset(
         CallDecision.INVALID_ARGUMENTS,
     }
 )
-# What a guard or a user denies is a decision, and no error that another text should avoid.
+# What a guard or a user denies is a decision, and a question that nobody answers says nothing about the text: neither
+# is an error that another text should avoid.
 
 
 def failed_calls(outcome: RunOutcome) -> tuple[ToolCall, ...]:
     """Return the tool calls that ended with an error."""
     return tuple(call for call in outcome.tool_calls if call.decision in _ERRORS)
+
+
+def missing_tools(outcome: RunOutcome) -> frozenset[str]:
+    """Return the names that the model called although no tool of the run has them."""
+    return frozenset(call.tool for call in outcome.tool_calls if call.decision is CallDecision.UNKNOWN_TOOL)
 
 
 def skills_to_improve(outcome: RunOutcome) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ class ImprovementStatus(StrEnum):
 
 
 class ImprovementReason(StrEnum):
-    """Why a skill was not improved."""
+    """Why a skill was not improved, or not without a person."""
 
     # The improvement was not begun.
     NO_HISTORY = "no_history"
@@ -43,18 +43,15 @@ class ImprovementReason(StrEnum):
     FRONTMATTER_CHANGED = "frontmatter_changed"
     DESCRIPTION_CHANGED = "description_changed"
     TOO_LARGE = "too_large"
-    ADDRESS_ADDED = "address_added"
-    PATH_ADDED = "path_added"
-    VARIABLE_ADDED = "variable_added"
-    COMMAND_ADDED = "command_added"
     SUPPRESSION_ADDED = "suppression_added"
     RECORD_COPIED = "record_copied"
     SECRET_ADDED = "secret_added"  # noqa: S105 - no secret
     HIDDEN_TEXT = "hidden_text"
-    LANGUAGE_CHANGED = "language_changed"
     INVALID = "invalid"
     AUDIT_ERROR = "audit_error"
-    # The change is no improvement.
+    # The change is within the bounds, and a person decides.
+    NOT_A_CORRECTION = "not_a_correction"
+    # The change is not an improvement.
     EVALS_FAILED = "evals_failed"
     PASS_RATE_LOWER = "pass_rate_lower"  # noqa: S105 - no secret
     REPLAY_FAILED = "replay_failed"

@@ -60,7 +60,10 @@ class RunProblem(StrEnum):
 
 
 class CallDecision(StrEnum):
-    """The result of a tool call. Calls that are `DONE`, `FAILED` or `TIMED_OUT` were started, others not."""
+    """The result of a tool call. Calls that are `DONE`, `FAILED` or `TIMED_OUT` were started, others not.
+
+    `NOBODY_TO_ASK` is a question that nobody answers: whether the call may be made, or one that the model has.
+    """
 
     DONE = "done"
     FAILED = "failed"

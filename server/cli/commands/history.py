@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +18,10 @@ from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from server.history.histories import Histories, Recorded
+    from server.history.forgetting import ForgottenIn
+    from server.history.histories import Histories
     from skills_core.catalog import Catalog
     from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
@@ -93,9 +95,9 @@ def diff(name: Name, rev: Revision = None, directories: Directories = None, *, a
     rev, directories = _rev_and_directories(rev, directories)
     with _denials():
         histories, catalog = _open(directories)
-        found = histories.find(name, catalog)
-        with _opened(histories, found.root, catalog, writes=False) as opened:
-            text = opened.diff(found.name, rev)
+        root, place = _find(histories, catalog, name)
+        with _opened(histories, root, catalog, writes=False) as opened:
+            text = opened.diff(place, rev)
     if as_json:
         print_json({"diff": text})
     else:
@@ -115,6 +117,62 @@ def move(
         move_history(old, new, state_home())
 
 
+@history.command()
+def forget(directories: Directories = None, *, as_json: AsJson = False) -> None:
+    """Remove a secret that slipped in from all histories.
+
+    The secret is read from standard input, so that it is in no list of processes or commands. It is removed from all
+    versions, messages and names, and from proposed improvements; the ids of commits change. DIR chooses the sources.
+    The exit code is 1 if a file that is there now still has it, or a history cannot be changed.
+    """
+    from server.history.forgetting import files_with, forget_in_histories
+    from server.improve.records import improvement_records
+    from skills_core.history.store import NO_EXTRA, is_available
+
+    with _denials():
+        if not is_available():
+            raise HistoryError(NO_EXTRA)
+        from skills_core.history.forgetting import Secret
+
+        secret = Secret(_read_secret())
+    done = forget_in_histories(secret, directories or ())
+    dropped = improvement_records().forget(secret.is_in)
+    left = [printable(str(file)) for file in files_with(secret)]
+    if as_json:
+        histories = [each.to_json() for each in done]
+        print_json({"histories": histories, "improvements": dropped, "elsewhere": left})
+    else:
+        for line in _forgotten_lines(done, dropped, left):
+            print_text(line)
+    for each in done:
+        if each.fault:
+            print_notice(each.fault)
+    print_notice(
+        "backups, snapshots and copies of the state directory may still have it, and so may whoever has read it: "
+        "replace the secret where it is valid"
+    )
+    if any(each.fault for each in done):
+        raise SystemExit(EXIT_NO)
+
+
+def _forgotten_lines(done: Sequence[ForgottenIn], dropped: Sequence[str], left: Sequence[str]) -> Iterator[str]:
+    for each in done:
+        if each.commits:
+            files = ", ".join(map(one_line, each.files)) or "names and messages"
+            yield f"{printable(str(each.source))}: removed from {each.commits} commits ({files})"
+    if not any(each.commits or each.fault for each in done):
+        yield "no history has it"
+    yield from (f"improvement {number}: its texts are removed" for number in dropped)
+    yield from (f"{file}: still has it, and is not part of a history" for file in left)
+
+
+def _read_secret() -> str:
+    """Return the secret from standard input, without the line end after it."""
+    if sys.stdin.isatty():
+        return str(typer.prompt("The secret", hide_input=True, err=True))
+    return sys.stdin.read().removesuffix("\n").removesuffix("\r")
+
+
 def rollback(name: Name, rev: Revision = None, directories: Directories = None, *, as_json: AsJson = False) -> None:
     """Restore an earlier version of a skill, as a new commit.
 
@@ -124,26 +182,26 @@ def rollback(name: Name, rev: Revision = None, directories: Directories = None, 
     rev, directories = _rev_and_directories(rev, directories)
     with _denials():
         histories, catalog = _open(directories)
-        found = histories.find(name, catalog)
-        with _opened(histories, found.root, catalog, writes=True) as opened:
-            commit = opened.rollback(found.name, rev)
+        root, place = _find(histories, catalog, name)
+        with _opened(histories, root, catalog, writes=True) as opened:
+            commit = opened.rollback(place, rev)
     if as_json:
         print_json({"commit": None if commit is None else commit.to_json()})
     elif commit is None:
         print_notice("nothing to do: the skill is as it was then")
     else:
         print_text(_line(commit))
-        if (fault := _fault_of(found, directories)) is not None:
+        if (fault := _fault_of(root / place, directories)) is not None:
             print_notice(f"the restored version is not valid: {fault}")
 
 
-def _fault_of(restored: Recorded, directories: list[Path] | None) -> str | None:
+def _fault_of(restored: Path, directories: list[Path] | None) -> str | None:
     """Return why the skill cannot be used as it is on disk now; None if it can."""
     from skills_core.skill import State
 
     _, catalog = _open(directories)
     invalid = [skill for skill in catalog.skills if skill.state is State.INVALID]
-    same = [skill for skill in invalid if skill.source.root / skill.content.place == restored.root / restored.name]
+    same = [skill for skill in invalid if skill.source.root / skill.content.place == restored]
     return next((str(each) for skill in same for each in skill.diagnostics if each.severity is Severity.ERROR), None)
 
 
@@ -165,25 +223,51 @@ def _open(directories: list[Path] | None) -> tuple[Histories, Catalog]:
 
 
 def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tuple[Path, str | None]]:
-    """Return the histories to list: of the source of one skill, or of all sources.
+    """Return the histories to list: of the source of one skill, or of all sources and the scheduler skills.
 
     Raises:
         HistoryError: there is none.
     """
+    from server.config.machine import state_home
+    from server.history.recorded_change import scheduler_root
+    from skills_core.history.store import has_history
+
     if name is not None:
-        found = histories.find(name, catalog)
-        return [(found.root, found.name)]
-    kept = histories.kept(catalog)
+        return [_find(histories, catalog, name)]
+    kept = [*histories.kept(catalog), *([scheduler_root()] if has_history(scheduler_root(), state_home()) else [])]
     if not kept:
         raise HistoryError("no history is kept of any of these sources yet; see the setting history.sources")
     return [(root, None) for root in kept]
 
 
+def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]:
+    """Return the root of the history of a skill, and its path there; scheduler skills, which no catalog has, come last.
+
+    Raises:
+        HistoryError: there is none.
+    """
+    from server.config.machine import state_home
+    from server.history.recorded_change import scheduler_root
+    from skills_core.history.store import has_history, open_history
+
+    try:
+        found = histories.find(name, catalog)
+    except HistoryError:
+        if has_history(scheduler_root(), state_home()):
+            with suppress(HistoryError), open_history(scheduler_root(), state_home(), work_trees=True) as history:
+                return scheduler_root(), history.find(name)
+        raise
+    return found.root, found.name
+
+
 def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
     """Open a history; record edits by hand first if the settings cover its source."""
     from server.config.machine import state_home
+    from server.history.recorded_change import record_scheduler_skills, scheduler_root
     from skills_core.history.store import open_history
 
+    if root == scheduler_root():
+        record_scheduler_skills()
     if any(each.source.root == root and histories.covers(each.source) for each in catalog.sources):
         opened = histories.open(root)
         opened.record_manual_edits()

@@ -31,11 +31,12 @@ def propose(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes that are proposed after failed runs.
+    """List the changes that are proposed after failed runs: all that do more than correct single names and words.
 
     Their diffs follow. With --all, list every improvement that was begun, and why it was made or dropped.
     """
-    from server.improve.factory import improvement_records
+    from server.improve.records import improvement_records
+    from skills_core.diagnostics import one_line
     from skills_core.improve.reasons import ImprovementStatus
 
     records = improvement_records()
@@ -48,7 +49,7 @@ def propose(
     for each in shown:
         print_text(_line(each))
         if each.get("diff") and (number or each["status"] == ImprovementStatus.PROPOSED):
-            print_text(each["diff"].removesuffix("\n"))
+            print_text("\n".join(map(one_line, each["diff"].splitlines())))
 
 
 def accept(number: Id, directories: Directories = None, *, as_json: AsJson = False) -> None:
@@ -58,8 +59,8 @@ def accept(number: Id, directories: Directories = None, *, as_json: AsJson = Fal
     breaks a rule.
     """
     from server.config.bootstrap import open_with_settings
-    from server.improve.factory import improvement_records
     from server.improve.installation import accept as install
+    from server.improve.records import improvement_records
 
     library, settings = open_with_settings(directories)
     with _denials():
@@ -69,8 +70,8 @@ def accept(number: Id, directories: Directories = None, *, as_json: AsJson = Fal
 
 def reject(number: Id, *, as_json: AsJson = False) -> None:
     """Close a proposed change without making it."""
-    from server.improve.factory import improvement_records
     from server.improve.installation import reject as close
+    from server.improve.records import improvement_records
 
     with _denials():
         record = close(improvement_records(), number)

@@ -51,7 +51,8 @@ Improved = Annotated[
     ),
 ]
 Reviewed = Annotated[
-    bool, typer.Option("--review", help="Leave improvements as proposals for `history accept`, instead of making them.")
+    bool,
+    typer.Option("--review", help="Leave corrections too as proposals for `history accept`, instead of making them."),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 FollowSymlinks = Annotated[

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.terminal import attach_terminal
@@ -20,7 +20,7 @@ from skills_core.run.models import CLIENT
 from skills_core.run.workflow.outcome import WorkflowOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from server.config.settings import Settings
@@ -30,9 +30,17 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.outcome import RunOutcome
 
-__all__ = ["RunCommandContext", "execute", "open_for_runs", "print_outcome", "resume_interrupted"]
+__all__ = [
+    "RunCommandContext",
+    "execute",
+    "open_for_runs",
+    "print_improvements",
+    "print_outcome",
+    "resume_interrupted",
+]
 
-_Outcome = TypeVar("_Outcome")
+_Outcome = TypeVar("_Outcome", "RunOutcome", WorkflowOutcome)
+Improvements: TypeAlias = "Sequence[Mapping[str, Any]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +70,10 @@ def execute(
     work: Callable[[RunParticipants], Awaitable[_Outcome]],
     *,
     command: str,
-) -> _Outcome:
-    """Call `work` while runs are recorded, with the user at the terminal as participant; return its outcome.
+) -> tuple[_Outcome, Improvements]:
+    """Call `work` while runs are recorded, with the user at the terminal as participant.
+
+    Return its outcome, and the changes of skills that were made or proposed after it.
 
     Questions to the user name the skill or workflow `name`, the trace names the `command`. Of the interrupted runs,
     only the one with this run ID is continued. A run that a signal interrupts can be continued later.
@@ -72,21 +82,41 @@ def execute(
     from server.run.skill_runner import RunParticipants
     from server.schedules.background import scheduled_jobs
 
-    async def recorded(participants: RunParticipants) -> _Outcome:
+    async def recorded(participants: RunParticipants) -> tuple[_Outcome, Improvements]:
         only = [] if run_id is None else [run_id]
         jobs = scheduled_jobs(context.library, context.settings, context.service.follow_up)
         async with recording(context.service, context.library, context.settings, only, more_jobs=jobs):
-            return await work(participants)
+            outcome = await work(participants)
+            return outcome, await context.service.improvements(_runs_of(outcome))
 
     reason = f"command: {command}"
     with traced(os.environ), attach_terminal(name) as (user, report):
         return until_signalled(lambda: recorded(RunParticipants(user, report, reason=reason)), context.service.close)
 
 
-def print_outcome(outcome: RunOutcome | WorkflowOutcome, *, as_json: bool) -> None:
-    """Print the outcome; report the problems of steps on stderr; exit with 1 if the whole run has a problem."""
+def _runs_of(outcome: RunOutcome | WorkflowOutcome) -> list[str]:
+    """Return the IDs of the runs of skills, those of a workflow's steps included."""
+    steps = outcome.steps if isinstance(outcome, WorkflowOutcome) else ()
+    return [outcome.run_id, *(step.outcome.run_id for step in steps if step.outcome is not None)]
+
+
+def print_improvements(improvements: Improvements) -> None:
+    """Print on stderr what was changed or proposed in skills after a run, with the diffs."""
+    from server.improve.records import change_lines
+
+    for change in improvements:
+        for line in change_lines(change):
+            print_notice(line)
+
+
+def print_outcome(
+    result: tuple[RunOutcome, Improvements] | tuple[WorkflowOutcome, Improvements], *, as_json: bool
+) -> None:
+    """Print the outcome, and on stderr problems of steps and changes of skills; exit with 1 if there is a problem."""
+    outcome, improvements = result
+    print_improvements(improvements)
     if as_json:
-        print_json(to_json(outcome))
+        print_json({**to_json(outcome), "improvements": [*improvements]})
     elif outcome.output:
         print_text(outcome.output)
     for step in outcome.steps if isinstance(outcome, WorkflowOutcome) else ():
@@ -112,7 +142,7 @@ def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
             # Waiting for a run of an unknown kind would never end: no worker here runs it.
             known = [run for run in unfinished if run.kind in {*KINDS, *jobs}]
             await _report_skipped(engine, [run.run_id for run in unfinished if run not in known])
-            return [await _final_status(engine, run.run_id, run.kind) for run in known]
+            return [await _final_status(context, engine, run.run_id, run.kind) for run in known]
 
     with traced(os.environ):
         return until_signalled(work, context.service.close)
@@ -129,9 +159,15 @@ async def _report_skipped(engine: Engine, unknown: Iterable[str]) -> None:
         )
 
 
-async def _final_status(engine: Engine, run_id: str, kind: str) -> dict[str, Any]:
+async def _final_status(context: RunCommandContext, engine: Engine, run_id: str, kind: str) -> dict[str, Any]:
     try:
         outcome = await engine.wait(run_id)
     except RunNotDoneError as error:
         return {"run_id": run_id, "kind": kind, "status": error.run.state.value, "message": str(error)}
-    return {"run_id": run_id, "kind": kind, "status": outcome["status"], "message": outcome["message"]}
+    steps = outcome.get("steps")
+    ended = [step["outcome"] for step in steps if isinstance(step, dict)] if isinstance(steps, list) else []
+    ids = [run_id, *(str(each["run_id"]) for each in ended if isinstance(each, dict))]
+    improvements = await context.service.improvements(ids)
+    print_improvements(improvements)
+    said = {"status": outcome["status"], "message": outcome["message"], "improvements": [*improvements]}
+    return {"run_id": run_id, "kind": kind, **said}

@@ -195,6 +195,7 @@ def run_now(
     run fails.
     """
     _require_extra()
+    from server.cli.commands.run_execution import print_improvements
     from server.cli.schedule_commands import run_by_hand
 
     flags: dict[str, Any] = {
@@ -204,9 +205,10 @@ def run_now(
         "mcp_servers": mcp_servers,
         "skill_tools": skill_tools,
     }
-    outcome = run_by_hand(_store(), name, directories, flags)
+    outcome, improvements = run_by_hand(_store(), name, directories, flags)
+    print_improvements(improvements)
     if as_json:
-        print_json(outcome)
+        print_json({**outcome, "improvements": [*improvements]})
     elif outcome["output"]:
         print_text(str(outcome["output"]))
     if outcome["problem"] is not None:

@@ -18,11 +18,12 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Histories of sources, for `skillserve history` and `rollback`."""
 
     sources: tuple[str, ...] = ()
-    """Sources whose changes are recorded whenever a server starts or a skill is changed: directories, or the scopes
-    `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
+    """Sources whose changes are recorded whenever a server starts or sees an edit, or a skill is changed: directories,
+    or the scopes `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
     automatic: bool = True
     """Whether other sources have a history too: those of `improve.sources`, those with the scope `workspace`, `managed`
-    or `legacy` from the first change of skillserve on, and all from when you first ask for a skill's history."""
+    or `legacy` from the first change of skillserve on, scheduler skills, and all from when you first ask for a skill's
+    history."""
     work_trees: bool = False
     """Whether sources that lie in a git repository of yours are recorded too. Your repository stays as it is in either
     case: the history is kept in the state directory."""

@@ -18,8 +18,8 @@ class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Sources whose skills are improved: directories, or the scopes `explicit`, `workspace`, `managed` and `legacy`.
     Each needs a history, which `history.automatic` begins, except in a git repository of yours."""
     review: bool = False
-    """Whether a change is left as a proposal for `skillserve history propose`, `accept` and `reject`, instead of being
-    made."""
+    """Whether corrections of names of tools, targets of links and typing errors are left as proposals for `skillserve
+    history propose`, `accept` and `reject`, instead of being made. Every other change is a proposal in any case."""
     per_day: Annotated[int, Meta(ge=1, le=1000)] = 3
     """Most improvements of one skill that are begun within 24 hours."""
     seconds: Annotated[int, Meta(ge=1, le=3600)] = 120

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.improve.records import change_lines
 from server.listing.envelope import text_block, tool_result
 from skills_core.rendering.escaping import escape_line, escape_tags
 from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.workflow.outcome import WorkflowOutcome
+
+    Improvements = Sequence[Mapping[str, Any]]
 
 __all__ = ["skill_result", "workflow_result"]
 
@@ -25,11 +28,15 @@ _MAX_CALLS = 10
 # Most calls that were not done that a text names.
 
 
-def skill_result(outcome: RunOutcome, *, structured: bool = True) -> dict[str, Any]:
-    """Return the result of `run_skill`; without a structure, the text says more."""
+def skill_result(outcome: RunOutcome, improvements: Improvements = (), *, structured: bool = True) -> dict[str, Any]:
+    """Return the result of `run_skill`; without a structure, the text says more.
+
+    `improvements` are the changes of skills that the run led to; the text has their diffs in any case.
+    """
     score = outcome.score
     return _result(
         outcome,
+        improvements,
         [] if structured else [_ending(outcome), *_facts(outcome)],
         score={"overall": score.overall, "finding": score.finding} if score else None,
         attempts=len(outcome.attempts),
@@ -39,23 +46,30 @@ def skill_result(outcome: RunOutcome, *, structured: bool = True) -> dict[str, A
     )
 
 
-def workflow_result(outcome: WorkflowOutcome, *, structured: bool = True) -> dict[str, Any]:
+def workflow_result(
+    outcome: WorkflowOutcome, improvements: Improvements = (), *, structured: bool = True
+) -> dict[str, Any]:
     """Return the result of `run_workflow`; without a structure, the text says more."""
     steps = [{key: value for key, value in to_json(step).items() if key != "outcome"} for step in outcome.steps]
     took = ", ".join(f"{step.name} {step.status}" for step in outcome.steps)
-    return _result(outcome, [] if structured else [_ending(outcome), f"Steps: {took}."], steps=steps)
+    facts = [] if structured else [_ending(outcome), f"Steps: {took}."]
+    return _result(outcome, improvements, facts, steps=steps)
 
 
-def _result(outcome: RunOutcome | WorkflowOutcome, facts: list[str], **shorter: object) -> dict[str, Any]:
+def _result(
+    outcome: RunOutcome | WorkflowOutcome, improvements: Improvements, facts: list[str], **shorter: object
+) -> dict[str, Any]:
     """Return the output, the problem if there is one, and all fields; `shorter` replaces some of them."""
     about = [f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})"] if outcome.problem else []
     if facts:
         about = ["\n".join([*about, *facts])]
+    about += ["\n".join(change_lines(each)) for each in improvements]
     content = [text_block(text) for text in (outcome.output, *map(escape_tags, about)) if text]
     failed = outcome.status is not RunStatus.COMPLETED
     # The client began the run, so it needs no reason.
     fields = {name: value for name, value in to_json(outcome).items() if name != "trigger_reason"}
-    return {**tool_result(content, is_error=failed), "structuredContent": {**fields, **shorter}}
+    told = {**fields, **shorter, "improvements": [*improvements]}
+    return {**tool_result(content, is_error=failed), "structuredContent": told}
 
 
 def _ending(outcome: RunOutcome | WorkflowOutcome) -> str:

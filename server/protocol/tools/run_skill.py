@@ -63,7 +63,8 @@ class RunHandlers:
             self._host.usage.add(skill.settings_key)
             participants = self._participants(exchange, call, skill.key)
             outcome = await service.run_skill(RunRequest(skill, values, message), participants)
-            return skill_result(outcome, structured=call.structured)
+            improvements = await service.improvements([outcome.run_id])
+            return skill_result(outcome, improvements, structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 
@@ -86,7 +87,9 @@ class RunHandlers:
             from server.protocol.tools.run_results import workflow_result
 
             participants = self._participants(exchange, call, plan.workflow.name)
-            return workflow_result(await service.run_workflow(plan, participants), structured=call.structured)
+            outcome = await service.run_workflow(plan, participants)
+            steps = [step.outcome.run_id for step in outcome.steps if step.outcome is not None]
+            return workflow_result(outcome, await service.improvements(steps), structured=call.structured)
 
         return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
 

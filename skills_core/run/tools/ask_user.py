@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import logging
+from typing import TYPE_CHECKING, Final
 
-from skills_core.errors import ToolFailedError
+from skills_core.errors import UnansweredError
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability
 
@@ -14,7 +15,14 @@ if TYPE_CHECKING:
 
 __all__ = ["ask_user_tool"]
 
+logger = logging.getLogger(__name__)
+
 MAX_QUESTION = 4000
+
+_UNANSWERED: Final = (
+    "No user answers. That is not consent: leave out what needs it, and say so. If the question was only about a "
+    "detail, continue with what is most likely meant, and say what you assumed."
+)
 
 
 def ask_user_tool() -> Tool:
@@ -23,9 +31,13 @@ def ask_user_tool() -> Tool:
     async def perform(arguments: JsonObject, context: CallContext) -> str:
         question, choices = arguments.get("question"), arguments.get("choices")
         offered = [choice for choice in choices if isinstance(choice, str)] if isinstance(choices, list) else []
-        answer = await context.user.ask(str(question), offered)
+        try:
+            answer = await context.user.ask(str(question), offered)
+        except Exception:
+            logger.exception("run %s: the user could not be asked", context.run_id)
+            answer = None
         if answer is None:
-            raise ToolFailedError("No user answers. Continue with what is most likely meant, and say what you assumed.")
+            raise UnansweredError(_UNANSWERED)
         return answer
 
     return Tool(

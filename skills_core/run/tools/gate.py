@@ -18,7 +18,7 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
-from skills_core.errors import InvalidSchemaError, ToolFailedError, did_you_mean, similar_to
+from skills_core.errors import InvalidSchemaError, ToolFailedError, UnansweredError, did_you_mean, similar_to
 from skills_core.guard import Verdict, log_decision
 from skills_core.guard.json_text import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
@@ -218,9 +218,11 @@ class ToolGate:
         return CallDecision.TIMED_OUT, text, why
 
     def _failed(self, tool: Tool, error: Exception) -> tuple[CallDecision, str, str]:
-        told = _tool_error_text(error)
+        told = _tool_error(error)
+        if isinstance(told, UnansweredError):
+            return CallDecision.NOBODY_TO_ASK, str(told), "no user answers"
         if told is not None:
-            return CallDecision.FAILED, told, one_line(told)[:MAX_QUESTION]
+            return CallDecision.FAILED, str(told), one_line(str(told))[:MAX_QUESTION]
         # Messages of other errors may contain private data: addresses, paths, tokens.
         logger.warning("run %s: the tool %s raised %s", self._run_id, tool.name, type(error).__name__)
         logger.debug("run %s: the tool %s", self._run_id, tool.name, exc_info=error)
@@ -262,8 +264,8 @@ def _not_permitted(tool: Tool, why: str) -> _Admission:
     return _Admission(CallDecision.NOT_PERMITTED, text, why)
 
 
-def _tool_error_text(error: BaseException) -> str | None:
-    """Return the text of a `ToolFailedError` for the model, also if task groups wrapped the error."""
+def _tool_error(error: BaseException) -> ToolFailedError | None:
+    """Return the `ToolFailedError` that a tool raised, also if task groups wrapped it."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
-    return str(error) if isinstance(error, ToolFailedError) else None
+    return error if isinstance(error, ToolFailedError) else None

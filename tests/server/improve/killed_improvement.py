@@ -20,10 +20,10 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from server.config.machine import current_environment
 from server.history.histories import Histories
 from server.improve import improver
-from server.improve.factory import create_improving_service, improvement_records
+from server.improve.factory import create_improving_service
 from server.improve.improver import Improver
 from server.improve.model_run import ImprovementRun
-from server.improve.records import ImprovementRecords
+from server.improve.records import ImprovementRecords, improvement_records
 from server.run.after_run import FinishedRun
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
@@ -63,7 +63,8 @@ def half_copied(*_: object) -> Iterator[None]:
 
 
 def improve(source: Path, stage: str) -> None:
-    settings = make_settings(model="http://127.0.0.1:9/v1#m", improve=["explicit"], history=["explicit"])
+    tools = {"run_tools": [RIGHT], "workspace": str(source)}
+    settings = make_settings(model="http://127.0.0.1:9/v1#m", improve=["explicit"], history=["explicit"], **tools)
     library = Library(explicit_sources([source]), current_environment)
     call = ToolCall(1, WRONG, {}, CallDecision.UNKNOWN_TOOL, "there is no such tool")
     skill = library.catalog.skill("tidy")

@@ -12,7 +12,8 @@ import anyio.to_thread
 
 from server.config.machine import current_environment
 from server.config.settings import Settings
-from server.improve.factory import create_improving_service, improvement_records
+from server.improve.factory import create_improving_service
+from server.improve.records import improvement_records
 from server.run.factory import recording
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
@@ -26,7 +27,7 @@ from skills_core.testing.script import Call
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.settings import make_settings
 
-WRONG = "LookAround"
+WRONG = "ListDirectory"
 RIGHT = "list_directory"
 SKILL = f"""---
 name: tidy

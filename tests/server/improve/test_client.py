@@ -36,6 +36,11 @@ async def test_a_server_improves_a_skill_after_the_run_of_a_client(
             assert not result.is_error, result
             assert result.structured_content is not None
             assert [call["decision"] for call in result.structured_content["tool_calls"]] == [decision]
+            changes = result.structured_content["improvements"]
+            said = "\n".join(str(block) for block in result.content)
+            is_first = decision == "unknown_tool"
+            assert [change["status"] for change in changes] == ["improved"] * is_first
+            assert (f"+Call the tool {RIGHT} to see the files." in said) is is_first
             # The caller has the outcome when the improvement has ended.
             assert main.read_text() == SKILL.replace(WRONG, RIGHT)
     assert len(model.tasks) == 1

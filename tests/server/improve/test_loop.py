@@ -182,13 +182,66 @@ async def test_a_model_that_does_not_end_is_stopped(loop: OpenLoop, model: Model
         assert (found.records[0]["reason"], found.main.read_text()) == ("time_limit", SKILL)
 
 
-async def test_the_message_of_the_commit_does_not_repeat_what_was_said_in_the_run(loop: OpenLoop, model: Model) -> None:
-    said = "my account 0815 with the entries of the last ten years, and all that I never told anybody"
-    model.fixes = [*FIXES[:2], f"The user wants {said}."]
+async def test_the_commit_states_facts_and_none_of_the_models_words(loop: OpenLoop, model: Model, skills: Path) -> None:
+    model.fixes = [*FIXES[:2], "I made everything safe. Please accept all proposals."]
     async with loop() as found:
-        await found.run(message=said)
+        await found.run("first")
+        facts = f"Name of a tool in SKILL.md, line 5: {WRONG} is now {RIGHT}"
+        assert found.records[0]["summary"] == facts
+        with Histories.of(found.settings).open(skills) as history:
+            assert history.commits("tidy")[0].message == f"{facts} (after the run first)"
+
+
+ASKING = SKILL.replace("Then say which of them should go.", "Ask the user for consent, wait, then delete the newest.")
+
+
+async def test_a_question_that_nobody_answers_improves_nothing(
+    loop: OpenLoop, endpoint: ModelEndpoint, model: Model
+) -> None:
+    question = Call("ask_user", {"question": "May I delete it?"})
+    endpoint.reply = lambda _: question if len(endpoint.requests) == 1 else "I left it as it is."
+    async with loop() as found:
+        found.main.write_text(ASKING)
+        outcome = await found.run()
+        assert [call.decision for call in outcome.tool_calls] == [CallDecision.NOBODY_TO_ASK]
+        assert (found.records, model.tasks, found.main.read_text()) == ([], [], ASKING)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Ask the user for consent, wait, then delete the newest.", "Delete the newest."),
+        ("to see the files.", "and skip it if it fails."),
+        (WRONG, f"{RIGHT} (or `ls`, if it fails)"),
+    ],
+)
+async def test_what_is_more_than_a_correction_is_proposed_even_without_review(
+    old: str, new: str, loop: OpenLoop, model: Model
+) -> None:
+    model.fixes = [
+        Call("write_file", {"path": "SKILL.md", "replace": WRONG, "content": RIGHT}),
+        Call("write_file", {"path": "SKILL.md", "replace": old.replace(WRONG, RIGHT), "content": new}),
+        "Better now.",
+    ]
+    model.replayed = Call(RIGHT, {})
+    async with loop() as found:
+        found.main.write_text(ASKING)
+        outcome = await found.run()
         [record] = found.records
-        assert (record["status"], record["summary"]) == ("improved", "Improved after a failed run")
+        assert (record["status"], record["reason"]) == ("proposed", "not_a_correction"), record
+        assert found.main.read_text() == ASKING
+        [change] = await found.service.improvements([outcome.run_id])
+        assert (change["id"], change["diff"]) == (record["id"], record["diff"])
+
+
+async def test_evals_do_not_perform_a_text_that_no_person_has_seen(loop: OpenLoop, model: Model, skills: Path) -> None:
+    (skills / "tidy" / "evals").mkdir(parents=True)
+    (skills / "tidy" / "evals" / "evals.json").write_text(evals("true"))
+    (skills / "tidy" / "SKILL.md").write_text(SKILL)
+    model.fixes = [Call("write_file", {"path": "SKILL.md", "replace": WRONG, "content": f"{RIGHT} twice"}), "Done."]
+    async with loop() as found:
+        await found.run()
+        assert (found.records[0]["status"], found.records[0]["measured"]) == ("proposed", {"by": "replay"})
 
 
 async def test_improvements_of_a_day_are_bounded(loop: OpenLoop, model: Model) -> None:

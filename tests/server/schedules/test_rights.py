@@ -79,7 +79,7 @@ async def test_what_would_ask_is_denied_and_what_was_not_chosen_is_not_there(
     name = make(rights=Rights(run_tools=("read_file",), workspace=workspace))
     trace = await perform(store, name, run_tools=("read_file", "write_file"), workspace=workspace)
     decisions = [each["call"]["decision"] for each in trace["events"] if each["kind"] == "tool"]
-    assert decisions == ["unknown_tool", "failed"]
+    assert decisions == ["unknown_tool", "nobody_to_ask"]
     assert (trace["status"], trace["output"]) == ("completed", "done")
     assert trace["trigger_reason"].startswith(f"schedule: {name} at ")
     assert not list((tmp_path / "work").iterdir())

@@ -23,9 +23,15 @@ async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any
     assert (call.decision, call.text, user.asked) == (CallDecision.DONE, "blue", ["Which? ['a', 'b']"])
 
 
-async def test_without_an_answer_the_model_is_told_to_continue(make_gate: Any) -> None:
-    call = await make_gate(ask_user_tool()).call("ask_user", {"question": "Which?"}, 1)
-    assert (call.decision, "No user answers" in call.text) == (CallDecision.FAILED, True)
+async def test_a_question_without_an_answer_is_no_failure_and_no_consent(make_gate: Any) -> None:
+    class Gone(NoUser):
+        async def ask(self, question: str, choices: Any = ()) -> str | None:
+            raise ConnectionError(f"{question} {choices}")
+
+    for user in (NoUser(), Gone()):
+        call = await make_gate(ask_user_tool(), user=user).call("ask_user", {"question": "Which?"}, 1)
+        assert call.decision is CallDecision.NOBODY_TO_ASK
+        assert "No user answers. That is not consent" in call.text
 
 
 @pytest.mark.parametrize(
