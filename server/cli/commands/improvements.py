@@ -33,7 +33,8 @@ def propose(
 ) -> None:
     """List the changes that are proposed after failed runs.
 
-    Those are all that do more than correct names of tools, targets of links and typing errors. Their diffs follow. With --all, list every improvement that was begun, and why it was made or dropped.
+    Those are all that do more than correct names of tools, targets of links and typing errors. Their diffs follow. With
+    --all, list every improvement that was begun, and why it was made or dropped.
     """
     from server.improve.records import improvement_records
     from skills_core.diagnostics import one_line
