@@ -31,9 +31,10 @@ def propose(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the changes that are proposed after failed runs: all that do more than correct single names and words.
+    """List the changes that are proposed after failed runs.
 
-    Their diffs follow. With --all, list every improvement that was begun, and why it was made or dropped.
+    Those are all that do more than correct names of tools, targets of links and typing errors. Their diffs follow. With
+    --all, list every improvement that was begun, and why it was made or dropped.
     """
     from server.improve.records import improvement_records
     from skills_core.diagnostics import one_line

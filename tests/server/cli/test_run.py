@@ -61,6 +61,7 @@ def test_json_output_is_the_documented_object(
         "tool_calls",
         "activated_skills",
         "trigger_reason",
+        "improvements",
     }
     assert outcome["usage"] == {"requests": 1, "input_tokens": 100, "output_tokens": 10}
     assert outcome["trigger_reason"] == "command: run"
