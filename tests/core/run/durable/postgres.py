@@ -5,8 +5,10 @@ An unprivileged user runs it, with the programs of the system's package. It is r
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -56,6 +58,14 @@ class PrivateCluster:
 
     def stop(self, mode: str) -> None:
         self._do("pg_ctl", "--wait", "--mode", mode, "stop")
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the server: SIGSTOP makes it accept connections and answer nothing."""
+        server = int((self._folder / "data/postmaster.pid").read_text().split()[0])
+        found = subprocess.run(["pgrep", "--parent", str(server)], stdout=subprocess.PIPE, text=True, check=False)
+        for process in (server, *map(int, found.stdout.split())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
 
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self._folder}"
