@@ -95,3 +95,25 @@ class PrivateCluster:
             group=self._user,
             extra_groups=None if self._user is None else [],
         )
+
+
+class Away:
+    """A server that a test sends away, and that comes back with `back` at the latest when the test ends."""
+
+    def __init__(self, cluster: PrivateCluster) -> None:
+        self._cluster = cluster
+        self._how = ""
+
+    def go(self, how: str) -> None:
+        self._how = how
+        if how == "stopped":
+            self._cluster.stop("immediate")
+        else:
+            self._cluster.signal(signal.SIGSTOP)
+
+    def back(self) -> None:
+        how, self._how = self._how, ""
+        if how == "stopped":
+            self._cluster.start()
+        elif how:
+            self._cluster.signal(signal.SIGCONT)

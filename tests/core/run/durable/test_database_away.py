@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from skills_core.run.durable.store import PostgresStore, store_of
 from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.jobs import KINDS, lines
-from tests.core.run.durable.postgres import PrivateCluster, programs
+from tests.core.run.durable.postgres import Away, PrivateCluster
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")]
 
@@ -41,46 +40,6 @@ CALLS: Calls = {
     "cancel": lambda engine: engine.cancel("held"),
     "foreign": lambda engine: engine.foreign_runs(),
 }
-
-
-class Away:
-    """A server that a test sends away, and that comes back with `back` at the latest when the test ends."""
-
-    def __init__(self, cluster: PrivateCluster) -> None:
-        self._cluster = cluster
-        self._how = ""
-
-    def go(self, how: str) -> None:
-        self._how = how
-        if how == "stopped":
-            self._cluster.stop("immediate")
-        else:
-            self._cluster.signal(signal.SIGSTOP)
-
-    def back(self) -> None:
-        how, self._how = self._how, ""
-        if how == "stopped":
-            self._cluster.start()
-        elif how:
-            self._cluster.signal(signal.SIGCONT)
-
-
-@pytest.fixture(scope="module")
-def own_cluster() -> Iterator[PrivateCluster]:
-    """A server that no other test uses."""
-    folder = programs()
-    if folder is None:
-        pytest.skip("there is no PostgreSQL server on this machine")
-    cluster = PrivateCluster(folder)
-    yield cluster
-    cluster.remove()
-
-
-@pytest.fixture
-def away(own_cluster: PrivateCluster) -> Iterator[Away]:
-    away = Away(own_cluster)
-    yield away
-    away.back()
 
 
 def test_a_connection_gives_up_a_server_that_accepts_and_does_not_answer(
