@@ -28,15 +28,22 @@ MIRRORED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"
 class HttpLink:
     """A connection to a server on a loopback port, at the path `/mcp`."""
 
-    def __init__(self, process: Process, port: int, era: Era, start_timeout: float) -> None:
+    def __init__(self, process: Process, port: int, era: Era, start_timeout: float, token: str = "") -> None:
+        """Connect, as the user of a `token` if there is one."""
         self._port = port
         self._era = era
+        self._token = token
         self._session: str | None = None
         self._stream: Connection | None = None
         self._reader: threading.Thread | None = None
         self._events: SimpleQueue[Event] = SimpleQueue()
         self._requests = self._first_connection(process, start_timeout)
         self._used = time.perf_counter()
+
+    @property
+    def session(self) -> str | None:
+        """The session of the handshake era, once it is open."""
+        return self._session
 
     def exchange(self, message: Message, timeout: float) -> Answer:
         """Post a request and read its whole answer, which is JSON or an event stream."""
@@ -98,6 +105,8 @@ class HttpLink:
 
     def _headers(self, message: Message | None) -> dict[str, str]:
         headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
         if self._session is not None:
             headers["Mcp-Session-Id"] = self._session
         if self._era is Era.MODERN and message is not None:

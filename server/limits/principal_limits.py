@@ -20,6 +20,10 @@ MAX_ACCOUNTS = 10_000
 _BUSY_SECONDS = 1.0
 # When a client should try again that has too many requests in progress; nobody knows when one of them ends.
 
+_TOKEN_SECONDS = 0.05
+_TOKEN_BYTES = 65_536
+# What a request may cost that counts as one. Nearly all take some milliseconds, the first ones of a server more.
+
 Key: TypeAlias = tuple[str, str]
 """A principal: how it logged in, and its subject."""
 
@@ -40,6 +44,12 @@ class AdmittedRequest:
 
     account: _Account
     size: int
+
+    def charge(self, seconds: float) -> None:
+        """Count a request that kept the server busy for so long, or is large, as several."""
+        tokens = max(seconds / _TOKEN_SECONDS, self.size / _TOKEN_BYTES)
+        if tokens > 1:
+            self.account.tokens -= tokens - 1
 
     def resize(self, size: int) -> None:
         """Correct the size, once the body is read."""

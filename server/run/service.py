@@ -31,7 +31,12 @@ from server.run.tool_rights import with_recorded_rights, withheld_tools
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunConflictError, RunNotDoneError
+from skills_core.run.durable.errors import (
+    RunConflictError,
+    RunNotDoneError,
+    RunWithoutRecordError,
+    StoreUnreachableError,
+)
 from skills_core.run.durable.takeover import ignore_interrupted
 from skills_core.run.durable.worker_config import NESTED_SEPARATOR, is_nested
 from skills_core.run.executor import RunRequest
@@ -170,6 +175,7 @@ class RunService:
         Raises:
             InvalidRunIdError: the run ID has a wrong form.
             RunConflictError: the ID belongs to another run.
+            RunWithoutRecordError: the database of runs cannot be reached.
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
@@ -198,6 +204,7 @@ class RunService:
         Raises:
             InvalidRunIdError: the run ID has a wrong form.
             RunConflictError: the ID belongs to another run.
+            RunWithoutRecordError: the database of runs cannot be reached.
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
@@ -231,8 +238,13 @@ class RunService:
         engine = self._engine
         assert engine is not None  # noqa: S101 - `_records` has checked it
         with self._attached.attach(run_id, participants):
+            begun = False
             try:
-                outcome = await engine.run(kind, run_id, inputs, here=True)
+                await engine.start(kind, run_id, inputs, here=True)
+                begun = True
+                outcome = await engine.wait(run_id)
+            except StoreUnreachableError as error:
+                raise RunWithoutRecordError(run_id, error, begun=begun) from None
             except RunConflictError as error:
                 raise conflict_details(error, kind, inputs) from None
             except anyio.get_cancelled_exc_class():

@@ -28,6 +28,8 @@ logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS: Final = 0.5
 _RETRY_SECONDS: Final = 30.0
+_OPENING_SECONDS: Final = 10.0
+# How long a call waits for a database that has not answered since the server was started.
 
 
 class RunsUnavailableError(SkillsError):
@@ -70,6 +72,7 @@ class RunSupervisor:
         self._host = host
         self._create = create
         self._background = background
+        self._created = anyio.Event()
         self._ready = anyio.Event()
         self._service: RunService | None = None
         self._error: SkillsError | None = None
@@ -95,6 +98,7 @@ class RunSupervisor:
         try:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
             service = await anyio.to_thread.run_sync(self._create, self._host)
+            self._created.set()
             if self._host.settings.runs.model == CLIENT and self._background is None:
                 self._open(service)
                 return
@@ -132,18 +136,22 @@ class RunSupervisor:
         if problem and problem != self._problem:
             logger.error("skills cannot be run: %s", problem)
         self._problem, self._error = problem, error
+        self._created.set()
         self._ready.set()
 
     async def service(self) -> RunService:
         """Wait until the service is open, and return it.
 
         Raises:
-            SkillsError: the service cannot be opened.
+            SkillsError: the service cannot be opened, or its database has not answered yet.
         """
-        await self._ready.wait()
+        await self._created.wait()
+        with anyio.move_on_after(_OPENING_SECONDS):
+            await self._ready.wait()
         if self._error is not None:
             raise self._error
-        assert self._service is not None  # noqa: S101 - set before the event
+        if self._service is None:
+            raise RunsUnavailableError("its record of runs is still being opened; try again later")
         return self._service
 
     def _open(self, service: RunService) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
 
 import anyio
 import uvicorn
@@ -17,9 +18,10 @@ from starlette.routing import Route
 from server.access.profiles import Profiles
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
+from server.transport.bodies import RequestBodies
+from server.transport.connections import BoundedProtocol, WaitingClients
 from server.transport.draining import Draining
 from server.transport.event_streams import EventStreams
-from server.transport.joined_writes import JoiningProtocol
 from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
 from server.transport.operation_routes import OperationRoutes, metrics_of
 from server.transport.profiles import ProfileRoutes, ProfileSessions
@@ -102,13 +104,15 @@ def build_app(
     if not settings.path.endswith("/"):
         app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
     route = _endpoint_route(app, settings.path)
-    route.app = RecordedRefusals(route.app, server.records)
+    limits = host.settings.limits
+    bodies = RequestBodies(route.app, limits, in_turns=login is not None)
+    route.app = RecordedRefusals(bodies, server.records)
     if login is not None:
         from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
         is_foreign = server.handshake.belongs_to_another
-        limited = Limiting(route.app, host.settings.limits, settings.session_idle_seconds, server.records, is_foreign)
+        limited = Limiting(route.app, limits, settings.session_idle_seconds, server.records, is_foreign)
         route.app = RequireLogin(limited, login)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)
@@ -178,10 +182,12 @@ def _security(settings: HttpSettings) -> TransportSecuritySettings:
 class _Uvicorn(uvicorn.Server):
     """A uvicorn server without signal handlers, because several of them run in one process."""
 
-    def __init__(self, app: ASGIApp, lifespan: Literal["on", "off"], proxies: Sequence[str] = ()) -> None:
+    def __init__(
+        self, app: ASGIApp, lifespan: Literal["on", "off"], receive_seconds: float, proxies: Sequence[str] = ()
+    ) -> None:
         config = uvicorn.Config(
             app,
-            http=JoiningProtocol,
+            http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, WaitingClients(receive_seconds))),
             ws="none",
             log_config=None,
             access_log=False,
@@ -219,7 +225,9 @@ class HttpServer(_Uvicorn):
         metrics = metrics_of(server, host)
         self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running, replica)
         self._responses = build_app(server, host, streams=streams, login=self._login, operation=self.operation)
-        super().__init__(self._responses, "on", host.settings.http.trusted_proxies)
+        super().__init__(
+            self._responses, "on", host.settings.limits.receive_seconds, host.settings.http.trusted_proxies
+        )
         self._server = server
 
     @property
@@ -257,7 +265,7 @@ class HttpServer(_Uvicorn):
                 await loop.connect_accepted_socket(self._protocol, self._waiting.pop())
 
     def _protocol(self) -> asyncio.Protocol:
-        return JoiningProtocol(self.config, self.server_state, self.lifespan.state)
+        return self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server within the block."""
@@ -314,7 +322,8 @@ async def serve_locally(
     host: Host, listener: socket.socket, records: Records | None = None, routes: Sequence[Route] = ()
 ) -> None:
     """Serve the admin endpoint and `routes` on a socket that only the server's user can reach, until cancelled."""
-    server = _Uvicorn(Starlette(routes=[*open_routes(host, records), *routes]), "off")
+    app = Starlette(routes=[*open_routes(host, records), *routes])
+    server = _Uvicorn(app, "off", host.settings.limits.receive_seconds)
     try:
         await server.serve(sockets=[listener])
     finally:

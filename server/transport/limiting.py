@@ -10,6 +10,7 @@ import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+import anyio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -27,6 +28,7 @@ from server.operation.records import (
     RequestRecord,
     address_of,
 )
+from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, REFUSAL_SECONDS
 from server.transport.profiles import NAMED_SESSION_KEY
 
 if TYPE_CHECKING:
@@ -89,11 +91,12 @@ class Limiting:
                 self._limits.admitted(key, self._size(scope)) as admitted,
                 self._in_session(key, scope, send) as sending,
             ):
-                await self._app(scope, _measured(receive, admitted), sending)
+                await self._app({**scope, ADMITTED_KEY: admitted}, _measured(receive, admitted), sending)
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
             self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
-            await _refusal(error)(scope, receive, send)
+            await anyio.sleep(REFUSAL_SECONDS)
+            await _refusal(error, is_large=self._size(scope) > LARGE_BODY)(scope, receive, send)
 
     def _size(self, scope: Scope) -> int:
         """Return how many bytes the body of a request has, or may have if it does not say."""
@@ -182,7 +185,9 @@ def _record(request_id: str, scope: Scope, method: str, reason: RequestReason) -
     )
 
 
-def _refusal(error: LimitExceededError) -> JSONResponse:
+def _refusal(error: LimitExceededError, *, is_large: bool) -> JSONResponse:
     body = {"jsonrpc": "2.0", "id": None, "error": {"code": _SERVER_ERROR, "message": str(error)}}
     headers = {"Cache-Control": "no-store", "Retry-After": str(max(1, math.ceil(error.seconds)))}
+    if is_large:  # the server would receive its body only to drop it
+        headers["Connection"] = "close"
     return JSONResponse(body, 429, headers)

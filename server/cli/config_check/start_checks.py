@@ -126,7 +126,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
                 message = f"{store.path}: runs cannot be recorded here: {fault}"
                 yield _finding(checked, Level.ERROR, "runs.store", message, "choose a folder of your own")
         elif find_spec("psycopg") is not None:
-            from skills_core.run.durable.leases.postgres import require_valid_url
+            from skills_core.run.durable.postgres import require_valid_url
 
             require_valid_url(store.url)
     except SkillsError as error:

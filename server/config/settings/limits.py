@@ -10,10 +10,11 @@ __all__ = ["LimitSettings"]
 
 
 class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits of requests over HTTP. All but the size apply to each principal, so they need a login (`[login]`)."""
+    """Limits of requests over HTTP. All but the last three hold for each principal, and need a login (`[login]`)."""
 
     requests_per_second: Annotated[float, Meta(ge=0, le=100_000)] = 100.0
-    """Requests a second that a principal may send for long. With 0 there is no limit."""
+    """Requests a second that a principal may send for long. One that keeps the server busy for more than 50
+    milliseconds, or is larger than 64 KiB, counts as several. With 0 there is no limit."""
     burst: Annotated[int, Meta(ge=1, le=1_000_000)] = 5000
     """Requests that a principal may send at once after a pause. Clients that read a whole library need one for each
     file."""
@@ -28,5 +29,12 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     runs: Annotated[int, Meta(ge=0, le=1_000)] = 16
     """Runs and other calls that converse with their client, such as scripts, that a principal may have at a time, those
     that wait for an answer of the client included. With 0 there is no limit but that of the server, 64."""
-    request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 4_194_304
-    """Most bytes of the body of a request, with and without a login."""
+    request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 1_048_576
+    """Most bytes of the body of a request, with and without a login. Only calls with large arguments need more than
+    some kilobytes: a call of a script or of a declared tool whose arguments are whole documents."""
+    request_values: Annotated[int, Meta(ge=0, le=100_000_000)] = 10_000
+    """Most objects, items and fields in the body of a request, with and without a login. They, not bytes, are what a
+    body costs. With 0 there is no limit."""
+    receive_seconds: Annotated[float, Meta(ge=0, le=86_400)] = 20.0
+    """Seconds in which the head of a request must be complete, and then its body, with and without a login. The server
+    closes slower connections. With 0 there is no limit."""

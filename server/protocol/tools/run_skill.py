@@ -15,6 +15,7 @@ from server.operation.records import Use
 from server.protocol.activation.calls import invocable, texts_of
 from server.protocol.tool_call import Tool, has_skills
 from server.protocol.tools.run_participants import participants_of
+from server.run.supervisor import RunsUnavailableError
 from server.wire.arguments import string
 from skills_core.rendering.escaping import escape_tags
 
@@ -66,7 +67,7 @@ class RunHandlers:
             improvements = await service.improvements([outcome.run_id])
             return skill_result(outcome, improvements, structured=call.structured)
 
-        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_server, work))
 
     async def _run_workflow(self, call: ToolCall) -> dict[str, Any]:
         ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
@@ -91,7 +92,7 @@ class RunHandlers:
             steps = [step.outcome.run_id for step in outcome.steps if step.outcome is not None]
             return workflow_result(outcome, await service.improvements(steps), structured=call.structured)
 
-        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_settings, work))
+        return await self._exchanges.handle_call(ctx, arguments, partial(_with_faults_of_server, work))
 
     def _participants(self, exchange: ClientExchange, call: ToolCall, name: str) -> RunParticipants:
         """Return the participants of a run that its user knows by `name`."""
@@ -108,11 +109,19 @@ async def _no_new_work(_: ClientExchange) -> dict[str, Any]:
     raise AssertionError("a call that resumes a run starts no other")
 
 
-async def _with_faults_of_settings(
+async def _with_faults_of_server(
     work: Callable[[ClientExchange], Awaitable[dict[str, Any]]], exchange: ClientExchange
 ) -> dict[str, Any]:
-    """Do the work; return an error in the settings as the result, so that the model sees it."""
+    """Do the work; return an error in the settings as the result, so that the model sees it.
+
+    Clients learn what becomes of a run that lost its database, and not where the database is.
+    """
+    from skills_core.run.durable.errors import RunWithoutRecordError
+
     try:
         return await work(exchange)
     except ConfigurationError as error:
         return tool_result([text_block(escape_tags(str(error)))], is_error=True)
+    except RunWithoutRecordError as error:
+        why = RunsUnavailableError("its record of runs cannot be reached now")
+        return tool_result([text_block(escape_tags(f"{why} {error.fate}"))], is_error=True)

@@ -20,6 +20,7 @@ from skills_core.run.durable.dbos_status import dbos_statuses, recorded_run
 from skills_core.run.durable.errors import UnknownRunError
 from skills_core.run.durable.json_serializer import JsonSerializer
 from skills_core.run.durable.leases.files import is_held
+from skills_core.run.durable.lifecycle import connection_pool
 from skills_core.run.durable.recorded_run import UNFINISHED, RecordedRun, RunState
 from skills_core.run.durable.store import SCHEMA, SqliteStore
 from skills_core.run.durable.worker_config import NESTED_SEPARATOR
@@ -174,12 +175,13 @@ def open_client(store: Store) -> Iterator[RecordClient | None]:
         StoreError: the store cannot be used.
     """
     silence_dbos_log()
-    with _liveness(store) as is_alive, as_store_errors(store.place), without_pickle():
+    with _liveness(store) as is_alive, as_store_errors(store.place), connection_pool(store) as pool, without_pickle():
         if is_alive is None:
             yield None
             return
         client = DBOSClient(
             system_database_url=store.url,
+            system_database_engine=pool,
             dbos_system_schema=SCHEMA,
             serializer=JsonSerializer(),
             retry_connection_errors=False,

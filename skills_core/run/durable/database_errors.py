@@ -20,7 +20,7 @@ from skills_core.run.durable.errors import StoreError, StoreUnreachableError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["DATABASE_ERRORS", "as_store_errors", "describe_error", "reason_of"]
+__all__ = ["DATABASE_ERRORS", "as_store_errors", "describe_error", "reason_of", "unreachable"]
 
 DATABASE_ERRORS: Final = (SQLAlchemyError, dbos_errors.DBOSException, psycopg.Error, sqlite3.Error)
 
@@ -54,6 +54,12 @@ def as_store_errors(place: str) -> Iterator[None]:
         cause = error.orig if isinstance(error, DBAPIError) else error
         kind = StoreUnreachableError if isinstance(cause, psycopg.OperationalError) else StoreError
         raise kind(f"The database of runs {place} cannot be used: {describe_error(error)}.") from None
+
+
+def unreachable(place: str, why: str) -> StoreUnreachableError:
+    """Return the error for a database that is not there now."""
+    said = why.rstrip(".")
+    return StoreUnreachableError(f"The database of runs {place} cannot be reached: {said}; {_CHECK_HINT}.")
 
 
 def describe_error(error: Exception) -> str:

@@ -3,6 +3,7 @@
 - dbos reads a record with `pickle` if the record says so, whatever serializer is configured. Anyone who can write to
   the database could run code here, so that reader is disabled.
 - dbos retries without end while another program holds a SQLite file locked, so a command would never return.
+- dbos retries without end while a database is away. Its client can be told not to, its engine cannot.
 - dbos has no public call that takes a run out of its queue without ending it.
 - dbos has no public call that requeues a run only if a given executor still owns it, and that counts the attempt.
 """
@@ -24,7 +25,7 @@ from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.json_serializer import JsonSerializer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from dbos import DBOSClient
 
@@ -34,12 +35,14 @@ __all__ = [
     "fail_when_locked",
     "remove_from_queue",
     "requeue",
-    "stop_retrying",
+    "retrying_while",
     "without_pickle",
 ]
 
 LOCKED_SECONDS: Final = 10.0
 """Seconds that a command waits while another program holds the SQLite file locked."""
+
+_RETRIES: Final = "_retry_connection_errors"
 
 _PICKLED_NONE: Final = "gAROLg=="
 
@@ -84,14 +87,42 @@ def check_compatibility() -> None:
         raise StoreError("The environment variable DBOS__CLOUD is set, which would hand runs to a service. Unset it.")
 
 
+class _Retries:
+    """Stands for the attribute by which a database of dbos tells whether to try again after a connection error."""
+
+    def __init__(self, allowed: Callable[[], bool]) -> None:
+        self._allowed = allowed
+        self.databases: list[SystemDatabase] = []
+
+    def __get__(self, database: SystemDatabase, _: object = None) -> bool:
+        return bool(vars(database).get(_RETRIES)) and self._allowed()
+
+    def __set__(self, database: SystemDatabase, value: bool) -> None:  # noqa: FBT001 - as dbos sets it
+        vars(database)[_RETRIES] = value
+        self.databases.append(database)
+
+
+@contextmanager
+def retrying_while(allowed: Callable[[], bool]) -> Iterator[None]:
+    """Let dbos repeat a call after a connection error only as long as `allowed()`, and not at all after the block."""
+    retries = _Retries(allowed)
+    setattr(SystemDatabase, _RETRIES, retries)
+    try:
+        yield
+    finally:
+        for database in retries.databases:  # threads of dbos may still be waiting
+            vars(database)[_RETRIES] = False
+        delattr(SystemDatabase, _RETRIES)
+
+
 def check_launched() -> None:
-    """Check that the launched dbos has a database with a switch for retries.
+    """Check that the launched dbos has a database whose retries can be limited.
 
     Raises:
         StoreError: it has none.
     """
     with _checking():
-        _require(getattr(_database(), "_retry_connection_errors", None) is True)
+        _require(vars(_database()).get(_RETRIES) is True)
 
 
 @contextmanager
@@ -166,12 +197,6 @@ def remove_from_queue(client: DBOSClient, run_id: str) -> bool:
     )
     with database.engine.begin() as connection:
         return connection.execute(change).rowcount > 0
-
-
-def stop_retrying() -> None:
-    """Make calls that wait for a lost database fail from now on: the engine is closing."""
-    if (database := _database()) is not None:
-        database._retry_connection_errors = False  # noqa: SLF001 - no public way
 
 
 def _database() -> SystemDatabase | None:

@@ -7,36 +7,44 @@ from __future__ import annotations
 
 import math
 import re
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 import anyio
 from dbos import DBOS, SetWorkflowID
 
-from skills_core.run.durable.database_errors import as_store_errors
+from skills_core.run.durable.database_errors import as_store_errors, unreachable
 from skills_core.run.durable.dbos_context import outside_workflow
-from skills_core.run.durable.dbos_internals import check_compatibility, without_pickle
+from skills_core.run.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
 from skills_core.run.durable.dbos_status import FINISHED_STATUSES, dbos_statuses, recorded_run
-from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
+from skills_core.run.durable.errors import (
+    RunConflictError,
+    RunNotDoneError,
+    StoreError,
+    StoreUnreachableError,
+    UnknownRunError,
+)
 from skills_core.run.durable.heartbeat import Heartbeat
 from skills_core.run.durable.json_serializer import round_trip_object
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.lifecycle import (
     acquire_lease,
+    connection_pool,
     create_tables,
     dbos_config,
     launch,
     renew_before_start,
     shut_down,
 )
+from skills_core.run.durable.postgres import ANSWER_SECONDS
 from skills_core.run.durable.recorded_run import UNFINISHED, RunState
 from skills_core.run.durable.takeover import TakeoverPolicy, ignore_interrupted, set_aside_stale
 from skills_core.run.durable.worker import Worker
 from skills_core.run.durable.worker_config import NESTED_SEPARATOR, WorkerConfig, is_nested
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.recorded_run import RecordedRun
@@ -90,7 +98,14 @@ class Engine:
             raise ValueError(f"unknown kind of run {kind!r}; expected one of {', '.join(sorted(self._worker.kinds))}")
         if not _RUN_ID.fullmatch(run_id) or not run_id.isprintable() or is_nested(run_id):
             raise ValueError(f"a run id has 1 to 200 printable characters and no dots; got {run_id[:200]!r}")
-        return await self._start(kind, run_id, round_trip_object(given), here=here)
+        self._heartbeat.ensure_reachable()
+        self._heartbeat.admit(run_id)
+        try:
+            return await self._start(kind, run_id, round_trip_object(given), here=here)
+        except StoreError:
+            if here:  # the caller of an enqueued run asks for it again by its name
+                self._heartbeat.withdraw(run_id)
+            raise
 
     async def run_nested(self, outer: str, name: str, kind: str, given: JsonObject) -> JsonObject:
         """Perform a nested run for one step of the run `outer`; return its outcome. Its id is `outer.name`.
@@ -116,8 +131,7 @@ class Engine:
         return await outside_workflow(self.wait(run_id))
 
     async def _start(self, kind: str, run_id: str, given: JsonObject, *, here: bool) -> RecordedRun:
-        self._heartbeat.ensure_open()
-        with SetWorkflowID(run_id), as_store_errors(self._lease.place):
+        with SetWorkflowID(run_id), self._asking():
             if here:
                 await DBOS.start_workflow_async(self._workflow, kind, given)
             else:
@@ -130,8 +144,26 @@ class Engine:
             raise RunConflictError(run_id, recorded=run)
         return run
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """Limit what is done in the block, a few calls of the database, and name its errors.
+
+        Raises:
+            StoreUnreachableError: the database is known not to answer, or does not answer in time.
+            StoreError: the store can no longer be used.
+        """
+        self._heartbeat.ensure_reachable()
+        with as_store_errors(self._lease.place):
+            try:
+                with anyio.fail_after(ANSWER_SECONDS):
+                    yield
+            except TimeoutError:
+                raise unreachable(self._lease.place, f"no answer within {ANSWER_SECONDS:g} seconds") from None
+
     async def wait(self, run_id: str) -> JsonObject:
         """Wait for a run to finish, and return its outcome.
+
+        A database that is away for a shorter time than one call may take is waited for.
 
         Raises:
             UnknownRunError: there is no such run.
@@ -139,7 +171,7 @@ class Engine:
             StoreError: the store can no longer be used, or this process could not record a step of the run.
         """
         seconds = _FIRST_WAIT
-        while (run := await self.get(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
+        while (run := await self._get_patiently(run_id)).state in {RunState.WAITING, RunState.RUNNING}:
             if run.worker == self._lease.worker and (fault := self._worker.faults.get(run_id)) is not None:
                 raise StoreError(str(fault))
             if (claim := self._worker.claims.get(run_id)) is not None:
@@ -153,6 +185,16 @@ class Engine:
             raise RunNotDoneError(run)
         return run.outcome
 
+    async def _get_patiently(self, run_id: str) -> RecordedRun:
+        end = anyio.current_time() + ANSWER_SECONDS
+        while True:
+            try:
+                return await self.get(run_id)
+            except StoreUnreachableError:
+                if anyio.current_time() + _LONGEST_WAIT > end or run_id not in self._worker.claims:
+                    raise
+            await anyio.sleep(_LONGEST_WAIT)
+
     async def get(self, run_id: str) -> RecordedRun:
         """Return one run, with its outcome if it is done.
 
@@ -160,10 +202,11 @@ class Engine:
             UnknownRunError: there is no such run in this pool.
             StoreError: the store can no longer be used.
         """
-        self._heartbeat.ensure_open()
         try:
-            with as_store_errors(self._lease.place):
+            with self._asking():
                 rows = await DBOS.list_workflows_async(workflow_ids=[run_id], application_name=self._config.pool)
+        except StoreUnreachableError:
+            raise
         except StoreError:
             with suppress(LeaseLostError):  # a store that was removed is a better reason than the error of a query
                 await anyio.to_thread.run_sync(self._lease.renew)
@@ -181,7 +224,7 @@ class Engine:
         found: dict[str, RecordedRun] = {}
         offset, page = 0, max(limit, _MIN_PAGE)
         while len(found) < limit:
-            with as_store_errors(self._lease.place):
+            with self._asking():
                 rows = await DBOS.list_workflows_async(
                     status=dbos_statuses(states) if states else None,
                     application_name=self._config.pool,
@@ -210,7 +253,7 @@ class Engine:
         await self.get(run_id)
         # The outer run first, so that it starts no other.
         await self._cancel(run_id)
-        with as_store_errors(self._lease.place):
+        with self._asking():
             inner = await DBOS.list_workflows_async(
                 workflow_id_prefix=f"{run_id}{NESTED_SEPARATOR}",
                 application_name=self._config.pool,
@@ -223,14 +266,20 @@ class Engine:
 
     async def abandon(self, run_id: str) -> None:
         """Cancel a run that has lost its last caller if this process performs it; other processes' runs continue."""
-        # The run may not be recorded yet, and a store that is gone continues no runs.
-        with suppress(UnknownRunError, StoreError):
+        settled = False
+        try:
             run = await self.get(run_id)
             if run.worker == self._lease.worker:
                 await self.cancel(run_id)
+            settled = True
+        except (UnknownRunError, StoreError):
+            pass
+        finally:
+            if not settled:  # it may be recorded a moment later, or once the database is back
+                self._heartbeat.withdraw(run_id)
 
     async def _cancel(self, run_id: str) -> None:
-        with as_store_errors(self._lease.place):
+        with self._asking():
             await DBOS.cancel_workflow_async(run_id)
         run = await self.get(run_id)
         if run.state is RunState.CANCELLED and (claim := self._worker.claims.get(run_id)) is not None:
@@ -256,18 +305,21 @@ class Engine:
         """
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
-        with as_store_errors(self._lease.place):
-            while rows := await DBOS.list_workflows_async(
-                status=FINISHED_STATUSES,
-                completed_before=before,
-                application_name=self._config.pool,
-                limit=_DELETE_BATCH,
-                load_input=False,
-                load_output=False,
-            ):
+        while True:
+            with self._asking():
+                rows = await DBOS.list_workflows_async(
+                    status=FINISHED_STATUSES,
+                    completed_before=before,
+                    application_name=self._config.pool,
+                    limit=_DELETE_BATCH,
+                    load_input=False,
+                    load_output=False,
+                )
+            if not rows:
+                return deleted
+            with self._asking():
                 await DBOS.delete_workflows_async([row.workflow_id for row in rows])
-                deleted += len(rows)
-        return deleted
+            deleted += len(rows)
 
     async def foreign_runs(self) -> tuple[str, ...]:
         """Return the ids of the unfinished runs that only another pool or version performs, oldest first.
@@ -275,7 +327,7 @@ class Engine:
         Raises:
             StoreError: the store cannot be used.
         """
-        with as_store_errors(self._lease.place):
+        with self._asking():
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
                 status=dbos_statuses(UNFINISHED),
@@ -310,13 +362,15 @@ async def open_engine(
     try:
         await anyio.to_thread.run_sync(create_tables, store)
         await anyio.to_thread.run_sync(set_aside_stale, store, config)
-        with without_pickle():
-            worker = Worker(kinds, lease, config.at_once)
-            heartbeat = Heartbeat(
-                worker, lease, config, TakeoverPolicy(config, DBOS.list_workflow_steps, on_interrupted)
-            )
+        worker = Worker(kinds, lease, config.at_once)
+        heartbeat = Heartbeat(worker, lease, config, TakeoverPolicy(config, DBOS.list_workflow_steps, on_interrupted))
+        with (
+            without_pickle(),
+            connection_pool(store) as pool,
+            retrying_while(lambda: heartbeat.may_retry),
+        ):
             try:
-                DBOS(config=dbos_config(store, lease.worker, config))
+                DBOS(config=dbos_config(store, pool, lease.worker, config))
                 engine = Engine(worker, heartbeat, lease, config)
                 await launch(lease, config)
                 await renew_before_start(lease)

@@ -9,7 +9,14 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import RecordedRun
 
-__all__ = ["RunConflictError", "RunNotDoneError", "StoreError", "StoreUnreachableError", "UnknownRunError"]
+__all__ = [
+    "RunConflictError",
+    "RunNotDoneError",
+    "RunWithoutRecordError",
+    "StoreError",
+    "StoreUnreachableError",
+    "UnknownRunError",
+]
 
 
 class StoreError(SkillsError):
@@ -18,6 +25,23 @@ class StoreError(SkillsError):
 
 class StoreUnreachableError(StoreError):
     """The server of the database refuses or does not answer now; it may later."""
+
+
+class RunWithoutRecordError(StoreUnreachableError):
+    """The database went away before a run could be started, or before its outcome could be read.
+
+    `fate` says what becomes of the run, without naming the database.
+    """
+
+    def __init__(self, run_id: str, cause: StoreUnreachableError, *, begun: bool) -> None:
+        self.fate = (
+            f"The run {run_id} goes on when the database is back, from its last recorded step: a server continues it "
+            f"by itself, `skillserve runs resume` at once. `skillserve runs show {run_id}` tells how it ended; "
+            "a new run would do the same work again."
+            if begun
+            else f"The run {run_id} is not started. Try again when the database is back."
+        )
+        super().__init__(f"{cause} {self.fate}")
 
 
 class RunConflictError(SkillsError):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from time import monotonic
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from dbos import DBOS
 
-from skills_core.run.durable.database_errors import DATABASE_ERRORS, describe_error
+from skills_core.diagnostics import one_line
+from skills_core.run.durable.database_errors import DATABASE_ERRORS, describe_error, unreachable
 from skills_core.run.durable.dbos_internals import requeue
 from skills_core.run.durable.dbos_status import STATE_BY_STATUS, dbos_statuses
 from skills_core.run.durable.errors import StoreError
@@ -32,6 +34,12 @@ __all__ = ["Heartbeat"]
 
 logger = logging.getLogger(__name__)
 
+_SILENT_SECONDS: Final = 5.0
+"""A renewal that lasts longer shows that the database does not answer: it takes milliseconds."""
+
+_LATE_SECONDS: Final = 120.0
+"""So long after its caller gave up, a thread may still record a run: each of its attempts is bounded."""
+
 
 class Heartbeat:
     """Three periodic loops, so that a slow database call in one does not delay the others.
@@ -47,7 +55,31 @@ class Heartbeat:
         self._lease = lease
         self._config = config
         self._orphaned_since: dict[str, float] = {}
+        self._withdrawn: dict[str, float] = {}
         self._gone: StoreError | None = None
+        self._away = ""
+        self._asking_since: float | None = None
+        self._running = False
+        # Its own, so that a renewal never waits for threads of others.
+        self._thread = anyio.CapacityLimiter(1)
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a call that lost its connection is worth repeating: the runs of this worker are still its own."""
+        return self._running and self._lease.holds and not self._worker.closing
+
+    def withdraw(self, run_id: str) -> None:
+        """Cancel a run of this worker as soon as its record can be read: its caller was told that it does not start.
+
+        The database may commit a record after everybody has stopped waiting for it.
+        """
+        self._withdrawn[run_id] = monotonic()
+        if (claim := self._worker.claims.get(run_id)) is not None:
+            claim.release()
+
+    def admit(self, run_id: str) -> None:
+        """Note that a run is wanted, after all."""
+        self._withdrawn.pop(run_id, None)
 
     def ensure_open(self) -> None:
         """Check that the store is not known to be gone.
@@ -57,6 +89,20 @@ class Heartbeat:
         """
         if self._gone is not None:
             raise StoreError(str(self._gone))
+
+    def ensure_reachable(self) -> None:
+        """Check that the store is there and answers, as far as this worker knows from its lease.
+
+        Raises:
+            StoreUnreachableError: the last renewal failed, or one has been without an answer for too long.
+            StoreError: the store was removed, or the engine was closed.
+        """
+        self.ensure_open()
+        why, asking = self._away, self._asking_since
+        if not why and asking is not None and monotonic() - asking > _SILENT_SECONDS:
+            why = f"no answer for {monotonic() - asking:.0f} seconds"
+        if why:
+            raise unreachable(self._lease.place, why)
 
     def close(self) -> None:
         """Note that the engine was closed."""
@@ -70,6 +116,7 @@ class Heartbeat:
         Raises:
             StoreError: the store was removed. All runs of this worker are released: nothing can be recorded.
         """
+        self._running = True
         try:
             await self._repeat(self._renew, "the database of runs cannot be reached", self._config.beat_seconds)
         except StoreError as error:
@@ -109,7 +156,17 @@ class Heartbeat:
             await anyio.sleep(seconds)
 
     async def _renew(self) -> None:
-        await anyio.to_thread.run_sync(self._lease.renew)
+        self._asking_since = monotonic()
+        try:
+            await anyio.to_thread.run_sync(self._lease.renew, limiter=self._thread)
+        except LeaseLostError as error:
+            self._away = str(error)
+            raise
+        finally:
+            self._asking_since = None
+        if self._away:
+            self._away = ""
+            logger.info("the database of runs can be reached again")
 
     async def _release_lost(self) -> None:
         self._worker.release_lost()
@@ -130,7 +187,20 @@ class Heartbeat:
         ours = {run_id: row for run_id, row in running.items() if row.app_version == self._config.version}
         workers = {str(row.executor_id) for row in ours.values()} - {me}
         taken = [await anyio.to_thread.run_sync(self._take_over, worker) for worker in sorted(workers)]
+        await self._cancel_withdrawn(running)
+        ours = {run_id: row for run_id, row in ours.items() if run_id not in self._withdrawn}
         return sum(taken) + await anyio.to_thread.run_sync(self._requeue_orphans, ours)
+
+    async def _cancel_withdrawn(self, running: Mapping[str, WorkflowStatus]) -> None:
+        """Cancel the withdrawn runs that are recorded as this worker's, and forget those that never will be."""
+        for run_id, since in [*self._withdrawn.items()]:
+            row = running.get(run_id)
+            if row is not None and row.executor_id == self._lease.worker:
+                await DBOS.cancel_workflow_async(run_id)
+                logger.info("run %s is cancelled: its caller was told that it does not start", one_line(run_id))
+            elif monotonic() - since < _LATE_SECONDS:
+                continue
+            self._withdrawn.pop(run_id, None)
 
     async def release_lost(self, run_ids: Iterable[str]) -> None:
         """Release those of the runs that were cancelled or that another worker owns."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -12,16 +12,20 @@ import anyio.to_thread
 from dbos import DBOS
 
 from skills_core.run.durable.database_errors import DATABASE_ERRORS, as_store_errors
-from skills_core.run.durable.dbos_internals import check_launched, stop_retrying
+from skills_core.run.durable.dbos_internals import check_launched
 from skills_core.run.durable.dbos_log import silence_dbos_log
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.json_serializer import JsonSerializer
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.leases.files import FileLease
+from skills_core.run.durable.postgres import create_pool
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
 from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import sqlalchemy as sa
     from dbos import DBOSConfig
 
     from skills_core.run.durable.leases import Lease
@@ -29,13 +33,28 @@ if TYPE_CHECKING:
     from skills_core.run.durable.worker import Worker
     from skills_core.run.durable.worker_config import WorkerConfig
 
-__all__ = ["acquire_lease", "create_tables", "dbos_config", "launch", "renew_before_start", "shut_down"]
+__all__ = [
+    "acquire_lease",
+    "connection_pool",
+    "create_tables",
+    "dbos_config",
+    "launch",
+    "renew_before_start",
+    "shut_down",
+]
 
 _FINAL_WRITE_SECONDS: Final = 5.0
 """Seconds allowed for recording that runs were interrupted."""
 
 _POLL_SECONDS: Final = 0.25
 """Seconds between two polls of a queue."""
+
+
+_MAX_THREADS: Final = 32
+"""Threads for calls of the database. The event loop looks up the names of hosts in them too."""
+
+_QUERY_SECONDS: Final = 8.0
+"""Seconds after which PostgreSQL cancels a query for runs: earlier than its caller gives up."""
 
 
 def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
@@ -70,7 +89,20 @@ def create_tables(store: Store) -> None:
         DBOS.migrate(store.url, schema=SCHEMA)
 
 
-def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
+@contextmanager
+def connection_pool(store: Store) -> Iterator[sa.Engine | None]:
+    """Yield the connections that dbos uses on PostgreSQL, and close them after the block; None for a SQLite file."""
+    if isinstance(store, SqliteStore):
+        yield None
+        return
+    pool = create_pool(store)
+    try:
+        yield pool
+    finally:
+        pool.dispose()
+
+
+def dbos_config(store: Store, pool: sa.Engine | None, worker: str, config: WorkerConfig) -> DBOSConfig:
     """Return the configuration of dbos."""
     return {
         "name": config.pool,
@@ -79,8 +111,12 @@ def dbos_config(store: Store, worker: str, config: WorkerConfig) -> DBOSConfig:
         "executor_id": worker,
         "application_version": config.version,
         "serializer": JsonSerializer(),
+        "system_database_engine": pool,
         "sys_db_pool_size": 10,
         "db_engine_kwargs": {"hide_parameters": True},
+        # Without a limit, each call that waits for a database would have a thread of its own.
+        "max_executor_threads": _MAX_THREADS,
+        "observability_query_timeout_sec": _QUERY_SECONDS,
         # On SQLite it polls for notifications that this product never sends, and its shutdown waits for the next poll.
         "notification_listener_polling_interval_sec": 0.1,
         "enable_otlp": False,
@@ -127,7 +163,6 @@ async def shut_down(worker: Worker, config: WorkerConfig) -> None:
     if claims:
         with suppress(*DATABASE_ERRORS), anyio.move_on_after(_FINAL_WRITE_SECONDS):
             await worker.mark_interrupted(claims)
-    stop_retrying()
     # In a thread: dbos joins threads that wait for this loop.
     await anyio.to_thread.run_sync(lambda: DBOS.destroy(destroy_registry=True))
     # dbos replaced the loop's default executor by its own, which takes no more work.

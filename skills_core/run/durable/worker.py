@@ -54,6 +54,11 @@ class Worker:
         return frozenset(self._kinds)
 
     @property
+    def closing(self) -> bool:
+        """Whether this worker accepts no more runs."""
+        return self._closing
+
+    @property
     def claims(self) -> Mapping[str, RunClaim]:
         """The claims on runs that are performed or wait for a slot, by run id."""
         return dict(self._claims)

@@ -18,22 +18,29 @@ from threading import Lock
 from typing import TYPE_CHECKING, Final, LiteralString, Self
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
-from skills_core.run.durable.errors import StoreError, StoreUnreachableError
 from skills_core.run.durable.leases.clock import now
 from skills_core.run.durable.leases.lease import LeaseLostError, new_worker
+from skills_core.run.durable.postgres import (
+    ANSWER_SECONDS,
+    BoundedConnection,
+    connect,
+    error_text,
+    postgres_error,
+    require_valid_url,
+    set_parameter,
+)
 from skills_core.run.durable.store import SCHEMA, PostgresStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Observer", "PostgresLease", "require_valid_url"]
+__all__ = ["Observer", "PostgresLease"]
 
 _EXPIRES_AFTER: Final = 2 / 3
-_MAX_PORT: Final = 65_535
-_OBSERVER_GRACE: Final = 15.0
-"""Grace seconds of an observer; it waits a third of them for a connection."""
+_ANSWERS_WITHIN: Final = 1 / 5
+_LEAST_ANSWER_SECONDS: Final = 1.0
+"""A renewal waits for a fifth of the grace time, at least for a second: two attempts end before the lease does."""
 _PREPARE_LOCK: Final = 0x736B696C6C
 """The advisory lock for creating the table."""
 
@@ -105,15 +112,18 @@ class PostgresLease:
         self._grace = grace_seconds
         self._worker = new_worker()
         self._one_at_a_time = Lock()
-        self._connection: psycopg.Connection | None = None
+        self._connection: BoundedConnection | None = None
         self._connected = self._renewed = now()
         self._term = 0
         self._closed = False
+        self._answer_seconds = ANSWER_SECONDS  # at first it may have to wait for another worker's preparations
         try:
             self._prepare()
             self._renew()
         except psycopg.Error as error:
-            raise _store_error(self._store, error) from None
+            raise postgres_error(self._store, error) from None
+        self._answer_seconds = min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS)
+        self._connection.answer_seconds = self._answer_seconds
 
     @property
     def place(self) -> str:
@@ -144,7 +154,7 @@ class PostgresLease:
                 except psycopg.Error as error:
                     self._disconnect()
                     if not may_be_lost:
-                        raise LeaseLostError(_error_text(error)) from None
+                        raise LeaseLostError(error_text(error)) from None
                 else:
                     return
 
@@ -157,7 +167,7 @@ class PostgresLease:
                 dead = locked and self._silent(worker)
             except psycopg.Error as error:
                 self._disconnect()
-                raise LeaseLostError(_error_text(error)) from None
+                raise LeaseLostError(error_text(error)) from None
             try:
                 yield dead
             finally:
@@ -216,11 +226,9 @@ class PostgresLease:
             self._connected = now()
         return self._connection.execute(statement, values)
 
-    def _connect(self) -> psycopg.Connection:
-        connection = _connect_to(self._store, self._grace, f"skillserve worker {self._worker}")
-        milliseconds = round(self._grace * 1000)
-        connection.execute("SELECT set_config('idle_session_timeout', %s, false)", (str(milliseconds),))
-        connection.execute("SELECT set_config('statement_timeout', %s, false)", (str(milliseconds),))
+    def _connect(self) -> BoundedConnection:
+        connection = connect(self._store, f"skillserve worker {self._worker}", self._answer_seconds)
+        set_parameter(connection, "idle_session_timeout", self._grace)
         return connection
 
     def _disconnect(self) -> None:
@@ -241,9 +249,9 @@ class Observer:
         """
         require_valid_url(store.url)
         try:
-            self._connection = _connect_to(store, _OBSERVER_GRACE, "skillserve")
+            self._connection = connect(store, "skillserve")
         except psycopg.Error as error:
-            raise _store_error(store, error) from None
+            raise postgres_error(store, error) from None
 
     def __enter__(self) -> Self:
         """Return this observer."""
@@ -263,47 +271,3 @@ class Observer:
         values = {"name": worker, "key": _key(worker)}
         row = self._connection.execute(_IS_ALIVE, values).fetchone()
         return bool(row and row[0])
-
-
-def _connect_to(store: PostgresStore, grace: float, name: str) -> psycopg.Connection:
-    wait = max(1, round(grace / 3))
-    return psycopg.connect(
-        store.url,
-        autocommit=True,
-        application_name=name,
-        connect_timeout=max(2, wait),
-        tcp_user_timeout=wait * 1000,
-        keepalives_idle=wait,
-    )
-
-
-def require_valid_url(url: str) -> None:
-    """Check the URL here: libpq's message about a malformed one may contain parts of the password.
-
-    Raises:
-        StoreError: it is malformed.
-    """
-    try:
-        parts = conninfo_to_dict(url)
-        ports = str(parts.get("port") or "0").split(",")
-        is_read = all(port.isdecimal() and int(port) <= _MAX_PORT for port in ports)
-        is_read = is_read and "@" not in str(parts.get("host") or "")
-    except (psycopg.Error, UnicodeDecodeError):
-        is_read = False
-    if not is_read:
-        expected = "expected postgresql://user@host:port/database"
-        escapes = "In a password, write / as %2F, @ as %40 and % as %25."
-        raise StoreError(f"The URL of the PostgreSQL database for runs cannot be read; {expected}. {escapes}")
-
-
-def _store_error(store: PostgresStore, error: psycopg.Error) -> StoreError:
-    said = _error_text(error).rstrip(".")
-    kind = StoreUnreachableError if isinstance(error, psycopg.OperationalError) else StoreError
-    return kind(
-        f"The PostgreSQL database for runs, {store.place}, cannot be used: {said}. Check that PostgreSQL runs there, "
-        "that the database exists, and that this user may use it."
-    )
-
-
-def _error_text(error: psycopg.Error) -> str:
-    return " ".join(str(error).split())[:300] or type(error).__name__

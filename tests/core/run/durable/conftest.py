@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from tests.core.run.durable.postgres import PrivateCluster, programs
+from tests.core.run.durable.postgres import Away, PrivateCluster, programs
 
 REPOSITORY = Path(__file__).parents[4]
 QUICK: dict[str, Any] = {"beat_seconds": 0.2, "grace_seconds": 1.5, "stop_seconds": 5.0}
@@ -32,6 +32,24 @@ def cluster() -> Iterator[PrivateCluster]:
     cluster = PrivateCluster(folder)
     yield cluster
     cluster.remove()
+
+
+@pytest.fixture(scope="session")
+def own_cluster() -> Iterator[PrivateCluster]:
+    """A server that only tests use which send it away."""
+    folder = programs()
+    if folder is None:
+        pytest.skip("there is no PostgreSQL server on this machine")
+    cluster = PrivateCluster(folder)
+    yield cluster
+    cluster.remove()
+
+
+@pytest.fixture
+def away(own_cluster: PrivateCluster) -> Iterator[Away]:
+    away = Away(own_cluster)
+    yield away
+    away.back()
 
 
 @pytest.fixture

@@ -5,8 +5,10 @@ An unprivileged user runs it, with the programs of the system's package. It is r
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 from pathlib import Path
@@ -57,6 +59,14 @@ class PrivateCluster:
     def stop(self, mode: str) -> None:
         self._do("pg_ctl", "--wait", "--mode", mode, "stop")
 
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal to every process of the server: SIGSTOP makes it accept connections and answer nothing."""
+        server = int((self._folder / "data/postmaster.pid").read_text().split()[0])
+        found = subprocess.run(["pgrep", "--parent", str(server)], stdout=subprocess.PIPE, text=True, check=False)
+        for process in (server, *map(int, found.stdout.split())):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
     def url(self, database: str) -> str:
         return f"postgresql://postgres@/{database}?host={self._folder}"
 
@@ -85,3 +95,25 @@ class PrivateCluster:
             group=self._user,
             extra_groups=None if self._user is None else [],
         )
+
+
+class Away:
+    """A server that a test sends away, and that comes back with `back` at the latest when the test ends."""
+
+    def __init__(self, cluster: PrivateCluster) -> None:
+        self._cluster = cluster
+        self._how = ""
+
+    def go(self, how: str) -> None:
+        self._how = how
+        if how == "stopped":
+            self._cluster.stop("immediate")
+        else:
+            self._cluster.signal(signal.SIGSTOP)
+
+    def back(self) -> None:
+        how, self._how = self._how, ""
+        if how == "stopped":
+            self._cluster.start()
+        elif how:
+            self._cluster.signal(signal.SIGCONT)

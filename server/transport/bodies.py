@@ -1,0 +1,272 @@
+"""Read the bodies of requests within limits, and refuse what would cost too much before it is parsed.
+
+What JSON costs is the number of its values, not its length: a megabyte of small objects takes fifty times as long as a
+megabyte of text, and no other request is served meanwhile. A thread would not help, since the parser holds the
+interpreter's lock, nor would a process, whose result has to be built again from its bytes. Counting separators is so
+fast that it can be done first.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import msgspec
+from mcp_types import INVALID_REQUEST, PARSE_ERROR
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.responses import JSONResponse
+
+from server.access.principal import principal_of_scope
+from server.limits.turns import MeteredWork, Turns
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from server.config.settings import LimitSettings
+    from server.limits.principal_limits import AdmittedRequest
+
+__all__ = [
+    "ADMITTED_KEY",
+    "LARGE_BODY",
+    "MAX_DEPTH",
+    "MAX_META_BYTES",
+    "REFUSAL_SECONDS",
+    "BodyFaultError",
+    "RequestBodies",
+    "check_body",
+]
+
+logger = logging.getLogger(__name__)
+
+REFUSAL_SECONDS: Final = 0.25
+"""How long a refusal waits: a client that asks again at once would keep the server busy with refusals."""
+
+ADMITTED_KEY: Final = "skillserve.admitted"
+"""The key in an ASGI scope of the request's account, to which its processing time is charged."""
+
+MAX_DEPTH: Final = 100
+"""Most arrays and objects around a value. Parsers and validators descend into each, and fail at several hundreds."""
+
+MAX_META_BYTES: Final = 131_072
+"""Most bytes of `_meta` in the parameters: names of clients, their icons and tracing."""
+
+_BOMS: Final = (b"\xff\xfe", b"\xfe\xff")
+_SPACE: Final = b" \t\r\n"
+_NO_BRACKETS: Final = bytes(each for each in range(256) if each not in b"[]{}")
+_MAX_DIGITS: Final = 15
+LARGE_BODY: Final = 65_536
+"""Bytes of a body that are received before its turn; uvicorn does not receive many more before they are taken."""
+
+_SECONDS_A_BYTE: Final = 1e-8
+_SECONDS_A_VALUE: Final = 5e-7
+_SECONDS_AN_ESCAPE: Final = 2e-8
+"""What it takes to receive, check and parse them, about."""
+
+_TOO_LARGE: Final = 413
+_TIMEOUT: Final = 408
+_BAD_REQUEST: Final = 400
+
+
+class BodyFaultError(Exception):
+    """A body that is not parsed; the message says what is too much, and how much may be."""
+
+    def __init__(
+        self, message: str, status: int = _BAD_REQUEST, code: int = INVALID_REQUEST, *, is_read: bool = True
+    ) -> None:
+        """Answer with a status and a code; `is_read` tells whether the server has received the whole body."""
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.is_read = is_read
+
+
+class _Params(msgspec.Struct):
+    meta: msgspec.Raw = msgspec.field(default=msgspec.Raw(b""), name="_meta")
+
+
+class _Envelope(msgspec.Struct):
+    params: msgspec.Raw = msgspec.Raw(b"")
+
+
+class RequestBodies:
+    """ASGI middleware for the MCP endpoint, which passes complete and checked bodies on.
+
+    Where a login tells principals apart, their requests take turns; of large ones, each principal sends one at a time.
+    """
+
+    def __init__(self, app: ASGIApp, limits: LimitSettings, *, in_turns: bool = False) -> None:
+        """Serve `app` within the limits of bodies."""
+        self._app = app
+        self._turns = Turns() if in_turns else None
+        self._large = Turns()
+        self._max_bytes = limits.request_bytes
+        self._max_values = limits.request_values
+        self._seconds = limits.receive_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve or refuse one request."""
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        try:
+            if self._turns is None:
+                await self._checked((await self._read(scope, receive, self._max_bytes))[0], scope, receive, send)
+            else:
+                await self._serve_in_turns(self._turns, scope, receive, send)
+        except BodyFaultError as fault:
+            logger.info("request of %s refused: %s", _name_of(scope), fault)
+            if not fault.is_read:
+                await anyio.sleep(REFUSAL_SECONDS)
+            await _refusal(fault)(scope, receive, send)
+        except ClientDisconnect:
+            logger.info("request of %s ended: its client hung up before it was complete", _name_of(scope))
+
+    async def _serve_in_turns(self, turns: Turns, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = principal_of_scope(scope)
+        key = principal.kind, principal.subject
+        body, is_complete = await self._read(scope, receive, min(LARGE_BODY, self._max_bytes))
+        async with AsyncExitStack() as stack:
+            large = None if is_complete else await stack.enter_async_context(self._large.turn(key))
+            if large is not None:
+                body += (await self._read(scope, receive, self._max_bytes - len(body)))[0]
+            turn = await stack.enter_async_context(turns.turn(key))
+            turn.outer = large
+            turn.cost = _cost_of(body)
+            turn.begin_work()
+
+            async def ending(message: Message) -> None:
+                await send(message)
+                if message["type"] == "http.response.start":
+                    turn.end()
+
+            work = MeteredWork(self._checked(body, scope, receive, ending))
+            try:
+                await work
+            finally:
+                admitted: AdmittedRequest | None = scope.get(ADMITTED_KEY)
+                if admitted is not None:
+                    admitted.charge(work.seconds)
+
+    async def _checked(self, body: bytes, scope: Scope, receive: Receive, send: Send) -> None:
+        check_body(body, self._max_values)
+        await self._app(scope, _replaying(body, receive), send)
+
+    async def _read(self, scope: Scope, receive: Receive, enough: int) -> tuple[bytes, bool]:
+        """Return a body, or what was received when it has more than `enough` bytes, and whether it is complete.
+
+        Raises:
+            BodyFaultError: it is or becomes too large, or is not complete in time.
+            ClientDisconnect: the client hung up.
+        """
+        length = Headers(scope=scope).get("content-length", "")
+        if length.isascii() and length.isdigit() and (len(length) > _MAX_DIGITS or int(length) > self._max_bytes):
+            raise self._too_large()
+        parts: list[bytes] = []
+        size = 0
+        try:
+            with anyio.fail_after(self._seconds or None):
+                while True:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise ClientDisconnect
+                    parts.append(message.get("body", b""))
+                    size += len(parts[-1])
+                    is_complete = not message.get("more_body", False)
+                    if is_complete or size > enough:
+                        break
+        except TimeoutError:
+            raise BodyFaultError(
+                f"the body was not complete after {self._seconds:g} seconds", _TIMEOUT, is_read=False
+            ) from None
+        if size > self._max_bytes:
+            raise self._too_large()
+        return b"".join(parts), is_complete
+
+    def _too_large(self) -> BodyFaultError:
+        return BodyFaultError(f"the body is too large: at most {self._max_bytes} bytes", _TOO_LARGE, is_read=False)
+
+
+def check_body(body: bytes, max_values: int) -> None:
+    """Check a JSON text before it is parsed, in a time that depends on its length alone.
+
+    At most `max_values` values may be in it (0 means no limit), nested `MAX_DEPTH` deep, and no batch.
+
+    Raises:
+        BodyFaultError: the text breaks a limit. A text that is not JSON is left to the parser, which refuses it.
+    """
+    if body.startswith(_BOMS) or b"\0" in body[:4]:
+        # Parsers guess other encodings, in which the bytes of separators are parts of other characters.
+        raise BodyFaultError("the body is not UTF-8", code=PARSE_ERROR)
+    if body[:1] in _SPACE:
+        body = body.lstrip(_SPACE)
+    if body.startswith(b"["):
+        raise BodyFaultError("batches are not supported: send one message in each request")
+    opened = body.count(b"{") + body.count(b"[")
+    has_many = 0 < max_values < len(body) and opened + body.count(b",") > max_values
+    if has_many or opened > MAX_DEPTH:
+        # Only now it is worth telling separators from those in texts.
+        _check_structure(body, max_values)
+    if len(body) > MAX_META_BYTES:
+        _check_meta(body)
+
+
+def _cost_of(body: bytes) -> float:
+    """Return about how many seconds it takes to read a body, from its length and what is in it."""
+    values = body.count(b"{") + body.count(b"[") + body.count(b",")
+    return len(body) * _SECONDS_A_BYTE + values * _SECONDS_A_VALUE + body.count(b"\\") * _SECONDS_AN_ESCAPE
+
+
+def _check_structure(body: bytes, max_values: int) -> None:
+    most_quotes = 4 * max_values  # of a value and of its name
+    if 0 < most_quotes < body.count(b'"') - body.count(b"\\"):
+        raise _too_many(max_values)
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")
+    if 0 < most_quotes < plain.count(b'"'):
+        raise _too_many(max_values)
+    structure = b"".join(plain.split(b'"')[::2])
+    if 0 < max_values < structure.count(b"{") + structure.count(b"[") + structure.count(b","):
+        raise _too_many(max_values)
+    depth = deepest = 0
+    for each in structure.translate(None, _NO_BRACKETS):
+        depth += 1 if each in b"[{" else -1
+        deepest = max(deepest, depth)
+    if deepest > MAX_DEPTH:
+        raise BodyFaultError(f"the body is nested too deeply: at most {MAX_DEPTH} arrays and objects in each other")
+
+
+def _too_many(max_values: int) -> BodyFaultError:
+    return BodyFaultError(f"the body has too many values: at most {max_values} objects, items and fields", _TOO_LARGE)
+
+
+def _check_meta(body: bytes) -> None:
+    try:
+        params = msgspec.json.decode(body, type=_Envelope).params
+        size = len(bytes(msgspec.json.decode(params, type=_Params).meta)) if bytes(params) else 0
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return
+    if size > MAX_META_BYTES:
+        raise BodyFaultError(f"`_meta` has {size} bytes: at most {MAX_META_BYTES}", _TOO_LARGE)
+
+
+def _name_of(scope: Scope) -> str:
+    return one_line(principal_of_scope(scope).subject)[:100]
+
+
+def _replaying(body: bytes, receive: Receive) -> Receive:
+    rest: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Message:
+        return rest.pop() if rest else await receive()
+
+    return replay
+
+
+def _refusal(fault: BodyFaultError) -> JSONResponse:
+    error = {"code": fault.code, "message": str(fault)}
+    # The server would receive the rest of a body only to drop it.
+    headers = {"Cache-Control": "no-store"} | ({} if fault.is_read else {"Connection": "close"})
+    return JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, fault.status, headers)

@@ -1,0 +1,165 @@
+"""Close connections whose clients keep the server waiting: for the head of a request, or to take an answer.
+
+uvicorn closes connections that are idle between two requests, and waits for ever for one that has begun. Each of them
+keeps a descriptor, and a process has about a thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final
+
+import h11
+
+from server.transport.joined_writes import JoiningProtocol
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["BoundedProtocol", "WaitingClients"]
+
+logger = logging.getLogger(__name__)
+
+_SHARE_OF_DESCRIPTORS: Final = 2
+_DESCRIPTORS: Final = 1024
+_MAX_HEAD_LINES: Final = 200
+_MAX_HEAD_BYTES: Final = 65_536
+"""The head of a request is parsed before anything is known of its sender, and takes microseconds for each line."""
+
+_REFUSAL_SECONDS: Final = 0.25
+
+_PATIENT_SECONDS: Final = 1.0
+"""A connection is not closed to make room before it is so old: a request usually follows at once."""
+
+
+def _most_connections() -> int:
+    try:
+        import resource  # noqa: PLC0415 - not on Windows
+    except ImportError:
+        return _DESCRIPTORS // _SHARE_OF_DESCRIPTORS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = _DESCRIPTORS if soft == resource.RLIM_INFINITY else soft
+    return max(1, most // _SHARE_OF_DESCRIPTORS)
+
+
+class WaitingClients:
+    """The connections for whose clients a server waits, the longest wait first."""
+
+    def __init__(self, seconds: float, most: int | None = None) -> None:
+        """Close connections after `seconds` (0 for never), and the oldest ones if there are more than `most`."""
+        self._seconds = seconds
+        self._most = _most_connections() if most is None else most
+        self._since: dict[asyncio.Protocol, tuple[float, Callable[[], None]]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        """Return how many connections there are."""
+        return len(self._since)
+
+    def __contains__(self, connection: asyncio.Protocol) -> bool:
+        """Tell whether the server waits for the client of a connection."""
+        return connection in self._since
+
+    def add(self, connection: asyncio.Protocol, close: Callable[[], None]) -> None:
+        """Wait for the client of a connection from now on; `close` ends it."""
+        loop = asyncio.get_running_loop()
+        self._since[connection] = loop.time(), close
+        if self._timer is None:
+            self._timer = loop.call_later(self._pause, self._sweep)
+
+    def discard(self, connection: asyncio.Protocol) -> None:
+        """Wait no longer: the client has done its part, or has gone."""
+        self._since.pop(connection, None)
+
+    @property
+    def _pause(self) -> float:
+        return min(_PATIENT_SECONDS, self._seconds or _PATIENT_SECONDS)
+
+    def _sweep(self) -> None:
+        loop = asyncio.get_running_loop()
+        now, closed = loop.time(), 0
+        for connection, (since, close) in [*self._since.items()]:
+            is_slow = 0 < self._seconds <= now - since
+            is_too_many = len(self._since) > self._most and now - since >= self._pause
+            if not is_slow and not is_too_many:
+                break
+            del self._since[connection]
+            close()
+            closed += 1
+        if closed:
+            logger.info("%d connections are closed, whose clients sent no complete request or took no answer", closed)
+        self._timer = loop.call_later(self._pause, self._sweep) if self._since else None
+
+
+class BoundedProtocol(JoiningProtocol):
+    """uvicorn's HTTP protocol, which does not wait for its client without a limit."""
+
+    def __init__(self, waiting: WaitingClients, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - as uvicorn has them
+        """Serve one connection; `waiting` holds it while its client keeps the server waiting."""
+        super().__init__(*args, **kwargs)
+        self._waiting = waiting
+        self._head_lines = self._head_bytes = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for the first request."""
+        super().connection_made(transport)
+        self._waiting.add(self, self._abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the connection."""
+        self._waiting.discard(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Receive a part of a request; its head has to be complete in time."""
+        if self.conn.their_state is h11.IDLE and not self._is_modest(data):
+            # Whoever sends such heads connects again at once.
+            self.transport.pause_reading()
+            self._waiting.discard(self)
+            asyncio.get_running_loop().call_later(_REFUSAL_SECONDS, self._refuse)
+            return
+        super().data_received(data)
+        self._look()
+
+    def on_response_complete(self) -> None:
+        """Go on after a response: uvicorn closes the connection if it is idle now."""
+        super().on_response_complete()
+        self._look()
+
+    def pause_writing(self) -> None:
+        """Begin to wait until the client takes what is written."""
+        super().pause_writing()
+        self._waiting.add(self, self._abort)
+
+    def resume_writing(self) -> None:
+        """Go on writing."""
+        super().resume_writing()
+        self._waiting.discard(self)
+
+    def _look(self) -> None:
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        if is_answering or self.timeout_keep_alive_task is not None:
+            if self not in self._waiting or self.flow.write_paused:
+                return
+            self._waiting.discard(self)
+        elif self not in self._waiting:
+            self._waiting.add(self, self._abort)
+
+    def _is_modest(self, data: bytes) -> bool:
+        """Tell whether the received part of a head has no more lines and bytes than a head may have."""
+        end = data.find(b"\r\n\r\n")
+        is_complete = end >= 0
+        self._head_lines += data.count(b"\n", 0, end if is_complete else len(data))
+        self._head_bytes += end if is_complete else len(data)
+        is_modest = self._head_lines <= _MAX_HEAD_LINES and self._head_bytes <= _MAX_HEAD_BYTES
+        if is_complete:
+            self._head_lines = self._head_bytes = 0
+        return is_modest
+
+    def _refuse(self) -> None:
+        if not self.transport.is_closing():
+            self.send_400_response("The request has too many headers.")
+
+    def _abort(self) -> None:
+        self.transport.abort()
