@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from server.operation.records import RequestRecord
 
-__all__ = ["JsonFormatter", "JsonHandler", "log_request", "log_uncaught"]
+__all__ = ["JsonFormatter", "JsonHandler", "fields_of_line", "log_request", "log_uncaught"]
 
 logger = logging.getLogger("server.requests")
 
@@ -34,6 +34,9 @@ _MAX_TOKEN: Final = 8192
 _FIELDS: Final = "skillserve_fields"
 # The attribute of a log record with further fields of its object.
 
+_ANCHOR: Final = "anchor"
+# The field that only the audit log writes; in all others, what looks like an anchor is replaced.
+
 _OWN_TARGETS: Final = frozenset({ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
 # Records whose target is the path of one of our routes.
 
@@ -42,6 +45,11 @@ _MAX_PLAIN: Final = 1500
 
 _NOT_PLAIN: Final = re.compile(r"\\")
 # JSON escapes what is not ASCII, and what could hide a token: its search needs the text as it is.
+
+
+def fields_of_line(**fields: str) -> dict[str, Any]:
+    """Return what to pass as `extra` to a logger, so that a line has these fields instead of those of a request."""
+    return {_FIELDS: fields}
 
 
 def log_uncaught() -> None:
@@ -118,7 +126,9 @@ def _encoded(line: dict[str, Any]) -> str:
 
 def _harmless(name: str, value: object) -> object:
     """Return the value of a field as it may be written, which takes longer than to see that most lines are harmless."""
-    return _shown(value, _MAX_MESSAGE if name == "message" else _MAX_FIELD) if isinstance(value, str) else value
+    if not isinstance(value, str) or name == _ANCHOR:
+        return value
+    return _shown(value, _MAX_MESSAGE if name == "message" else _MAX_FIELD)
 
 
 def _message(record: logging.LogRecord) -> str:
