@@ -22,7 +22,7 @@ __all__ = [
 
 
 ADMIN_ROLE = "admin"
-"""The role that may use the admin routes."""
+"""The role of the admin token; `login.admin_roles` says which roles may use the admin routes."""
 
 METRICS_ROLE = "metrics"
 """The role that may read the metrics, and nothing more of the operator's routes."""

@@ -3,6 +3,8 @@
 No request waits for the disk. The writer is a thread of its own rather than a task, because a file system that hangs
 would hang the end of the process too: a daemon thread is left behind after a bounded wait.
 
+Once a minute, if there are new records, the thread tells the end of its file, which `verify` takes as an anchor.
+
 While the disk is full, records wait in memory and are written later. What does not fit there is counted, and the number
 is recorded as a gap.
 """
@@ -11,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
+    from server.auditlog.chain import FileEnd
     from server.auditlog.folder import LogFileName
     from server.auditlog.records import AuditRecord
 
@@ -39,6 +43,7 @@ _BATCH: Final = 500
 _RETRY_SECONDS: Final = 1.0
 _IDLE_SECONDS: Final = 60.0
 # A server without requests deletes old days, and writes the numbers of refusals, too.
+_ANCHOR_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 5.0
 _GATHER_SECONDS: Final = 0.02
 # Records of this time are written together, after the answers to their requests: it is what a killed process loses.
@@ -57,8 +62,12 @@ class AuditLog:
         *,
         max_waiting: int = _MAX_WAITING,
         today: Callable[[], date] = lambda: datetime.now(UTC).date(),
+        tell_anchor: Callable[[str], None] = lambda _: None,
     ) -> None:
         """Write to `folder`, and delete days that are older than `retention_days`.
+
+        The thread calls `tell_anchor` with the end of its file: at the start, at most once a minute while there are new
+        records, and at the end.
 
         The clock alone does not delete, because one that jumps ahead would delete everything: ages are counted up to
         the day after the latest earlier day of which the folder has records. So a clock must be ahead for more than
@@ -78,6 +87,9 @@ class AuditLog:
         self._today = today
         self._checked_on: date | None = None
         self._regular: Callable[[], None] | None = None
+        self._tell_anchor = tell_anchor
+        self._told: FileEnd | None = None
+        self._told_at = 0.0
         self._thread = threading.Thread(target=self._run, name="audit log", daemon=True)
         prepare(folder)
         try:
@@ -119,6 +131,9 @@ class AuditLog:
             logger.warning("the audit log ends without %d records: the disk is full or does not answer", left)
 
     def _run(self) -> None:
+        if self._file is not None:
+            # Its first record names the ends of the files before, which this anchors too.
+            self._tell(self._file.anchor)
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping or self._waiting, _IDLE_SECONDS)
@@ -130,7 +145,10 @@ class AuditLog:
             if stopping and (not written or not self._waiting):
                 if self._file is not None:
                     self._file.close(ended=self._file.is_intact())
+                    self._tell(self._file.anchor)
                 return
+            if self._file is not None and time.monotonic() >= self._told_at + _ANCHOR_SECONDS:
+                self._tell(self._file.anchor)
             if not written:
                 with self._changed:
                     self._changed.wait_for(lambda: self._stopping, _RETRY_SECONDS)
@@ -151,6 +169,11 @@ class AuditLog:
             logger.warning("the audit log can be written again")
         self._failing = False
         return True
+
+    def _tell(self, end: FileEnd) -> None:
+        if end != self._told:
+            self._tell_anchor(end.anchor)
+            self._told, self._told_at = end, time.monotonic()
 
     def _append(self, batch: list[dict[str, Any]]) -> None:
         today = self._today()
@@ -182,6 +205,7 @@ class AuditLog:
                 return file
             self._file, self._last_ends = None, (file.end,)
             file.close(ended=intact)
+            self._tell(file.anchor)
             if not intact:
                 logger.warning("the file %s of the audit log cannot be continued; another one is begun", str(file.name))
         self._file = LogFile(self._folder, today, self._last_ends)

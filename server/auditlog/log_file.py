@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from server import __version__
-from server.auditlog.chain import FIRST, chained_line
+from server.auditlog.chain import FIRST, FileEnd, chained_line
 from server.auditlog.folder import LogFileName, ends_of_files, prepare
 from server.auditlog.records import AuditEvent, timestamp
 
@@ -79,6 +79,11 @@ class LogFile:
     def end(self) -> tuple[str, int, str]:
         """The name of the file, and the number and the hash of its last record."""
         return str(self.name), self._seq, self._hash
+
+    @property
+    def anchor(self) -> FileEnd:
+        """The same with the number of records, for `verify`."""
+        return FileEnd(str(self.name), self._seq + 1, self._hash)
 
     def is_intact(self) -> bool:
         """Tell whether the file is still in the folder, and as long as it was left."""

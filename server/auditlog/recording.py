@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from server.config.machine import audit_log_folder, state_home
@@ -66,7 +67,8 @@ def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> No
 
     folder = audit_log_folder(settings.audit_log)
     try:
-        log = AuditLog(folder, settings.audit_log.retention_days)
+        tell_anchor = partial(_tell_anchor, records)
+        log = AuditLog(folder, settings.audit_log.retention_days, tell_anchor=tell_anchor)
     except AuditLogError as error:
         if settings.audit_log.enabled:
             raise
@@ -79,3 +81,12 @@ def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> No
     stack.callback(sink.flush)
     records.add(sink)
     logger.info("audit log: %s", one_line(str(folder)))
+
+
+def _tell_anchor(records: Records, anchor: str) -> None:
+    """Write an anchor where others keep it: to the log of the server, and to the collector of spans if there is one."""
+    from server.operation.json_logs import fields_of_line  # noqa: PLC0415 - only where it is on
+
+    logger.info("audit log anchor: %s", anchor, extra=fields_of_line(message="audit log anchor", anchor=anchor))
+    if records.tracer is not None:
+        records.tracer.tell("audit log anchor", {"skillserve.audit_log.anchor": anchor})

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
-from server.operation.json_logs import without_tokens
 from skills_core.diagnostics import without_lone_surrogates
-from skills_core.token_forms import TOKEN_FORMS
+from skills_core.token_forms import without_secrets
 
 __all__ = ["MAX_TEXT", "AuditEvent", "AuditRecord", "Entry", "bounded", "timestamp"]
 
 MAX_TEXT: Final = 300
 """Characters that a record keeps of a name; clients choose some of them."""
-
-_FORMS: Final = (form.beginning + (r"[A-Za-z0-9_-]{8,255}" if form.is_telling else form.rest) for form in TOKEN_FORMS)
-_OF_SERVICE: Final = re.compile(f"(?<![A-Za-z0-9])(?:{'|'.join(_FORMS)})")
-_NAMED: Final = re.compile(
-    r"""((?:passw(?:or)?d|passphrase|secret|token|(?:api|access|private)[_-]?key)["']?\s{0,4}=\s{0,4})"""
-    r"""(?:"[^"]{0,300}"|'[^']{0,300}'|[^\s&;,"']+)""",
-    re.IGNORECASE,
-)
-# A client may put its token, or another secret, where a name belongs.
 
 
 class AuditEvent(StrEnum):
@@ -113,15 +102,9 @@ def timestamp(moment: datetime | None = None) -> str:
 
 
 def bounded(text: object) -> str | None:
-    """Return a name as the log keeps it: of bounded length, and without what has the form of a token or a password."""
+    """Return a name as the log keeps it: of bounded length, and without what has the form of a secret."""
     if text is None:
         return None
     # Cut before searching, because a client may send megabytes; what is cut in two is longer than what is kept.
-    short = _without_secrets(without_lone_surrogates(str(text)[: 8 * MAX_TEXT]))
+    short = without_secrets(without_lone_surrogates(str(text)[: 8 * MAX_TEXT]))
     return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT - 1]}…"
-
-
-def _without_secrets(text: str) -> str:
-    found = _OF_SERVICE.sub("[token]", without_tokens(text))
-    # Most names have none, and the search takes longer.
-    return _NAMED.sub(r"\1[token]", found) if "=" in found else found

@@ -51,7 +51,8 @@ def audit_record(request: RequestRecord) -> AuditRecord | None:
         roles=tuple(filter(None, map(bounded, sorted(principal.roles)[:20]))),
         client=bounded(" ".join(filter(None, request.client)) or None),
         era=request.era or None,
-        address=request.address or None,
+        # A proxy may have passed on what its client sent.
+        address=bounded(request.address or None),
         method=bounded(request.method),
         tool=bounded(request.tool or None),
         skill=bounded(request.skill or None),

@@ -1,37 +1,58 @@
-"""Verify the audit log: whether each record is as it was written, and whether any is missing."""
+"""Verify the audit log: whether each record is as it was written, and whether any is missing.
+
+The chain has no secret, so the files alone never show that their end is still there: who removes the newest records, or
+all files, leaves a log that is consistent. Anchors show it, which the server wrote elsewhere.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from server.auditlog.chain import FIRST, InvalidLineError, read_line
+from server.auditlog.chain import FIRST, MAX_ANCHOR, FileEnd, InvalidLineError, anchors_of, read_line
 from server.auditlog.folder import LogFileName, contents, lines_of
 from server.auditlog.records import AuditEvent
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from server.auditlog.records import Entry
 
-__all__ = ["FileEnd", "Finding", "FindingKind", "Verification", "verify"]
+__all__ = ["Finding", "FindingKind", "Verdict", "Verification", "anchors_in", "verify"]
 
 _ATTEMPTS: Final = 3
+_CHUNK: Final = 1024 * 1024
+
+
+class Verdict(StrEnum):
+    """What may be said of a log."""
+
+    DAMAGED = "damaged"
+    """The server cannot have left the log like this."""
+    EMPTY = "empty"
+    """There is no record, so there is nothing to verify: none was written, or somebody removed all files."""
+    CONSISTENT = "consistent"
+    """The records fit one another. Whether some at the end, or whole files, were removed cannot be told."""
+    ANCHORED = "anchored"
+    """The records fit one another, and are all there up to the anchors. What is newer is only consistent."""
 
 
 class FindingKind(StrEnum):
-    """What was found; the last four are no damage."""
+    """What was found; the last five are not damage."""
 
     CHANGED = "changed"
     """A line is not what was written."""
     MISSING = "missing"
     """Records within a file, or at its beginning, are missing, or are in another order."""
     SHORTENED = "shortened"
-    """Records at the end of a file are missing, which another file names."""
+    """Records at the end of a file are missing, which another file or an anchor names."""
     REMOVED = "removed"
-    """A file is missing that another file names, and retention did not delete it."""
+    """A file is missing that another file or an anchor names, and retention did not delete it."""
     ADDED = "added"
     """There are records after the last one."""
     FOREIGN = "foreign"
@@ -44,11 +65,18 @@ class FindingKind(StrEnum):
     """Records were lost, because the disk was full or too slow."""
     IGNORED = "ignored"
     """Something else is in the folder; it was not opened."""
+    UNCONFIRMED = "unconfirmed"
+    """A file is missing that an anchor names; that retention deleted it is in a record that no anchor covers."""
 
     @property
     def is_damage(self) -> bool:
         """Whether the server cannot have left the log like this."""
-        return self not in {FindingKind.TORN, FindingKind.OPEN, FindingKind.GAP, FindingKind.IGNORED}
+        return self not in _HARMLESS
+
+
+_HARMLESS: Final = frozenset(
+    {FindingKind.TORN, FindingKind.OPEN, FindingKind.GAP, FindingKind.IGNORED, FindingKind.UNCONFIRMED}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,97 +89,200 @@ class Finding:
     line: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class FileEnd:
-    """The end of a file: kept elsewhere, it shows later whether the file was written again."""
-
-    file: str
-    records: int
-    hash: str
-
-
 @dataclass(slots=True)
 class Verification:
-    """What a verification found: `records` is the number of intact records."""
+    """What a verification found.
+
+    `records` is the number of intact records, and `anchored_records` of those among them that anchors cover;
+    `anchored_until` is the time of the newest of these.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     ends: list[FileEnd] = field(default_factory=list)
     records: int = 0
+    anchored_until: str | None = None
 
     @property
-    def is_intact(self) -> bool:
-        """Whether the server can have left the log like this."""
-        return not any(finding.kind.is_damage for finding in self.findings)
+    def anchored_records(self) -> int:
+        """The number of records that anchors cover."""
+        return sum(end.anchored for end in self.ends)
+
+    @property
+    def verdict(self) -> Verdict:
+        """What may be said of the log."""
+        if any(finding.kind.is_damage for finding in self.findings):
+            return Verdict.DAMAGED
+        if not self.records:
+            return Verdict.EMPTY
+        return Verdict.ANCHORED if self.anchored_records else Verdict.CONSISTENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Retention:
+    """A record that says which files retention deletes, by name or by a day; with the place of the record."""
+
+    file: str
+    seq: int
+    deleted: tuple[str, ...]
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """The files that retention deleted.
+
+    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
+    """
+
+    names: frozenset[str]
+    before: str
+
+    @classmethod
+    def by(cls, records: Iterable[_Retention]) -> _Deleted:
+        kept = (*records,)
+        names = frozenset(name for each in kept for name in each.deleted)
+        return cls(names, max((each.before for each in kept), default=""))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or name[:10] < self.before
 
 
 @dataclass(slots=True)
 class _Claims:
-    """What files say about others: the hashes of records by file and number, and which files retention deleted.
+    """What files say about others: the hashes of records, by file and number, and what retention deleted."""
 
-    The days count too: older versions wrote no names, and what has the names is itself deleted some day.
-    """
+    seen: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+    starts: dict[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+    retentions: list[_Retention] = field(default_factory=list)
 
-    seen: dict[str, dict[int, str]] = field(default_factory=dict)
-    deleted: set[str] = field(default_factory=set)
-    deleted_before: str = ""
-
-    def add(self, entry: Entry, day: str) -> None:
-        """Note what a record in the file of a day says."""
+    def add(self, entry: Entry, file: str) -> None:
+        """Note what a record in a file says."""
+        if entry.seen:
+            self.starts[file] = entry.seen
         for name, seq, digest in entry.seen:
-            self.seen.setdefault(name, {})[seq] = digest
-        if entry.event is not AuditEvent.RETENTION:
-            return
-        self.deleted.update(entry.deleted)
-        # A clock that was ahead must not account for files that somebody removes later.
-        if (entry.before or "") <= day <= datetime.now(UTC).date().isoformat():
-            self.deleted_before = max(self.deleted_before, entry.before or "")
-
-    def explains_removal_of(self, name: str) -> bool:
-        return name in self.deleted or name[:10] < self.deleted_before
+            self.seen[name][seq] = digest
+        if entry.event is AuditEvent.RETENTION:
+            before = entry.before or ""
+            # A clock that was ahead must not account for files that somebody removes later.
+            is_credible = before <= file[:10] <= datetime.now(UTC).date().isoformat()
+            self.retentions.append(_Retention(file, entry.seq, entry.deleted, before if is_credible else ""))
 
 
-def verify(folder: Path) -> Verification:
-    """Check all files of a log; a log that others write meanwhile may be checked.
+def anchors_in(path: Path | str | int) -> set[FileEnd]:
+    """Return the anchors in a file of any kind, such as the log of a server; a number is an open descriptor.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found: set[FileEnd] = set()
+    with open(path, encoding="utf-8", errors="replace", closefd=not isinstance(path, int)) as file:
+        rest = ""
+        while chunk := file.read(_CHUNK):
+            text = rest + chunk
+            # One at the end may go on, and is found once more.
+            found.update(anchors_of(text))
+            rest = text[-MAX_ANCHOR:]
+    return found
+
+
+def verify(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
+    """Check all files of a log, and that it still has what `anchors` name; others may write to it meanwhile.
 
     Raises:
         AuditLogError: the folder or a file cannot be read.
     """
     # If a file vanishes while we read, a file that was begun since then may say that retention deleted it.
+    named = frozenset(anchors)
     for _ in range(_ATTEMPTS - 1):
-        found, is_complete = _verify_listed(folder)
+        found, is_complete = _verify_listed(folder, named)
         if is_complete:
             return found
-    return _verify_listed(folder)[0]
+    return _verify_listed(folder, named)[0]
 
 
-def _verify_listed(folder: Path) -> tuple[Verification, bool]:
+def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verification, bool]:
     """Check the files that are there now; return also whether none of them vanished meanwhile."""
     found, claims = Verification(), _Claims()
     # Files are begun while we read; what one of these names must have been there before.
     there = contents(folder)
     checked = {str(name): _check_file(folder, name, found, claims) for name in there.files}
+    present = {name: file for name, file in checked.items() if file is not None}
+    deleted = _Deleted.by(claims.retentions)
     for name, claimed in sorted(claims.seen.items()):
-        file = checked.get(name)
-        if file is not None:
-            _check_claims(file, claimed)
-        elif not claims.explains_removal_of(name):
+        if name in present:
+            _check_claims(present[name], claimed.items(), "another file")
+        elif name not in deleted:
             found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; another file names it"))
+    _check_anchors(found, present, claims, anchors)
+    _note_times(folder, found, there.files)
     for each in there.foreign:
         kind = FindingKind.IGNORED if LogFileName.parse(each) is None else FindingKind.FOREIGN
         found.findings.append(Finding(kind, each, "this is not a file of the audit log; it was not opened"))
-    return found, None not in checked.values()
+    return found, len(present) == len(checked)
 
 
-def _check_claims(file: _CheckedFile, claimed: dict[int, str]) -> None:
+def _check_anchors(
+    found: Verification, present: Mapping[str, _CheckedFile], claims: _Claims, anchors: frozenset[FileEnd]
+) -> None:
+    """Compare the log with anchors, and note how far they cover it."""
+    by_file: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for anchor in anchors:
+        by_file[anchor.file].append((anchor.records - 1, anchor.hash))
+    covered = _covered(present, claims, by_file)
+    deleted, confirmed = (
+        _Deleted.by(claims.retentions),
+        _Deleted.by(each for each in claims.retentions if each.seq < covered.get(each.file, 0)),
+    )
+    for name, named in sorted(by_file.items()):
+        if name in present:
+            _check_claims(present[name], named, "an anchor")
+        elif name not in deleted:
+            found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; an anchor names it"))
+        elif name not in confirmed:
+            message = "an anchor names this file; a record that no anchor covers says that retention deleted it"
+            found.findings.append(Finding(FindingKind.UNCONFIRMED, name, message))
+    found.ends = [replace(end, anchored=covered.get(end.file, 0)) for end in found.ends]
+
+
+def _covered(
+    present: Mapping[str, _CheckedFile], claims: _Claims, anchors: Mapping[str, list[tuple[int, str]]]
+) -> dict[str, int]:
+    """Return how many records of each file the anchors cover.
+
+    An anchor covers the records of its file before it, and with the first of them what that says about other files.
+    """
+    covered: dict[str, int] = {}
+    waiting = [(name, seq, digest) for name, named in anchors.items() for seq, digest in named]
+    while waiting:
+        name, seq, digest = waiting.pop()
+        file = present.get(name)
+        if file is None or file.hashes.get(seq) != digest or seq < covered.get(name, 0):
+            continue
+        if name not in covered:
+            waiting += claims.starts.get(name, ())
+        covered[name] = seq + 1
+    return covered
+
+
+def _note_times(folder: Path, found: Verification, files: Collection[LogFileName]) -> None:
+    """Note the time of the newest record that an anchor covers; it is in a file of the last day with any."""
+    covered = {end.file: end.anchored for end in found.ends if end.anchored}
+    last = max((name.day for name in files if str(name) in covered), default=None)
+    for name in files:
+        if name.day == last and (count := covered.get(str(name))):
+            with suppress(FileNotFoundError, InvalidLineError):
+                line = next(line for number, (line, _) in enumerate(lines_of(folder, name), 1) if number == count)
+                found.anchored_until = max(found.anchored_until or "", read_line(line).when)
+
+
+def _check_claims(file: _CheckedFile, claimed: Iterable[tuple[int, str]], who: str) -> None:
     """Compare a file with what others say about its end."""
-    for seq, digest in sorted(claimed.items()):
+    for seq, digest in sorted(claimed):
         if seq >= file.expected:
-            message = f"another file names its record {seq}, but the last one is {file.expected - 1}"
-            file.note(FindingKind.SHORTENED, message)
+            file.note(FindingKind.SHORTENED, f"{who} names its record {seq}, but the last one is {file.expected - 1}")
             return
         if file.hashes.get(seq, digest) != digest:
-            message = f"record {seq} is another one than when a later file was begun"
-            file.note(FindingKind.CHANGED, message, seq + 1)
+            file.note(FindingKind.CHANGED, f"record {seq} is another one than {who} names", seq + 1)
             return
 
 
@@ -200,7 +331,7 @@ class _CheckedFile:
         self.prev = entry.hash
         self.ended = entry.event is AuditEvent.END
         self.found.records += 1
-        self.claims.add(entry, self.name[:10])
+        self.claims.add(entry, self.name)
         if entry.lost:
             self.note(FindingKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
 

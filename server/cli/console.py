@@ -1,7 +1,7 @@
 """Print the results of commands: text or one JSON object on stdout, messages on stderr.
 
-Exit codes: 0 success, 1 the answer is no, 2 wrong usage. `script` exits with the code of its script, and like `timeout`
-and `env` has codes of its own for what the script did not do.
+Exit codes: 0 success, 1 the answer is no, 2 wrong usage, 3 there is nothing to verify. `script` exits with the code of
+its script, and like `timeout` and `env` has codes of its own for what the script did not do.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 __all__ = [
+    "EXIT_EMPTY",
     "EXIT_LIMIT",
     "EXIT_NO",
     "EXIT_NOT_RUN",
@@ -35,6 +36,7 @@ __all__ = [
 
 EXIT_NO = 1
 EXIT_USAGE = 2
+EXIT_EMPTY = 3
 EXIT_LIMIT = 124
 EXIT_NOT_RUN = 125
 

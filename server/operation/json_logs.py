@@ -1,4 +1,4 @@
-"""Log lines as JSON objects, with the request that each belongs to; without texts of requests, and without tokens."""
+"""Log lines as JSON objects, with the request that each belongs to; without texts of requests, and without secrets."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from server.operation.library_messages import RareWarnings, is_own, message_of
 from server.operation.notes import NOTES
 from server.operation.records import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
 from skills_core.diagnostics import without_lone_surrogates
+from skills_core.token_forms import may_have_secret, without_secrets
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from server.operation.records import RequestRecord
 
-__all__ = ["JsonFormatter", "JsonHandler", "log_request", "log_uncaught", "without_tokens"]
+__all__ = ["JsonFormatter", "JsonHandler", "fields_of_line", "log_request", "log_uncaught"]
 
 logger = logging.getLogger("server.requests")
 
@@ -33,14 +34,11 @@ _MAX_TOKEN: Final = 8192
 _FIELDS: Final = "skillserve_fields"
 # The attribute of a log record with further fields of its object.
 
+_ANCHOR: Final = "anchor"
+# The field that only the audit log writes; in all others, what looks like an anchor is replaced.
+
 _OWN_TARGETS: Final = frozenset({ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
 # Records whose target is the path of one of our routes.
-
-_TOKEN: Final = re.compile(
-    r"sks_[0-9a-f]{12}_[\w-]+|eyJ[\w-]+\.[\w-]*\.[\w-]*|\b(bearer|basic)\s+[\w.~+/=-]+|"
-    r"([?&](?:access_token|token|key|code)=)[^&\s\"']+|(://)[^\s/@]+(?=@)",
-    re.ASCII | re.IGNORECASE,
-)
 
 _MAX_PLAIN: Final = 1500
 # Characters of a line that is short enough whatever its fields are.
@@ -49,9 +47,9 @@ _NOT_PLAIN: Final = re.compile(r"\\")
 # JSON escapes what is not ASCII, and what could hide a token: its search needs the text as it is.
 
 
-def without_tokens(text: str) -> str:
-    """Return `text` with everything replaced that looks like a token."""
-    return _TOKEN.sub(lambda found: f"{found[2] or found[3] or ''}[token]", text)
+def fields_of_line(**fields: str) -> dict[str, Any]:
+    """Return what to pass as `extra` to a logger, so that a line has these fields instead of those of a request."""
+    return {_FIELDS: fields}
 
 
 def log_uncaught() -> None:
@@ -116,7 +114,7 @@ class JsonFormatter(logging.Formatter):
             line["error"] = record.exc_info[0].__qualname__
             line["frames"] = _frames(record.exc_info[2])
         text = _encoded(line)
-        if len(text) > _MAX_PLAIN or _NOT_PLAIN.search(text) or _TOKEN.search(text):
+        if len(text) > _MAX_PLAIN or _NOT_PLAIN.search(text) or may_have_secret(text):
             return _encoded({name: _harmless(name, value) for name, value in line.items()})
         return text
 
@@ -128,7 +126,9 @@ def _encoded(line: dict[str, Any]) -> str:
 
 def _harmless(name: str, value: object) -> object:
     """Return the value of a field as it may be written, which takes longer than to see that most lines are harmless."""
-    return _shown(value, _MAX_MESSAGE if name == "message" else _MAX_FIELD) if isinstance(value, str) else value
+    if not isinstance(value, str) or name == _ANCHOR:
+        return value
+    return _shown(value, _MAX_MESSAGE if name == "message" else _MAX_FIELD)
 
 
 def _message(record: logging.LogRecord) -> str:
@@ -138,8 +138,8 @@ def _message(record: logging.LogRecord) -> str:
 
 
 def _shown(text: str, most: int) -> str:
-    """Return a text without tokens, within bounds, and with replacements for what is not Unicode."""
-    shown = without_tokens(without_lone_surrogates(text[: most + _MAX_TOKEN]))
+    """Return a text without secrets, within bounds, and with replacements for what is not Unicode."""
+    shown = without_secrets(without_lone_surrogates(text[: most + _MAX_TOKEN]))
     return shown if len(shown) <= most else f"{shown[:most]}…"
 
 

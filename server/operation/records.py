@@ -200,6 +200,10 @@ class Tracer(Protocol):
         """Begin the span of a request, within the trace that `carrier` names if it names one."""
         ...
 
+    def tell(self, name: str, attributes: Mapping[str, str]) -> None:
+        """Make a span of its own that is over at once."""
+        ...
+
 
 class Records:
     """Passes each record to all sinks. Without sinks and a `tracer`, requests are not recorded at all."""

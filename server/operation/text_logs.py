@@ -1,4 +1,4 @@
-"""Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a token."""
+"""Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a secret."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines. Of a message of a library, and of errors, they have what a log may show."""
         message = message_of(record)
-        record.message = message if is_own(record) else shortened(_without_tokens(message), _MAX_MESSAGE)
+        record.message = message if is_own(record) else shortened(_without_secrets(message), _MAX_MESSAGE)
         record.asctime = self.formatTime(record)
         lines = [self.formatMessage(record)]
         if record.exc_info and record.exc_info[0] is not None:
@@ -49,11 +49,11 @@ class TextFormatter(logging.Formatter):
 
 def _indented(traceback: str) -> list[str]:
     # The texts of errors may quote what a client sent.
-    return [f"  {shortened(line, _MAX_LINE)}" for line in _without_tokens(traceback).split("\n")]
+    return [f"  {shortened(line, _MAX_LINE)}" for line in _without_secrets(traceback).split("\n")]
 
 
-def _without_tokens(text: str) -> str:
-    from server.operation.json_logs import without_tokens  # noqa: PLC0415 - libraries log rarely
+def _without_secrets(text: str) -> str:
+    from skills_core.token_forms import without_secrets  # noqa: PLC0415 - libraries log rarely
 
     half = _MAX_TEXT // 2
-    return without_tokens(text if len(text) <= _MAX_TEXT else f"{text[:half]}\n…\n{text[-half:]}")
+    return without_secrets(text if len(text) <= _MAX_TEXT else f"{text[:half]}\n…\n{text[-half:]}")

@@ -51,12 +51,12 @@ def open_routes(host: Host, records: Records | None = None) -> list[Route]:
 def guarded_routes(
     host: Host, security: TransportSecuritySettings, login: Login | None = None, records: Records | None = None
 ) -> list[Route]:
-    """Return the routes that require the token of the settings, or a login with the role `admin`.
+    """Return the routes that require the token of the settings, or a login with one of `login.admin_roles`.
 
     There are none without an admin token and a login. `records` hears of requests.
     """
     heard = records or Records()
-    gate = Gate(host, security, login, heard, frozenset({ADMIN_ROLE}))
+    gate = Gate(host, security, login, heard, frozenset(host.settings.login.admin_roles))
     if not gate.can_be_passed:
         return []
     return _routes(_Endpoints(host), lambda endpoint: gate.guard(_recorded(endpoint, heard)))

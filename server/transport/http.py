@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
@@ -63,6 +64,9 @@ _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _METHODS = ("GET", "POST", "DELETE")
 # Those of the endpoint.
 
+_READABLE_HEADERS = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate", "Retry-After")
+# Those of answers that scripts of a page need beyond what browsers let them read.
+
 _GRACE_SECONDS = 3
 # Everything still running this long after a stop is cancelled.
 
@@ -118,7 +122,31 @@ def build_app(
     sessions = ProfileSessions(settings.session_idle_seconds)
     profiles = Profiles(host.settings.access.profiles)
     routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, profiles, sessions, taken)
-    return EventStreams(routed, server.handshake.reachable)
+    return EventStreams(_readable_from(settings, routed), server.handshake.reachable)
+
+
+def _readable_from(settings: HttpSettings, app: ASGIApp) -> ASGIApp:
+    """Return the application that lets web pages of `http.allowed_origins` read its answers (CORS).
+
+    It answers their preflights, which have no token, before the login. Pages of the allowed hosts on another port need
+    to be named too: their requests are accepted, but a browser shows them no answer.
+    """
+    if not settings.allowed_origins:
+        return app
+    from starlette.middleware.cors import CORSMiddleware  # noqa: PLC0415 - most servers have no such pages
+
+    with_any_port = [origin.removesuffix(":*") for origin in settings.allowed_origins if origin.endswith(":*")]
+    return CORSMiddleware(
+        app,
+        # Here, `*` alone would stand for all origins.
+        allow_origins=[origin for origin in settings.allowed_origins if "*" not in origin],
+        allow_origin_regex="|".join(rf"{re.escape(origin)}:\d{{1,5}}" for origin in with_any_port) or None,
+        allow_methods=_METHODS,
+        # Clients of the modern era send headers whose names skills and tools choose.
+        allow_headers=["*"],
+        allow_private_network=True,
+        expose_headers=_READABLE_HEADERS,
+    )
 
 
 def _with_direct_endpoint(app: Starlette, path: str) -> ASGIApp:
@@ -175,7 +203,9 @@ def _security(settings: HttpSettings) -> TransportSecuritySettings:
         return TransportSecuritySettings(enable_dns_rebinding_protection=False)
     names = (*settings.allowed_hosts, *_LOOPBACK)
     hosts = [*names, *(f"{name}:*" for name in names)]
-    origins = [*settings.allowed_origins, *(f"http://{host}" for host in hosts)]
+    # Behind a proxy with TLS, pages of the host have https, of which the server sees nothing else.
+    own = (f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts)
+    origins = [*settings.allowed_origins, *own]
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -11,13 +12,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from server import __version__
-from server.access.principal import ADMIN_ROLE, METRICS_ROLE
+from server.access.principal import METRICS_ROLE
 from server.transport.admin_routes import Gate
 from server.transport.refusals import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
 
     from starlette.requests import Request
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from server.replicas.replica import Replica
     from server.transport.admin_routes import Endpoint
     from server.transport.draining import Draining
+    from skills_core.sources import Source
 
 __all__ = ["HEALTH_PATH", "METRICS_PATH", "READY_PATH", "MissingLibraryError", "OperationRoutes", "metrics_of"]
 
@@ -36,6 +39,9 @@ READY_PATH = "/ready"
 METRICS_PATH = "/metrics"
 
 _NO_STORE = {"Cache-Control": "no-store"}
+
+_SOURCE_SECONDS = 1.0
+# Shorter than probes wait.
 
 
 class MissingLibraryError(SkillsError):
@@ -62,6 +68,45 @@ def metrics_of(server: SkillServer, host: Host) -> Metrics | None:
     return metrics
 
 
+class _RequiredSources:
+    """The folders of skills that a user named, which a server must have to be ready.
+
+    A project does not decide about the server, so its folders are not required.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._roots = [source.root for source in sources if not source.optional and source.project is None]
+        self._mounted = {root for root in self._roots if root.is_mount()}
+        self._one = anyio.Lock()
+        self._asking = False
+
+    async def gone(self) -> int:
+        """Return how many are missing, are no longer mounted, or do not answer; all if that cannot be found out."""
+        async with self._one:
+            # A share that hangs holds up one thread, and not one for each probe.
+            if not self._asking:
+                self._asking = True
+                with anyio.move_on_after(_SOURCE_SECONDS):
+                    return await anyio.to_thread.run_sync(self._count, abandon_on_cancel=True)
+        return len(self._roots)
+
+    def _count(self) -> int:
+        try:
+            return sum(not self._is_there(root) for root in self._roots)
+        finally:
+            self._asking = False
+
+    def _is_there(self, root: Path) -> bool:
+        try:
+            is_folder = stat.S_ISDIR(root.stat().st_mode)
+        except OSError:
+            return False
+        # What is left of a share that was unmounted is an empty folder.
+        if is_mount := root.is_mount():
+            self._mounted.add(root)
+        return is_folder and (is_mount or root not in self._mounted)
+
+
 class OperationRoutes:
     """The handlers of the routes."""
 
@@ -81,6 +126,7 @@ class OperationRoutes:
         self._draining = draining
         self._running = running
         self._replica = replica
+        self._sources = _RequiredSources(host.library.sources)
 
     def open(self) -> list[Route]:
         """Return the routes for connections that are authenticated already."""
@@ -107,7 +153,8 @@ class OperationRoutes:
         # Prometheus asks each replica at an address that clients do not use. The check of names protects browsers that
         # a web page misleads, and those have no token.
         anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        gate = Gate(self._host, anywhere, login, self._server.records, frozenset({ADMIN_ROLE, METRICS_ROLE}))
+        roles = frozenset({*self._host.settings.login.admin_roles, METRICS_ROLE})
+        gate = Gate(self._host, anywhere, login, self._server.records, roles)
         return [*probes, Route(METRICS_PATH, gate.guard(figures))]
 
     async def _health(self, _: Request) -> Response:
@@ -120,6 +167,9 @@ class OperationRoutes:
             # Some proxies close the open requests of a server that answers 503, and know 404 for one that stops.
             status = 404 if request.query_params.get("draining") == "404" else 503
             return JSONResponse({"status": "draining"}, status, headers=_NO_STORE)
+        if gone := await self._sources.gone():
+            # The route has no caller, so it does not tell which.
+            return JSONResponse({"status": "source_gone", "sources": gone}, 503, headers=_NO_STORE)
         return JSONResponse({"status": "ready"}, headers=_NO_STORE)
 
     def _figures_of(self, metrics: Metrics) -> Endpoint:

@@ -108,12 +108,14 @@ def _recording(settings: Settings, records: Records) -> Iterator[None]:
         from server.operation.json_logs import log_request
 
         records.add(log_request)
-    with recording(settings, records), traced(os.environ if _wants_spans(settings) else {}, _report) as exported:
+    with traced(os.environ if _wants_spans(settings) else {}, _report) as exported:
         if exported:
             from server.operation.spans import RequestTracer
 
             records.tracer = RequestTracer()
-        yield
+        # Within the export of spans, because the last anchor of the audit log is one.
+        with recording(settings, records):
+            yield
 
 
 def _wants_spans(settings: Settings) -> bool:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -107,7 +110,8 @@ def test_a_value_that_is_null_or_empty_opens_nothing_and_leaves_no_field_empty(
 ) -> None:
     documents, refusal = attempted(nested(path, nothing))
     if documents is None:
-        assert "values don't meet the specifications of the schema" in refusal
+        is_refused_by_template = "state.existingClaim is empty" in refusal
+        assert is_refused_by_template or "values don't meet the specifications of the schema" in refusal
         assert any(name in refusal for name in path[-2:])
     else:
         assert opened(documents) <= opened(defaults)
@@ -183,6 +187,50 @@ def test_replicas_have_time_to_drain(settings: str, seconds: int, *, refused: bo
             rendered(values)
     else:
         assert rendered(values)
+
+
+@pytest.mark.parametrize(
+    "state", [{"existingClaim": ""}, {"existingClaim": None}, {"existingClaim": "", "ephemeral": False}]
+)
+def test_the_audit_log_is_never_lost_with_a_pod_in_silence(state: dict[str, Any]) -> None:
+    with pytest.raises(RefusedError, match="audit log and the static tokens of a replica would end with its pod"):
+        rendered({"state": state})
+
+
+def state_of(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    pods = [each["spec"]["template"]["spec"] for each in documents if each["kind"] == "Deployment"]
+    (volume,) = [volume for pod in pods for volume in pod["volumes"] if volume["name"] == "state"]
+    assert isinstance(volume, dict)
+    return volume
+
+
+def test_whoever_accepts_the_loss_of_the_audit_log_is_warned_of_it(tmp_path: Path) -> None:
+    assert state_of(rendered({}))["persistentVolumeClaim"] == {"claimName": "state"}
+    ephemeral = {"state": {"existingClaim": "", "ephemeral": True}}
+    assert "emptyDir" in state_of(rendered(ephemeral))
+    assert "WARNING" not in notes({}, tmp_path)
+    assert "LOST WITH ITS POD" in notes(ephemeral, tmp_path)
+    assert "forge the address" in notes({"networkPolicy": {"enabled": False}}, tmp_path)
+
+
+def notes(values: dict[str, Any], folder: Path) -> str:
+    """Return what Helm prints after an installation; `helm template` itself leaves it out."""
+    chart = folder / "chart"
+    shutil.copytree(CHART, chart, dirs_exist_ok=True)
+    (chart / "templates/NOTES.txt").rename(chart / "NOTES.txt")
+    (chart / "templates/notes.yaml").write_text(
+        'notes: {{ tpl (.Files.Get "NOTES.txt") . | toJson }}', encoding="utf-8"
+    )
+    command = [str(HELM), "template", "skillserve", str(chart), "--show-only", "templates/notes.yaml", "--values", "-"]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=True)
+    return str(yaml.safe_load(done.stdout)["notes"])
+
+
+def test_the_guide_names_a_claim_for_the_audit_log() -> None:
+    guide = (DEPLOY.parent / "docs/guides/team.md").read_text(encoding="utf-8")
+    (values,) = re.findall(r"^```yaml\n(image:.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    documents = rendered(yaml.safe_load(values))
+    assert "persistentVolumeClaim" in state_of(documents)
 
 
 def test_large_numbers_stay_whole() -> None:

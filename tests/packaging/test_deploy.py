@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
+import time
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.server.admin.test_admin_endpoint import free_port
 from tests.server.cli.test_cli import run
 from tests.server.sessions import REPOSITORY
 
@@ -227,6 +230,50 @@ def test_the_configurations_of_the_proxies_are_valid(tmp_path: Path) -> None:
         environment = {**os.environ, **ADDRESSES, "SKILLPROXY_BIND": "127.0.0.1:8080", "POD_NAMESPACE": "team"}
         done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
+
+
+FORWARDED = {
+    (): "127.0.0.1",
+    ("192.0.2.7",): "192.0.2.7",
+    ("10.0.0.1, 192.0.2.7",): "192.0.2.7",
+    ("10.0.0.1", "192.0.2.7"): "192.0.2.7",
+    ("10.0.0.1, nonsense",): "127.0.0.1",
+}
+
+
+@pytest.mark.skipif(HAPROXY is None, reason="there is no haproxy on this machine")
+@pytest.mark.parametrize(("given", "passed_on"), FORWARDED.items())
+def test_the_proxy_of_the_chart_passes_on_the_address_that_the_ingress_names_alone(
+    given: tuple[str, ...], passed_on: str, tmp_path: Path
+) -> None:
+    text = proxies()["chart"]
+    rules = re.findall(r"^ +http-request (?:set-src|del-header).*$", text, re.MULTILINE)
+    port, target = free_port(), socket.create_server(("127.0.0.1", 0))
+    target.settimeout(30)
+    lines = ["defaults", *sorted(section(text, "defaults")), "frontend mcp", f"bind 127.0.0.1:{port}", *rules]
+    lines += ["default_backend replicas", "backend replicas", f"server replica 127.0.0.1:{target.getsockname()[1]}", ""]
+    (tmp_path / "haproxy.cfg").write_text("\n".join(lines), encoding="utf-8")
+    with target, subprocess.Popen([str(HAPROXY), "-db", "-f", str(tmp_path / "haproxy.cfg")]) as proxy:
+        try:
+            with connected(port) as client:
+                headers = "".join(f"X-Forwarded-For: {value}\r\n" for value in given)
+                client.sendall(f"GET / HTTP/1.1\r\nHost: x\r\n{headers}\r\n".encode())
+                with target.accept()[0] as replica_side:
+                    request = replica_side.recv(10_000).decode()
+        finally:
+            proxy.terminate()
+    assert re.findall(r"^x-forwarded-for: (.*)\r$", request, re.MULTILINE | re.IGNORECASE) == [passed_on]
+
+
+def connected(port: int) -> socket.socket:
+    """Connect as soon as somebody listens."""
+    deadline = time.monotonic() + 30
+    while True:
+        try:
+            return socket.create_connection(("127.0.0.1", port), 5)
+        except ConnectionRefusedError:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
 
 
 def test_both_proxies_treat_requests_alike() -> None:

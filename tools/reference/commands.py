@@ -10,7 +10,7 @@ import typer
 from typer.main import get_command
 
 from server.cli.app import app
-from server.cli.console import EXIT_LIMIT, EXIT_NO, EXIT_NOT_RUN, EXIT_USAGE
+from server.cli.console import EXIT_EMPTY, EXIT_LIMIT, EXIT_NO, EXIT_NOT_RUN, EXIT_USAGE
 from server.hook.answer import BLOCKED
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ are.
 | 0 | The command succeeded. |
 | {EXIT_NO} | The answer is no: a skill is invalid or unknown, nothing was found, no server answered, a run failed. |
 | {EXIT_USAGE} | Wrong use: an unknown option, an invalid setting, a directory that does not exist. |
+| {EXIT_EMPTY} | `skillserve audit-log verify`: there is no record to verify. |
 
 The exit code of a command that a signal ends is 128 plus the number of the signal.
 [`skillserve script`](#skillserve-script) exits with the code of its script, with {EXIT_LIMIT} if the script reached a

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
+import sys
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +15,7 @@ import typer
 from server.auditlog.export import ExportFormat
 from server.auditlog.records import AuditEvent
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.console import EXIT_EMPTY, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.default_command import group_with_default
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
@@ -21,8 +23,10 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from server.auditlog.chain import FileEnd
     from server.auditlog.reading import LogReader, RecordFilter
     from server.auditlog.records import Entry
+    from server.auditlog.verification import Verification
 
 __all__ = ["audit_log"]
 
@@ -112,50 +116,122 @@ def export(
 
 
 @audit_log.command()
-def verify(*, folder: Folder = None, as_json: AsJson = False) -> None:
-    """Check that no record was changed or removed.
+def verify(
+    *,
+    anchors: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--anchor",
+            metavar="ANCHOR",
+            help="An anchor, or a file with anchors, such as the log of the server, or - for stdin; repeatable.",
+        ),
+    ] = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check that no record was changed or removed, as far as the files and the anchors show it.
 
-    The exit code is 1 if one was. The end of each file is printed; kept elsewhere, it shows later whether all of the
-    file was written again.
+    Without an anchor, nothing shows whether the newest records, or whole files, were removed. The server writes anchors
+    to its log, and each line that this command prints for a file begins with one. The exit code is 1 if the log is
+    damaged, and 3 if there is no record at all.
     """
+    from server.auditlog.verification import Verdict
     from server.auditlog.verification import verify as verified
 
-    found = verified(_folder(folder))
+    where = _folder(folder, may_be_missing=True)
+    found = verified(where, _anchors(anchors or []))
     if as_json:
-        print_json(
-            {
-                "intact": found.is_intact,
-                "records": found.records,
-                "findings": [
-                    {
-                        "kind": each.kind,
-                        "damage": each.kind.is_damage,
-                        "file": each.file,
-                        "line": each.line,
-                        "message": each.message,
-                    }
-                    for each in found.findings
-                ],
-                "files": [{"file": end.file, "records": end.records, "hash": end.hash} for end in found.ends],
-            }
-        )
+        print_json(_verification_object(found))
     else:
-        for end in found.ends:
-            print_text(f"{end.file}  {end.records} records  {end.hash}")
-        for each in found.findings:
-            where = each.file if each.line is None else f"{each.file}:{each.line}"
-            severity = "error" if each.kind.is_damage else "note"
-            print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
-        print_text(
-            f"{'intact' if found.is_intact else 'NOT intact'}: {found.records} records in {len(found.ends)} files"
-        )
-    if not found.is_intact:
-        raise typer.Exit(EXIT_NO)
+        _print_verification(found, where)
+    if found.verdict is Verdict.CONSISTENT:
+        print_notice("no anchor shows whether the newest records or whole files were removed; see --anchor")
+    if found.verdict in {Verdict.DAMAGED, Verdict.EMPTY}:
+        raise typer.Exit(EXIT_NO if found.verdict is Verdict.DAMAGED else EXIT_EMPTY)
 
 
-def _folder(given: Path | None) -> Path:
+def _verification_object(found: Verification) -> dict[str, Any]:
+    from server.auditlog.verification import Verdict
+
+    findings = [
+        {
+            "kind": each.kind,
+            "damage": each.kind.is_damage,
+            "file": each.file,
+            "line": each.line,
+            "message": each.message,
+        }
+        for each in found.findings
+    ]
+    files = [
+        {
+            "file": end.file,
+            "records": end.records,
+            "hash": end.hash,
+            "anchor": end.anchor,
+            "anchored_records": end.anchored,
+        }
+        for end in found.ends
+    ]
+    return {
+        "verdict": found.verdict,
+        "intact": found.verdict in {Verdict.CONSISTENT, Verdict.ANCHORED},
+        "records": found.records,
+        "anchored_records": found.anchored_records,
+        "anchored_until": found.anchored_until,
+        "findings": findings,
+        "files": files,
+    }
+
+
+def _print_verification(found: Verification, folder: Path) -> None:
+    from server.auditlog.verification import Verdict
+
+    for end in found.ends:
+        print_text(f"{end.anchor}  {end.records} records, {end.anchored} anchored")
+    for each in found.findings:
+        where = each.file if each.line is None else f"{each.file}:{each.line}"
+        severity = "error" if each.kind.is_damage else "note"
+        print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
+    size = f"{found.records} records in {len(found.ends)} files"
+    match found.verdict:
+        case Verdict.DAMAGED:
+            print_text(f"NOT intact: {size}")
+        case Verdict.EMPTY:
+            print_text(one_line(f"empty: there is no record in {folder}"))
+        case Verdict.CONSISTENT:
+            print_text(f"consistent; end not anchored: {size}")
+        case Verdict.ANCHORED:
+            until = f"{found.anchored_until}, {found.anchored_records} of {size}"
+            print_text(f"consistent and anchored up to {until}")
+
+
+def _anchors(given: list[str]) -> set[FileEnd]:
+    """Return the anchors that were given, as such or in files."""
+    from server.auditlog.chain import anchors_of
+    from server.auditlog.verification import anchors_in
+
+    found: set[FileEnd] = set()
+    for text in given:
+        named = {*anchors_of(text)}
+        if not named:
+            try:
+                named = anchors_in(sys.stdin.fileno() if text == "-" else text)
+            except OSError as error:
+                reason = (error.strerror or str(error)).lower()
+                fail(
+                    f"--anchor {text!r:.300}: this is not an anchor, and as a file it cannot be read: {reason}",
+                    EXIT_USAGE,
+                )
+        if not named:
+            fail(f"--anchor {text!r:.300}: there is no anchor in this file", EXIT_USAGE)
+        found |= named
+    return found
+
+
+def _folder(given: Path | None, *, may_be_missing: bool = False) -> Path:
     if given is not None:
-        if not given.is_dir():
+        if not given.is_dir() and not (may_be_missing and not os.path.lexists(given)):
             fail(f"--folder {str(given)!r}: there is no such folder", EXIT_USAGE)
         return given
     from server.config.bootstrap import user_settings

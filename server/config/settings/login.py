@@ -72,6 +72,9 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     another one, such as `realm_access.roles` of Keycloak."""
     default_role: NonEmpty | None = None
     """The role of users of the provider whose tokens name none."""
+    admin_roles: tuple[NonEmpty, ...] = ("admin",)
+    """The roles of those who may use the admin routes, and read the metrics. Without any, only the admin token opens
+    them. A name of your own keeps a role `admin` that the provider gives for other purposes from opening them."""
     required_scopes: tuple[Annotated[str, Meta(pattern=_SCOPE)], ...] = ()
     """Scopes that each token of the provider must have."""
     advertised_scopes: tuple[Annotated[str, Meta(pattern=_SCOPE)], ...] = ()

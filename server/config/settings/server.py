@@ -78,7 +78,8 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     a loopback address, all `Host` headers are accepted."""
     allowed_origins: tuple[str, ...] = ()
     """`Origin` headers to accept, in addition to those of the allowed hosts, with their scheme, such as
-    `https://app.example.com`. Set it for web applications on other hosts that connect from a browser."""
+    `https://app.example.com`; `:*` at the end stands for any port. Set it for web applications on other hosts that
+    connect from a browser, which may then read the answers (CORS)."""
     insecure: bool = False
     """Whether the server may listen beyond this machine without a login (`[login]`). Every client that reaches the
     address can then use all skills and tools, so set it only behind a proxy or a firewall that decides who gets

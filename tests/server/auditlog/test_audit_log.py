@@ -8,17 +8,19 @@ import stat
 import subprocess
 import sys
 import threading
+import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from server.auditlog.audit_log import AuditLog, append_now
+from server.auditlog.chain import anchors_of
 from server.auditlog.errors import AuditLogError
 from server.auditlog.log_file import LogFile, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
 from server.auditlog.records import AuditEvent, bounded, timestamp
-from server.auditlog.verification import FindingKind, verify
+from server.auditlog.verification import FindingKind, Verdict, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
 
@@ -357,6 +359,45 @@ def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(
     answered.set()
     log._thread.join(30)
     assert not log._thread.is_alive()
+
+
+def test_the_log_tells_its_anchors_from_its_start_to_its_end(folder: Path) -> None:
+    write_file(folder, "earlier")
+    told: list[str] = []
+    with AuditLog(folder, 30, tell_anchor=told.append) as log:
+        log.record(activation("a"))
+    anchors = {*anchors_of(" ".join(told))}
+    assert len(anchors) == len(told) <= 2
+    found = verify(folder, anchors)
+    assert (found.verdict, found.anchored_records) == (Verdict.ANCHORED, found.records)
+
+
+def test_an_idle_log_tells_an_anchor_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.auditlog.audit_log._ANCHOR_SECONDS", 0.0)
+    told: list[str] = []
+    turns = threading.Semaphore(0)
+    log = AuditLog(folder, 30, tell_anchor=told.append)
+    log.call_regularly(turns.release)
+    monkeypatch.setattr("server.auditlog.audit_log._IDLE_SECONDS", 0.001)
+    with log:
+        for _ in range(5):
+            assert turns.acquire(timeout=30)
+        count = len(told)
+    assert (count, len(told)) == (1, 2)
+
+
+def test_a_file_that_others_changed_is_told_as_it_was(folder: Path) -> None:
+    told: list[str] = []
+    with AuditLog(folder, 30, tell_anchor=told.append) as log:
+        log.record(activation("a"))
+        deadline = time.monotonic() + 30
+        while skills_in(folder) != ["a"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        (file,) = folder.iterdir()
+        file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+        log.record(activation("b"))
+    assert FindingKind.SHORTENED in {each.kind for each in verify(folder, anchors_of(" ".join(told))).findings}
 
 
 @pytest.mark.parametrize(

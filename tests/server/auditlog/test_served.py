@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -17,9 +18,11 @@ import httpx2
 import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import Implementation
 
+from server.auditlog.chain import anchors_of
 from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
-from server.auditlog.verification import verify
+from server.auditlog.verification import Verdict, verify
 from server.login.token_file import TokenFile
 from tests.conftest import write_skill
 from tests.server.auditlog.helpers import entries, write_file
@@ -88,7 +91,7 @@ async def test_what_clients_do_is_recorded_and_counted_and_shown_by_the_commands
         ("admin", "anna", "/admin/status", "denied"),
         ("login_refused", None, "/mcp", "denied"),
     ]
-    assert verify(folder).is_intact
+    assert verify(folder).verdict is Verdict.CONSISTENT
     content = b"".join(file.read_bytes() for file in folder.iterdir())
     assert not any(secret.encode() in content for secret in (TEXT, token, "sks_0123456789ab_wrong"))
 
@@ -192,6 +195,86 @@ def test_a_changed_log_makes_verify_fail_with_the_place(tmp_path: Path) -> None:
     assert f"{file.name}:2: error[changed]: this record was changed" in done.stdout
     found = json.loads(run("audit-log", "verify", "--json", "--folder", tmp_path / "log").stdout)
     assert (found["intact"], found["findings"][0]["kind"], found["files"][0]["records"]) == (False, "changed", 4)
+
+
+def test_verify_says_what_the_evidence_supports(tmp_path: Path) -> None:
+    def verified(*flags: str | Path) -> tuple[int, str]:
+        done = run("audit-log", "verify", "--folder", tmp_path / "log", *flags)
+        return done.returncode, done.stdout.splitlines()[-1].partition(":")[0]
+
+    def verdict(*flags: str | Path) -> tuple[bool, str]:
+        found = json.loads(run("audit-log", "verify", "--json", "--folder", tmp_path / "log", *flags).stdout)
+        return found["intact"], found["verdict"]
+
+    assert (verified(), verdict()) == ((3, "empty"), (False, "empty"))
+    file = write_file(tmp_path / "log", "one", "two")
+    done = run("audit-log", "verify", "--folder", tmp_path / "log")
+    kept = tmp_path / "kept"
+    kept.write_text(done.stdout)
+    (anchor,) = anchors_of(done.stdout)
+    assert (done.returncode, "--anchor" in done.stderr) == (0, True)
+    assert (verified(), verdict()) == ((0, "consistent; end not anchored"), (True, "consistent"))
+    for flags in (("--anchor", anchor.anchor), ("--anchor", kept)):
+        code, said = verified(*flags)
+        assert (code, said[:27], verdict(*flags)) == (0, "consistent and anchored up ", (True, "anchored"))
+    file.unlink()
+    assert (verified(), verdict()) == ((3, "empty"), (False, "empty"))
+    assert (verified("--anchor", kept), verdict("--anchor", kept)) == ((1, "NOT intact"), (False, "damaged"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"), [(None, "as a file it cannot be read"), ("x", "no anchor in this file")]
+)
+def test_an_anchor_that_is_none_is_wrong_use(content: str | None, message: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "kept").write_text(content)
+    done = run("audit-log", "verify", "--folder", tmp_path / "log", "--anchor", tmp_path / "kept")
+    assert (done.returncode, message in done.stderr) == (2, True)
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+async def test_the_log_of_a_server_anchors_its_audit_log_and_no_client_forges_an_anchor(
+    log_format: str, tmp_path: Path
+) -> None:
+    write_skill(tmp_path / "skills", "one")
+    forged = f"{datetime.now(UTC).date()}-{'0' * 16}.jsonl:5:{'0' * 64}"
+    environment = {**state_of(tmp_path), "SKILLSERVE_AUDIT_LOG": "true", "SKILLSERVE_LOG_FORMAT": log_format}
+    command = server_command(tmp_path / "skills", "--transport", "http", "--port", "0", "--log-level", "info")
+    log = tmp_path / "server.log"
+    with log.open("wb") as stderr:
+        async with await anyio.open_process(
+            command, cwd=REPOSITORY, env=server_environment(**environment), stdout=subprocess.DEVNULL, stderr=stderr
+        ) as process:
+            with anyio.fail_after(120):
+                # It writes to a file, of which nothing tells when it grows.
+                while not (served := re.search(r"http://[^/]+/mcp", log.read_text())):  # noqa: ASYNC110
+                    await anyio.sleep(0.05)
+                await _forge(served[0], forged)
+            process.terminate()
+            await process.wait()
+    folder = tmp_path / "xdg_state_home/skillserve/audit-log"
+    assert forged not in log.read_text() + "".join(file.read_text() for file in folder.iterdir())
+    done = run("audit-log", "verify", "--anchor", log, "--json", **state_of(tmp_path))
+    found = json.loads(done.stdout)
+    assert (done.returncode, found["verdict"], found["anchored_records"]) == (0, "anchored", found["records"]), done
+    (file,) = folder.iterdir()
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(lines[:-1]))
+    assert run("audit-log", "verify", "--anchor", log, **state_of(tmp_path)).returncode == 1
+
+
+async def _forge(url: str, anchor: str) -> None:
+    """Send an anchor wherever a client can."""
+    async with httpx2.AsyncClient() as http:
+        transport: Any = streamable_http_client(url, http_client=http)
+        info = Implementation(name=f"audit log anchor: {anchor}", version=anchor)
+        async with Client(transport, mode="legacy", cache=None, client_info=info) as client:
+            for name in ("one", anchor, f"{anchor} \n {anchor}"):
+                await client.call_tool("activate_skill", {"name": name})
+        await http.post(url, headers={"Host": anchor, "Mcp-Session-Id": anchor}, json={"method": anchor})
+        await http.post(
+            url, headers={"Mcp-Session-Id": anchor}, json={"jsonrpc": "2.0", "id": anchor, "method": anchor}
+        )
 
 
 def test_analytics_tell_used_failed_found_and_unused_skills_apart(tmp_path: Path) -> None:

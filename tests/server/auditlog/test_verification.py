@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -13,12 +14,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.auditlog.chain import chained_line, read_line
+from server.auditlog.chain import FileEnd, chained_line, read_line
 from server.auditlog.folder import FolderContents, contents
 from server.auditlog.log_file import LogFile
 from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
-from server.auditlog.verification import FindingKind, verify
+from server.auditlog.verification import FindingKind, Verdict, anchors_in, verify
 from tests.server.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
 from tests.thoroughness import examples
 
@@ -28,10 +29,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "log"
 
 
-def test_a_log_as_it_was_written_is_intact_and_its_ends_are_told(folder: Path) -> None:
+def test_a_log_as_it_was_written_is_consistent_and_its_ends_are_told(folder: Path) -> None:
     first, second = write_file(folder, "a", "b"), write_file(folder, "c")
     found = verify(folder)
-    assert (found.findings, found.records, found.is_intact) == ([], 7, True)
+    assert (found.findings, found.records, found.verdict) == ([], 7, Verdict.CONSISTENT)
     assert {(end.file, end.records) for end in found.ends} == {(first.name, 4), (second.name, 3)}
     assert {*skills_in(folder)} == {"a", "b", "c"}
 
@@ -211,7 +212,7 @@ def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
         opened.write(b'{"seq":2,"when":"2026')
     write_file(folder, "b")
     assert kinds(folder) == {FindingKind.TORN, FindingKind.OPEN}
-    assert verify(folder).is_intact
+    assert verify(folder).verdict is Verdict.CONSISTENT
     assert {*skills_in(folder)} == {"a", "b"}
 
 
@@ -241,3 +242,129 @@ def test_files_name_the_ends_of_the_latest_days(folder: Path) -> None:
     write_file(folder)
     starts = entries(folder, RecordFilter(event=AuditEvent.START))
     assert [name for name, _, _ in starts[-1].seen] == [file.name for file in files[1:]]
+
+
+def ends(folder: Path) -> list[FileEnd]:
+    return verify(folder).ends
+
+
+def test_without_an_anchor_the_verdict_claims_nothing_about_the_end(folder: Path) -> None:
+    first, second = write_file(folder, "a", "b"), write_file(folder, "c")
+    assert verify(folder).verdict is Verdict.CONSISTENT
+    second.unlink()
+    assert (verify(folder).verdict, verify(folder).anchored_records) == (Verdict.CONSISTENT, 0)
+    first.unlink()
+    assert verify(folder).verdict is Verdict.EMPTY
+    folder.rmdir()
+    assert verify(folder).verdict is Verdict.EMPTY
+
+
+def test_files_without_a_whole_record_are_an_empty_log(folder: Path) -> None:
+    write_file(folder, "a").write_bytes(b"")
+    assert verify(folder).verdict is Verdict.EMPTY
+
+
+LOSSES: dict[str, Callable[[Path], object]] = {
+    "its tail": lambda file: file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-2])),
+    "all but its first record": lambda file: file.write_bytes(file.read_bytes().splitlines(keepends=True)[0]),
+    "all of its records": lambda file: file.write_bytes(b""),
+    "the file": lambda file: file.unlink(),
+    "all files": lambda file: [each.unlink() for each in file.parent.iterdir()],
+    "the folder": lambda file: shutil.rmtree(file.parent),
+}
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES.keys())
+@pytest.mark.parametrize("writes_again", [False, True])
+def test_an_anchor_shows_that_the_newest_file_lost(
+    lose: Callable[[Path], object], folder: Path, *, writes_again: bool
+) -> None:
+    write_file(folder, "a")
+    newest = write_file(folder, "b", "c")
+    anchors = [end for end in ends(folder) if end.file == newest.name]
+    assert verify(folder, anchors).verdict is Verdict.ANCHORED
+    lose(newest)
+    if writes_again:
+        write_file(folder, "b", "c")
+    found = verify(folder, anchors)
+    assert found.verdict is Verdict.DAMAGED
+    assert {each.kind for each in found.findings if each.kind.is_damage} <= {
+        FindingKind.REMOVED,
+        FindingKind.SHORTENED,
+    }
+
+
+SEALS = {"seq", "prev", "hash"}
+
+
+def test_a_file_that_was_written_again_does_not_hold_to_its_anchor(folder: Path) -> None:
+    file = write_file(folder, "a", "b")
+    anchors = ends(folder)
+    lines = file.read_bytes().splitlines(keepends=True)
+    prev, forged = read_line(lines[0][:-1]).hash, lines[:1]
+    for seq, line in enumerate(lines[1:], 1):
+        fields = {name: value for name, value in json.loads(line).items() if name not in SEALS}
+        text, prev = chained_line({**fields, **({"skill": "x"} if "skill" in fields else {})}, seq, prev)
+        forged.append(text)
+    file.write_bytes(b"".join(forged))
+    assert verify(folder).verdict is Verdict.CONSISTENT
+    found = verify(folder, anchors)
+    assert (found.verdict, {each.kind for each in found.findings}) == (Verdict.DAMAGED, {FindingKind.CHANGED})
+
+
+def test_an_anchor_covers_what_its_file_names_and_not_what_came_after_it(folder: Path) -> None:
+    first = write_file(folder, "a", "b")
+    second = LogFile(folder, TODAY)
+    second.append([{"when": "2999-01-01T00:00:00.000Z", "event": "read"}])
+    anchor = second.anchor
+    second.append([{"when": "2999-01-02T00:00:00.000Z", "event": "read"}] * 3)
+    second.close(ended=False)
+    write_file(folder, "later")
+    found = verify(folder, [anchor])
+    assert (found.verdict, found.anchored_records, found.anchored_until) == (
+        Verdict.ANCHORED,
+        6,
+        "2999-01-01T00:00:00.000Z",
+    )
+    assert {end.file: end.anchored for end in found.ends if end.anchored} == {first.name: 4, str(second.name): 2}
+
+
+def delete_by_retention(folder: Path, *deleted: str) -> LogFile:
+    file = LogFile(folder, TODAY)
+    file.append([{"when": f"{TODAY}T00:00:00.000Z", "event": "retention", "before": str(TODAY), "deleted": [*deleted]}])
+    return file
+
+
+@pytest.mark.parametrize("covered", [False, True])
+def test_retention_explains_a_missing_file_to_an_anchor_only_where_an_anchor_covers_it(
+    folder: Path, *, covered: bool
+) -> None:
+    old = write_file(folder, "a", day=TODAY - timedelta(days=40))
+    anchors = ends(folder)
+    old.unlink()
+    file = delete_by_retention(folder, old.name)
+    file.close(ended=False)
+    if covered:
+        anchors += [file.anchor]
+    found = verify(folder, anchors)
+    unconfirmed = {each.kind for each in found.findings} - {FindingKind.OPEN}
+    expected = (Verdict.ANCHORED, set()) if covered else (Verdict.CONSISTENT, {FindingKind.UNCONFIRMED})
+    assert (found.verdict, unconfirmed) == expected
+
+
+def test_anchors_are_found_in_any_text(folder: Path, tmp_path: Path) -> None:
+    write_file(folder, "a")
+    write_file(folder, "b")
+    found = ends(folder)
+    text = tmp_path / "server.log"
+    lines = [f"Nov 24 host[1]: INFO audit log anchor: {found[0].anchor}", f'{{"anchor":"{found[1].anchor}"}}', "\xff x"]
+    text.write_bytes("\n".join(lines * 2).encode("latin-1"))
+    assert anchors_in(text) == {FileEnd(each.file, each.records, each.hash) for each in found}
+
+
+def test_two_anchors_that_contradict_each_other_are_damage(folder: Path) -> None:
+    write_file(folder, "a")
+    (end,) = ends(folder)
+    other = FileEnd(end.file, end.records, "0" * 64)
+    for anchors in ([end, other], [other, end]):
+        assert verify(folder, anchors).verdict is Verdict.DAMAGED

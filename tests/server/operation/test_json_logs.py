@@ -25,10 +25,11 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, PaginatedRequestParams
 
 from server.access.principal import Principal, PrincipalKind
-from server.operation.json_logs import JsonHandler, log_request, log_uncaught, without_tokens
+from server.operation.json_logs import JsonHandler, log_request, log_uncaught
 from server.operation.notes import NOTES, Notes
 from server.operation.records import Client as SendingClient
 from server.operation.records import RequestRecord
+from skills_core.token_forms import without_secrets
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.operation.processes import served_by_process
@@ -418,7 +419,39 @@ def test_a_log_that_cannot_be_written_is_lost_without_a_traceback(capfd: pytest.
     ],
 )
 def test_what_looks_like_a_token_is_replaced(text: str, shown: str) -> None:
-    assert without_tokens(text) == shown
+    assert without_secrets(text) == shown
+
+
+SECRETS = (
+    "ghp_0123456789abcdefghijklmnopqrstuvwxyz",
+    "sk-ant-api03-abcdefghijklmnop",
+    "AKIAIOSFODNN7EXAMPLE",
+    "xoxb-123456789012-123456789012-abcdefghijklmnopqrstuvwx",
+    "glpat-abcdefghij0123456789",
+    "password=hunter2-hunter2",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEabcdefghij\n",
+)
+
+
+@pytest.mark.parametrize("secret", SECRETS)
+@pytest.mark.parametrize("text", ["{}", "app/{}", "clïent {}", '"{}"'])
+def test_no_field_that_others_choose_shows_a_secret(secret: str, text: str, written: io.StringIO) -> None:
+    chosen = text.format(secret)
+    principal = Principal(chosen, PrincipalKind.TOKEN)
+    names = dict.fromkeys(("era", "address", "target", "tool", "skill", "digest", "reason", "trace_id"), chosen)
+    log_request(
+        RequestRecord(method=chosen, request_id="1", principal=principal, client=SendingClient(chosen, chosen), **names)
+    )
+    notes = Notes("1", chosen, principal, chosen, chosen, skill=chosen, digest=chosen)
+    token = NOTES.set(notes)
+    try:
+        logging.getLogger("server").warning("a server at %s failed", chosen)
+        logging.getLogger("uvicorn").error("a client sent %s", chosen)
+    finally:
+        NOTES.reset(token)
+    log = written.getvalue()
+    assert log.count("[token]") >= 24
+    assert not any(part in log for part in (secret[-12:].strip(), secret[4:14]))
 
 
 def test_a_token_that_the_bound_would_cut_is_replaced_whole(written: io.StringIO) -> None:

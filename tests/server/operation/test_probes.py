@@ -20,6 +20,8 @@ import pytest
 
 from server.transport.early_probes import EarlyListener
 from server.transport.listening import listen
+from server.transport.operation_routes import _RequiredSources
+from skills_core.sources import Source
 from tests.conftest import MakeSkill
 from tests.server.operation.serving import modern, modern_headers, serving, until
 from tests.server.sessions import REPOSITORY, address, open_session, server_environment
@@ -292,3 +294,65 @@ async def test_a_server_that_drains_is_alive_and_not_ready(make_skill: MakeSkill
         ready = await served.client.get(served.at("/ready"))
         assert (ready.status_code, ready.json()) == (503, {"status": "draining"})
         assert (await served.client.get(served.at("/health"))).status_code == 200
+
+
+async def test_a_server_is_not_ready_while_a_folder_that_it_was_given_is_gone(
+    make_skill: MakeSkill, skills: Path, tmp_path: Path
+) -> None:
+    make_skill("one")
+    async with serving(skills) as served:
+        assert (await served.client.get(served.at("/ready"))).status_code == 200
+        skills.rename(tmp_path / "elsewhere")
+        answer = await served.client.get(served.at("/ready"))
+        assert (answer.status_code, answer.json()) == (503, {"status": "source_gone", "sources": 1})
+        assert (await served.client.get(served.at("/health"))).status_code == 200
+        skills.write_text("a file in its place")
+        assert (await served.client.get(served.at("/ready"))).status_code == 503
+        skills.unlink()
+        (tmp_path / "elsewhere").rename(skills)
+        assert (await served.client.get(served.at("/ready"))).status_code == 200
+
+
+async def test_a_folder_that_is_no_longer_mounted_is_gone(
+    make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    mounted = {skills.resolve()}
+    # Only root could mount one.
+    monkeypatch.setattr(Path, "is_mount", lambda self: self in mounted)
+    async with serving(skills) as served:
+        assert (await served.client.get(served.at("/ready"))).status_code == 200
+        mounted.clear()
+        assert (await served.client.get(served.at("/ready"))).json() == {"status": "source_gone", "sources": 1}
+
+
+async def test_a_folder_that_does_not_answer_is_gone_and_holds_up_one_thread(
+    make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_skill("one")
+    answers, asked = threading.Event(), list[Path]()
+
+    def hang(path: Path) -> bool:
+        asked.append(path)
+        return bool(asked[1:]) and answers.wait(60)
+
+    monkeypatch.setattr(Path, "is_mount", hang)
+    monkeypatch.setattr("server.transport.operation_routes._SOURCE_SECONDS", 0.05)
+    async with serving(skills) as served:
+        for _ in range(3):
+            assert (await served.client.get(served.at("/ready"))).json() == {"status": "source_gone", "sources": 1}
+        assert len(asked) == 2
+        answers.set()
+        monkeypatch.setattr("server.transport.operation_routes._SOURCE_SECONDS", 60)
+
+        async def is_ready() -> bool:
+            return (await served.client.get(served.at("/ready"))).status_code == 200
+
+        await until(is_ready)
+
+
+def test_folders_of_a_project_and_standard_folders_are_not_required(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    sources = [Source(gone, optional=True), Source(gone, project=tmp_path)]
+    assert anyio.run(_RequiredSources(sources).gone) == 0
+    assert anyio.run(_RequiredSources([*sources, Source(gone)]).gone) == 1

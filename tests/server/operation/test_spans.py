@@ -12,6 +12,8 @@ import httpx2
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
+from server.auditlog.chain import anchors_of
+from server.auditlog.verification import Verdict, verify
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.operation.conftest import Collector, attributes
@@ -82,6 +84,21 @@ async def test_a_request_belongs_to_the_trace_of_its_client(
         "skillserve.decision": "allowed",
     }
     assert TEXT not in collector.text
+
+
+async def test_the_audit_log_is_anchored_in_the_collector_to_its_end(
+    make_skill: MakeSkill, skills: Path, collector: Collector, tmp_path: Path
+) -> None:
+    make_skill("one")
+    folder = tmp_path / "audit-log"
+    settings = {"SKILLSERVE_AUDIT_LOG": "true", "SKILLSERVE_AUDIT_LOG_FOLDER": str(folder)}
+    async with served_by_process(skills, **exporting(collector, **settings)) as served:
+        await ask(served, activation())
+        await stop(served)
+    told = [attributes(span) for span in collector.spans if span.name == "audit log anchor"]
+    anchors = [*anchors_of(" ".join(each["skillserve.audit_log.anchor"] for each in told))]
+    found = verify(folder, anchors)
+    assert (found.verdict, found.anchored_records) == (Verdict.ANCHORED, found.records)
 
 
 @pytest.mark.parametrize(
