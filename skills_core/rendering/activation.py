@@ -1,7 +1,7 @@
 """Render an activation: the text that hands a skill to a model, and the messages that go with it.
 
 Rendering depends on a snapshot alone, so the same skill, arguments and recipient give the same bytes on every surface.
-Our own tags are escaped in all foreign text; the body is otherwise verbatim.
+Tags with unmistakable names of ours are escaped in foreign text; the body is otherwise verbatim.
 """
 
 from __future__ import annotations
