@@ -248,7 +248,8 @@ def _requirement_lines(skill: Skill) -> Iterable[str]:
 def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
     main = skill.content.main
     files = files_for_models(skill.content)
-    named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
+    found = (skill.content.file(reference) for reference in skill.frontmatter.references)
+    named = [file.path for file in found if file is not None and file.path in files]
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return
