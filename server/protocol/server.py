@@ -57,7 +57,7 @@ class SkillServer(Server[Any]):
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
         self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
-        self._roots = roots = ClientRoots(local=local)
+        self._roots = roots = ClientRoots(local=local, named=host.settings.clients.skill_folder)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)
         self.tool_names = tools.names
