@@ -58,9 +58,11 @@ RUN mkdir /skills \
 
 # From here on the root file system may be read-only, and logs are seen as they are written. Tokens, the audit log and
 # runs are kept in /state. The catalog does not follow use, so that it is the same at all replicas. How the server is
-# reached is set here and not in the command, so that `skillserve config check` in a container sees it.
+# reached is set here and not in the command, so that `skillserve config check` in a container sees it. A client that
+# starts a container over stdio does not have its disk, so no folder of a skill is named to it.
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \
+    SKILLSERVE_SKILL_FOLDER=never \
     SKILLSERVE_USAGE=false \
     SKILLSERVE_TRANSPORT=http \
     SKILLSERVE_HOST=0.0.0.0 \

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from operator import attrgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from skills_core.catalog_filter import keeps_name, visible_skills
 from skills_core.conflicts import NOTHING_SETTLED, Settlement
@@ -19,12 +19,12 @@ from skills_core.uris import SCHEME, decode_path
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.sources import Source
 
-__all__ = ["MAX_ENTRY", "Catalog", "FoundSource", "order_of"]
+__all__ = ["MAX_ENTRY", "Catalog", "Folder", "FoundSource", "order_of"]
 
 _name_of = attrgetter("name")
 
@@ -40,6 +40,16 @@ class FoundSource:
     exists: bool
     trusted: bool
     skills: int
+
+
+class Folder(NamedTuple):
+    """A folder: its path, which starts with that of a skill or leads to one, and its direct children by name.
+
+    A file is paired with the innermost skill that has it, a folder is None.
+    """
+
+    path: str
+    children: Mapping[str, tuple[Skill, SkillFile] | None]
 
 
 @dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
@@ -199,28 +209,57 @@ class Catalog:
         return skill if skill is not None and skill.model_invocable else None
 
     def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
-        """Return the file that `uri` names and the innermost active skill that has it, or None."""
+        """Return the file that `uri` names and the innermost active skill that has it, or None.
+
+        A file whose path differs in case is found as `SkillContent.file` finds it, if there is none of this spelling.
+        """
+        for skill, inside in self._holders(uri):
+            file = skill.content.files.get(inside)
+            if file is not None:
+                return skill, file
+        for skill, inside in self._holders(uri):
+            file = skill.content.file(inside)
+            if file is not None:
+                # The right spelling may lead into a nested skill.
+                return self.file(skill.file_uri(file.path))
+        return None
+
+    def similar_files(self, uri: str) -> tuple[str, ...]:
+        """Return the URIs of up to three files that `uri`, which names none, may mean: those that models may read."""
+        for skill, inside in self._holders(uri):
+            similar = UnknownFileError(skill.key, inside, files_for_models(skill.content)).similar
+            return tuple(map(skill.file_uri, similar))
+        return ()
+
+    def _holders(self, uri: str) -> Iterator[tuple[Skill, str]]:
+        """Yield the active skills whose folders enclose what `uri` names, the innermost first, with its path there."""
         path = decode_path(uri)
-        if path is None:
-            return None
-        segments = path.split("/")
+        segments = path.split("/") if path is not None else []
         # No skill path is deeper, so that a URI of a thousand segments costs no more than others.
         for count in range(min(self._depth, len(segments) - 1), 0, -1):
             skill = self._by_path.get("/".join(segments[:count]))
             if skill is not None:
-                file = skill.content.files.get("/".join(segments[count:]))
-                if file is not None:
-                    return skill, file
-        return None
+                yield skill, "/".join(segments[count:])
 
-    def directory(self, uri: str) -> dict[str, tuple[Skill, SkillFile] | None] | None:
-        """Return the direct children of the folder that `uri` names, by name; None if there is no such folder.
+    def directory(self, uri: str) -> Folder | None:
+        """Return the folder that `uri` names; None if there is no such folder. Folders above skills count as folders.
 
-        A file is paired with the innermost skill that has it, a folder is None. Folders above skills count as folders.
+        A folder of a skill is found as `SkillContent.subfolder` finds it, if there is none of this spelling.
         """
         path = decode_path(uri)
         if path is None:
             return None
+        if found := self._folder_at(path):
+            return found
+        near = (
+            f"{skill.path}/{folder}"
+            for skill, inside in self._holders(uri)
+            if (folder := skill.content.subfolder(inside)) is not None
+        )
+        spelled = next(near, None)
+        return self._folder_at(spelled) if spelled is not None else None
+
+    def _folder_at(self, path: str) -> Folder | None:
         children: dict[str, tuple[Skill, SkillFile] | None] = {}
         segments, is_folder = path.split("/"), False
         for count in range(1, min(self._depth, len(segments)) + 1):
@@ -235,15 +274,15 @@ class Catalog:
                 break
             is_folder = True
             children.setdefault(self._paths[number][len(below) :].partition("/")[0], None)
-        return dict(sorted(children.items())) if is_folder else None
+        return Folder(path, dict(sorted(children.items()))) if is_folder else None
 
     def file_of(self, skill: Skill, path: str) -> SkillFile:
-        """Return the file at `path`, which is relative to the skill's folder and may begin with `./`.
+        """Return the file at `path`, which is relative to the skill's folder, as `SkillContent.file` finds it.
 
         Raises:
             UnknownFileError: the skill has no such file.
         """
-        file = skill.content.files.get(path.removeprefix("./"))
+        file = skill.content.file(path)
         if file is None:
             raise UnknownFileError(skill.key, path, files_for_models(skill.content))
         return file

@@ -56,6 +56,7 @@ class Reason(StrEnum):
     FILE_NAME_CASE = "file_name_case"
     MISSING_SKILL_FILE = "missing_skill_file"
     MISSING_REFERENCE = "missing_reference"
+    PATH_CASE = "path_case"
     # The document: frontmatter and body
     MISSING_FRONTMATTER = "missing_frontmatter"
     UNCLOSED_FRONTMATTER = "unclosed_frontmatter"

@@ -44,12 +44,15 @@ __all__ = [
     "UnknownFileError",
     "UnknownSkillError",
     "did_you_mean",
+    "similar_paths",
     "similar_to",
 ]
 
 
 _MAX_COMPARED = 300
 # Each comparison takes ten microseconds or more.
+
+_MAX_SIMILAR = 3
 
 _MAX_CHOICES = 10
 _CHOICE_LENGTH = 200
@@ -63,7 +66,14 @@ def similar_to(name: str, known: Iterable[str]) -> tuple[str, ...]:
         candidates = [each for each in candidates if each[:3] == name[:3] or each[-5:] == name[-5:]][:_MAX_COMPARED]
     import difflib  # noqa: PLC0415 - few names are wrong; at the top, every start would pay for it
 
-    return tuple(difflib.get_close_matches(name, candidates, n=3))
+    return tuple(difflib.get_close_matches(name, candidates, n=_MAX_SIMILAR))
+
+
+def similar_paths(path: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return up to three of `known` that `path` may mean: files of this name in another folder, then similar paths."""
+    paths, name = list(known), path.rpartition("/")[2].casefold()
+    same_name = [each for each in paths if each.rpartition("/")[2].casefold() == name] if name else []
+    return tuple(dict.fromkeys([*same_name, *similar_to(path, paths)]))[:_MAX_SIMILAR]
 
 
 def did_you_mean(similar: Sequence[str], lead: str = " Did") -> str:
@@ -277,5 +287,5 @@ class UnknownFileError(SkillsError):
     def __init__(self, skill: str, path: str, known: Iterable[str]) -> None:
         self.skill = skill
         self.path = path
-        self.similar = similar_to(path, known)
+        self.similar = similar_paths(path, known)
         super().__init__(f"The skill {skill!r} has no file {path[:200]!r}.{did_you_mean(self.similar)}")

@@ -11,7 +11,7 @@ from skills_core.sources import SkillKind
 from skills_core.uris import SCHEME, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skills_core.gates import Credential, Exclusion
     from skills_core.sources import Source
 
-__all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill"]
+__all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill", "only_respelling"]
 
 _ID_DIGITS = 12
 
@@ -90,6 +90,21 @@ class SkillContent:
     def name(self) -> str:
         """The skill's name: from the frontmatter, else the folder's."""
         return self.instructions.name
+
+    def file(self, path: str) -> SkillFile | None:
+        """Return the file at `path`, which may begin with `./`; None if there is none.
+
+        Authors write `FORMS.md` for `forms.md`, which works where file systems ignore case. So a path also means the
+        only file whose path differs from it in case alone; `SkillFile.path` is then another than `path`.
+        """
+        path = path.removeprefix("./")
+        found = self.files.get(path)
+        near = path if found is not None else only_respelling(path, self.files)
+        return None if near is None else self.files[near]
+
+    def subfolder(self, path: str) -> str | None:
+        """Return the path of the folder at `path`, found like a file; None if there is none."""
+        return path if path in self.folders else only_respelling(path, self.folders)
 
     @property
     def skill_key(self) -> str:
@@ -218,6 +233,13 @@ class Skill:
     def within_source(self, path: str) -> str:
         """Return a file's path relative to the root of the source."""
         return f"{self.content.folder}/{path}" if self.content.folder else path
+
+
+def only_respelling(path: str, known: Iterable[str]) -> str | None:
+    """Return the only one of `known` that differs from `path` in case alone; None if there is none, or several."""
+    folded = path.casefold()
+    found = [each for each in known if len(each) == len(path) and each.casefold() == folded]
+    return found[0] if len(found) == 1 else None
 
 
 def is_same_skill(old: Skill, new: Skill) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.cli.process import command_process
 from server.cli.start_server import start_server
-from server.config.settings import AuditMode, Conventions, LogFormat, LogLevel, OptionalTool, Transport
+from server.config.settings import AuditMode, Conventions, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
 from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ _WITH_VALUE: Final[dict[str, Callable[[str], object]]] = {
     "--log-level": LogLevel,
     "--mcp-servers": str,
     "--model": str,
+    "--skill-folder": SkillFolder,
     "--transport": Transport,
     "--watch": WatchMode,
     "--workspace": str,

@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_at_once, read_file
-from skills_core.errors import FileRefusedError, FileUnavailableError
+from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_mean
 from skills_core.watcher import is_remote
 
 if TYPE_CHECKING:
@@ -69,7 +69,8 @@ class VerifiedReader:
         for _ in range(_ATTEMPTS):
             found = catalog().file(uri)
             if found is None:
-                raise InvalidRequestError(f"Resource not found: {uri[:500]}", uri[:500])
+                hint = did_you_mean(catalog().similar_files(uri))
+                raise InvalidRequestError(f"Resource not found: {uri[:500]}{'.' if hint else ''}{hint}", uri[:500])
             skill, file = found
             raw = self._from_memory(skill, file)
             if raw is not None:

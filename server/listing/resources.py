@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from server.listing.admin import STATUS_URI, offers_status, status_resource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
+from skills_core.uris import decode_path
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ __all__ = [
     "listed_files",
     "mime_type",
     "pager",
+    "served_uri",
     "templates",
 ]
 
@@ -157,6 +159,15 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
     if file.text:
         return contents | {"text": raw.decode("utf-8")}
     return contents | {"blob": base64.b64encode(raw).decode("ascii")}
+
+
+def served_uri(uri: str, skill: Skill, file: SkillFile) -> str:
+    """Return the URI under which a file is served that a client asked for as `uri`: the client's own spelling.
+
+    A client that spelled the path in another case gets the right URI.
+    """
+    right = skill.file_uri(file.path)
+    return uri if decode_path(uri) == decode_path(right) else right
 
 
 def templates(catalog: Catalog) -> list[dict[str, Any]]:

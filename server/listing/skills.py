@@ -8,7 +8,7 @@ from server.listing.envelope import COMPLETE
 from server.listing.resources import describe
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.uris import decode_path, file_uri
+from skills_core.uris import file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,15 +45,16 @@ def pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
 
 def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | None:
     """Return the pages of `resources/directory/read`, sorted by name; None if the URI does not name a folder."""
-    path, found = decode_path(uri), catalog.directory(uri)
-    if path is None or found is None:
+    found = catalog.directory(uri)
+    if found is None:
         return None
+    path = found.path
 
     def described(child: Child) -> dict[str, Any]:
         name, held = child
         return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
 
-    children = [(child[0], child) for child in found.items()]
+    children = [(child[0], child) for child in found.children.items()]
     return Pager(children, settings.server.page_size, "resources", described, COMPLETE, of=path)
 
 

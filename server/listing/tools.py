@@ -101,7 +101,7 @@ def entries(
 
 def describe(skill: Skill) -> tuple[object, ...]:
     """Return everything about a skill that the list of tools may depend on."""
-    scripts = [tool.script in skill.content.files for tool in skill.frontmatter.tools]
+    scripts = [bool(tool.script and skill.content.file(tool.script)) for tool in skill.frontmatter.tools]
     own = (skill.frontmatter.tools, scripts)
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering import texts_within, utf16_length
-from skills_core.rendering.escaping import escape_tags
+from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -64,7 +64,7 @@ def topic_of(skill: Skill) -> str:
     """Return a skill's name as words; its key may be a path."""
     words = re.split(r"[\s_/.-]+", one_line(skill.key[:_MAX_TOPIC]))
     # Two words may be one of our tags where the name is none.
-    return escape_tags(" ".join(words).strip())
+    return escape_line(" ".join(words).strip())
 
 
 def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:

@@ -18,6 +18,7 @@ from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import COMPLETE, without_envelope
 from server.protocol.identity import CAPABILITIES, EXTENSIONS, IDENTITY
 from server.protocol.plain_messages import INITIALIZED, LISTEN, MODERN_VERSION, PlainMessage, parse_plain_message
+from server.protocol.schedule_prompts import SchedulePrompts
 
 if TYPE_CHECKING:
     from server.clients import ClientProfile
@@ -59,9 +60,10 @@ class EarlyAnswer(NamedTuple):
 class EarlyAnswers:
     """The answers to the requests of one connection."""
 
-    def __init__(self, host: Host) -> None:
-        """Answer from `host`, whose views must not differ."""
+    def __init__(self, host: Host, schedules: SchedulePrompts | None = None) -> None:
+        """Answer from `host`, whose views must not differ; `schedules` are those of the server that follows."""
         self._view = host.view_called(COMMON_VIEW)
+        self._schedules = schedules or SchedulePrompts(host)
         # The client of the handshake, once `initialize` has been answered.
         self._client: ClientProfile | None = None
         self._handshake_is_plain = True
@@ -131,7 +133,7 @@ class EarlyAnswers:
             case "tools/list":
                 return self._tools(client) if self._lists_tools else None
             case "prompts/list":
-                return self._view.prompts.page(None)
+                return self._schedules.added_to(self._view.prompts.page(None), self._view.catalog, None)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":

@@ -15,7 +15,6 @@ from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
 from server.operation.notes import note_skill
 from server.operation.records import Use
-from server.protocol.schedule_prompts import offers_schedules
 from server.protocol.tools.skill_context import ContextHandlers
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from server.hosting.host import Host
     from server.protocol.activation.recipients import Recipients
+    from server.protocol.schedule_prompts import SchedulePrompts
 
 __all__ = ["PromptHandlers"]
 
@@ -36,24 +36,23 @@ logger = logging.getLogger(__name__)
 class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, host: Host, recipients: Recipients) -> None:
+    def __init__(self, host: Host, recipients: Recipients, schedules: SchedulePrompts) -> None:
         """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
         self._host = host
         self._recipients = recipients
         self._context = ContextHandlers(host, recipients)
-        self._has_schedules = offers_schedules(host)
+        self._schedules = schedules
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
     ) -> dict[str, Any]:
         """Handle `prompts/list`."""
         view = self._host.view(ctx)
-        page = view.prompts.page(params.cursor if params else None)
-        if not self._has_schedules or "nextCursor" in page:
+        cursor = params.cursor if params else None
+        page = view.prompts.page(cursor)
+        if not self._schedules.offered:
             return page
-        from server.schedules.manual_prompts import prompt_entries
-
-        return {**page, "prompts": [*page["prompts"], *await anyio.to_thread.run_sync(prompt_entries)]}
+        return await anyio.to_thread.run_sync(self._schedules.added_to, page, view.catalog, cursor)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
@@ -61,7 +60,7 @@ class PromptHandlers:
         catalog = view.catalog
         if params.name == WITH_SKILLS and offers_prompt(catalog):
             return await self._context.prompt(params.arguments or {}, ctx, view)
-        if self._has_schedules and catalog.get(params.name) is None and (found := await _scheduled(params.name)):
+        if self._schedules.offered and catalog.get(params.name) is None and (found := await _scheduled(params.name)):
             return found
         skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:

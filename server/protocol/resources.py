@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.admin.actions import read_status, to_json
 from server.listing.admin import STATUS_URI, offers_status, status_contents
-from server.listing.resources import contents_of
+from server.listing.resources import contents_of, served_uri
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
 from server.wire.errors import InvalidRequestError
@@ -54,4 +54,4 @@ class ResourceHandlers:
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)
-        return {"contents": [contents_of(uri, file, raw)], **view.envelope}
+        return {"contents": [contents_of(served_uri(uri, skill, file), file, raw)], **view.envelope}

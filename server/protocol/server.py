@@ -24,6 +24,7 @@ from server.protocol.completions import CompletionHandlers
 from server.protocol.identity import IDENTITY
 from server.protocol.prompts import PromptHandlers
 from server.protocol.resources import ResourceHandlers
+from server.protocol.schedule_prompts import SchedulePrompts
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
@@ -45,23 +46,30 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
-    `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
-    the calls that converse with clients, `runs` the service that runs skills, `records` those who hear of requests.
-    `tool_names` are the tools that the server answers calls of, beside those that skills declare.
+    `schedules` lists and announces the prompts of schedules, `listening` holds the event streams of the modern era,
+    `handshake` the connections of the handshake era, `exchanges` the calls that converse with clients, `runs` the
+    service that runs skills, `records` those who hear of requests. `tool_names` are the tools that the server answers
+    calls of, beside those that skills declare.
     """
 
-    def __init__(self, host: Host, *, local: bool, records: Records | None = None) -> None:
-        """Build the server; `local` tells that clients share the server's disk. Requests are recorded in `records`."""
+    def __init__(
+        self, host: Host, *, local: bool, records: Records | None = None, schedules: SchedulePrompts | None = None
+    ) -> None:
+        """Build the server; `local` tells that clients share the server's disk. Requests are recorded in `records`.
+
+        `schedules` are the prompts that clients have been given before.
+        """
         self._host = host
         self.records = records or Records()
+        self.schedules = schedules or SchedulePrompts(host)
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
         self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
-        self._roots = roots = ClientRoots(local=local)
+        self._roots = roots = ClientRoots(local=local, named=host.settings.clients.skill_folder)
         recipients = Recipients(host.settings, roots)
         tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)
         self.tool_names = tools.names
-        prompts = PromptHandlers(host, recipients)
+        prompts = PromptHandlers(host, recipients, self.schedules)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
+    from server.listing.snapshot import Snapshot
     from skills_core.catalog import Catalog
 
 __all__ = ["HandshakeClients", "ModernClients"]
@@ -208,7 +209,7 @@ class HandshakeClients:
             raise InvalidRequestError("send notifications/initialized before subscribing")
         connection.spend()
         view = self._host.view(ctx)
-        uri = _normalized_uri(str(params.uri), view.settings)
+        uri = _known_uri(str(params.uri), view)
         _note_unknown([uri], view.catalog)
         if uri not in connection.subscriptions:
             _require_room(len(connection.subscriptions) + 1, connection.characters + len(uri), "connection")
@@ -222,7 +223,10 @@ class HandshakeClients:
         """Handle `resources/unsubscribe`; a missing subscription is not an error."""
         connection = self._connections.get(_key(ctx))
         if connection is not None:
-            uri = _normalized_uri(str(params.uri), self._host.view(ctx).settings)
+            view = self._host.view(ctx)
+            asked = _normalized_uri(str(params.uri), view.settings)
+            # Since the client subscribed, the file may have come, gone, or been renamed.
+            uri = asked if asked in connection.subscriptions else _known_uri(asked, view)
             if uri in connection.subscriptions:
                 connection.subscriptions.remove(uri)
                 connection.characters -= len(uri)
@@ -258,6 +262,17 @@ def _normalized_uri(uri: str, settings: Settings) -> str:
     return file_uri(path, "").removesuffix("/")
 
 
+def _known_uri(uri: str, view: Snapshot) -> str:
+    """Return the normalized URI, of the file that it names if that is spelled in another case: events have that URI.
+
+    Raises:
+        InvalidRequestError: as from `_normalized_uri`.
+    """
+    normalized = _normalized_uri(uri, view.settings)
+    found = view.catalog.file(normalized)
+    return normalized if found is None else found[0].file_uri(found[1].path)
+
+
 def _note_unknown(uris: Iterable[str], catalog: Catalog) -> None:
     """Note the first of some URIs that names no file of a catalog: a client may ask for its events all the same."""
     unknown = next((uri for uri in uris if uri != STATUS_URI and catalog.file(uri) is None), None)
@@ -287,7 +302,13 @@ class ModernClients:
         _require_room(len(uris), sum(map(len, uris)), "stream")
         view = self._host.view_name(ctx)
         seen = self._host.view_called(view)
-        _note_unknown([_normalized_uri(uri, seen.settings) for uri in uris], seen.catalog)
+        known = [_known_uri(uri, seen) for uri in uris]
+        _note_unknown(known, seen.catalog)
+        # The SDK compares the URIs of events with those that were asked for.
+        added = [uri for uri in known if uri not in uris]
+        if added:
+            filters = params.notifications.model_copy(update={"resource_subscriptions": [*uris, *added]})
+            params = params.model_copy(update={"notifications": filters})
         handler = self._handlers.setdefault(view, ListenHandler(self._host.feed(view)))
         self._streams[view] += 1
         try:

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.login.login import Login
     from server.operation.records import Records
+    from server.protocol.schedule_prompts import SchedulePrompts
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
     from server.run.supervisor import RunSupervisor
@@ -264,6 +265,11 @@ class HttpServer(_Uvicorn):
     def exchanges(self) -> ExchangeRegistry:
         """The exchanges with clients."""
         return self._server.exchanges
+
+    @property
+    def schedules(self) -> SchedulePrompts:
+        """The prompts of schedules."""
+        return self._server.schedules
 
     async def keep_login(self) -> None:
         """Keep what the login knows of tokens and keys current until cancelled; return if there is no login."""

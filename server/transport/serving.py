@@ -22,6 +22,7 @@ from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
 from server.protocol.early_answers import EarlyAnswers
+from server.protocol.schedule_prompts import SchedulePrompts
 from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.run.telemetry import can_trace, traced
 from server.transport.early_stdio import answer_while_loading
@@ -138,16 +139,18 @@ def _serve_stdio(host: Host, records: Records) -> None:
     if host.views_differ or os.isatty(0) or not (can_wait_for(0) and can_wait_for(1)):
         run = _load_stdio_server()
         _collect_garbage()
-        run(host, None, records)
+        run(host, None, records, None)
         return
     with claimed_pipes() as (source, sink):
         with interrupted_by_sigterm():
-            opening = answer_while_loading(_load_stdio_server, EarlyAnswers(host).answer, source, sink)
+            schedules = SchedulePrompts(host)
+            answers = EarlyAnswers(host, schedules)
+            opening = answer_while_loading(_load_stdio_server, answers.answer, source, sink)
         _collect_garbage()
-        _load_stdio_server()(host, opening, records)
+        _load_stdio_server()(host, opening, records, schedules)
 
 
-def _load_stdio_server() -> Callable[[Host, Opening | None, Records], None]:
+def _load_stdio_server() -> Callable[[Host, Opening | None, Records, SchedulePrompts | None], None]:
     from server.transport.stdio_server import run
 
     return run
@@ -186,7 +189,6 @@ async def _serve_http(
 ) -> None:
     import asyncio
 
-    from server.protocol.schedule_prompts import announce_schedules
     from server.transport.accept_faults import AcceptFaults
     from server.transport.http import serve_locally
 
@@ -197,7 +199,7 @@ async def _serve_http(
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
         tasks.start_soon(server.keep_login)
-        tasks.start_soon(announce_schedules, host)
+        tasks.start_soon(server.schedules.announce)
         tasks.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
         tasks.start_soon(reload_when_asked, host, hang_ups)
         if replica is not None:

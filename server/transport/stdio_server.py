@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING
 import anyio
 
 from server.history.at_start import record_edits
-from server.protocol.schedule_prompts import announce_schedules
 from server.protocol.server import SkillServer
 from server.transport.answered import Answered
 from server.transport.signals import reload_when_asked
 from server.transport.stdio import serve_stdio
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from server.hosting.host import Host
     from server.operation.records import Records
+    from server.protocol.schedule_prompts import SchedulePrompts
     from server.transport.standard_pipes import Opening
 
 __all__ = ["run"]
@@ -29,20 +31,23 @@ _POLLS_AFTER_EOF = 20
 _CATCH_UP_SECONDS = 5
 
 
-def run(host: Host, opening: Opening | None, records: Records) -> None:
-    """Serve until the client closes stdin or a signal comes; `opening` is as in `serve_stdio`."""
-    anyio.run(_serve, host, opening, records)
+def run(host: Host, opening: Opening | None, records: Records, schedules: SchedulePrompts | None = None) -> None:
+    """Serve until the client closes stdin or a signal comes; `opening` is as in `serve_stdio`.
+
+    `schedules` are the prompts that the first answers have listed.
+    """
+    anyio.run(_serve, host, opening, records, schedules)
 
 
-async def _serve(host: Host, opening: Opening | None, records: Records) -> None:
-    server = SkillServer(host, local=True, records=records)
+async def _serve(host: Host, opening: Opening | None, records: Records, schedules: SchedulePrompts | None) -> None:
+    server = SkillServer(host, local=True, records=records, schedules=schedules)
     answered = Answered(opening.silent, opening.streams) if opening else Answered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_follow, host, answered)
+        tasks.start_soon(_follow, host.follow, answered)
         tasks.start_soon(host.usage.run)
         tasks.start_soon(host.texts.run)
         tasks.start_soon(server.runs.run)
-        tasks.start_soon(announce_schedules, host)
+        tasks.start_soon(_follow, server.schedules.announce, answered)
         tasks.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
         tasks.start_soon(_cancel_when_asked_to_stop, server, tasks.cancel_scope)
         tasks.start_soon(reload_when_asked, host)
@@ -52,11 +57,11 @@ async def _serve(host: Host, opening: Opening | None, records: Records) -> None:
         tasks.cancel_scope.cancel()
 
 
-async def _follow(host: Host, answered: Answered) -> None:
+async def _follow(changes: Callable[[], Awaitable[None]], answered: Answered) -> None:
     """Follow changes once the server knows the client that got answers before, so that it is notified of the first."""
     with anyio.move_on_after(_CATCH_UP_SECONDS):
         await answered.wait()
-    await host.follow()
+    await changes()
 
 
 async def _on_stdin_closed(server: SkillServer) -> None:

@@ -32,6 +32,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.SPECIAL_FILE: "Replace it by a regular file, or remove it.",
         Reason.SCAN_LIMIT: "Move the folder further up, or remove folders that belong to no skill.",
         Reason.MISSING_REFERENCE: "Correct the path under references, or add the file.",
+        Reason.PATH_CASE: "Write the path as the file is spelled, or rename the file.",
         # The document: frontmatter and body
         Reason.NOT_UTF8: "Save the file as UTF-8.",
         Reason.EMPTY: "Write the frontmatter with name and description, then the instructions.",

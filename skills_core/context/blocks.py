@@ -36,9 +36,12 @@ def instruction_of(skill: Skill, tools: Sequence[str], max_chars: int) -> str:
 
 
 def section_entry(skill: Skill) -> str:
-    """Return a skill's entry for the section `<skills>`, with its whole body."""
+    """Return a skill's entry for the section `<skills>`, with its whole body.
+
+    The element is that of an activation: its name is unmistakable, so the body can hold `</skill>` as its own text.
+    """
     attributes = f"name={quote_attribute(skill.key)} uri={quote_attribute(skill.uri)}"
-    return f"<skill {attributes}>\n{escape_tags_and_marks(skill.body)}\n</skill>"
+    return f"<skill_content {attributes}>\n{escape_tags_and_marks(skill.body)}\n</skill_content>"
 
 
 def _opening_mark(skill: Skill) -> str:

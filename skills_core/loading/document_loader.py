@@ -11,7 +11,7 @@ from skills_core.format.instructions import invalid_instructions
 from skills_core.loading.documents import strictness_at
 from skills_core.loading.file_kinds import default_name, parse_single_file
 from skills_core.loading.reading import MAX_MAIN_SIZE, SkillReading, UnreadPaths, is_unchanged
-from skills_core.skill import SkillContent, SkillFile
+from skills_core.skill import SkillContent, SkillFile, only_respelling
 
 if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
@@ -84,6 +84,10 @@ def _load_references(reading: SkillReading, instructions: Instructions) -> None:
         path = reference.removeprefix("./")
         folder, _, name = reading.within_source(path).rpartition("/")
         listing = reading.tree.get(folder)
-        listed = listing.file(name) if listing is not None else None
+        if listing is None:
+            continue
+        listed = listing.file(name)
+        if listed is None and (near := only_respelling(name, (each for each, _ in listing.files))):
+            path, listed = path.removesuffix(name) + near, listing.file(near)
         if listed is not None and path not in reading.files:
             reading.enter(path, listed[1])

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.scan import join, locate, parent
-from skills_core.errors import FileRefusedError
-from skills_core.skill import SkillFile
+from skills_core.errors import FileRefusedError, did_you_mean, similar_paths
+from skills_core.skill import SkillFile, only_respelling
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
@@ -164,8 +164,14 @@ class SkillReading:
         """Add diagnostics for references in the frontmatter that are not among the files."""
         for reference in instructions.frontmatter.references:
             path = reference.removeprefix("./").removesuffix("/")
-            if path not in self.files and not any(file.startswith(f"{path}/") for file in self.files):
-                message = f"references names {reference[:_SHOWN]!r}, but the skill has no such file"
+            if path in self.files or any(file.startswith(f"{path}/") for file in self.files):
+                continue
+            if near := only_respelling(path, self.files):
+                message = f"references names {reference[:_SHOWN]!r}, but the file is {near[:_SHOWN]!r}"
+                self.note(Severity.WARNING, Reason.PATH_CASE, message, main)
+            else:
+                hint = did_you_mean(similar_paths(path, self.files), "; did")
+                message = f"references names {reference[:_SHOWN]!r}, but the skill has no such file{hint}"
                 self.note(Severity.WARNING, Reason.MISSING_REFERENCE, message, main)
 
     def _locate(self, path: str) -> Location | None:

@@ -4,7 +4,7 @@ Both searches need no model. `tools` finds the names that hosts give their tools
 folder, and `markdown` separates prose from fenced code.
 """
 
-from skills_core.mentions.paths import PathMentions, mentioned_paths
+from skills_core.mentions.paths import PathMentions, Respelled, mentioned_paths
 from skills_core.mentions.tools import ToolMention, capabilities_of, mentioned_tools
 
-__all__ = ["PathMentions", "ToolMention", "capabilities_of", "mentioned_paths", "mentioned_tools"]
+__all__ = ["PathMentions", "Respelled", "ToolMention", "capabilities_of", "mentioned_paths", "mentioned_tools"]

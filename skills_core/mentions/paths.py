@@ -7,7 +7,8 @@ A path counts where the skill has such a file and the path is one of
   `$SKILL_DIR/run.py`, `<path-to-skill>/run.py`;
 - below a folder of the skill's name: `~/.claude/skills/pdf/scripts/run.py`.
 
-A path of a project or a web site that merely ends alike does not count.
+A path of a project or a web site that merely ends alike does not count. A path that differs in case from that of one
+file alone means this file, as `SkillContent.file` finds it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from skills_core.mentions.places import in_ascii, lines_at, positions_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["PathMentions", "mentioned_paths"]
+__all__ = ["PathMentions", "Respelled", "mentioned_paths"]
 
 _MAX_WORD = 1024
 # No longer path can be one of a skill's.
@@ -63,6 +64,7 @@ _GENERIC_NAME_TEXT = (
     "index.html index.js index.ts main.py app.py __init__.py"
 )
 _GENERIC_NAMES = frozenset(_GENERIC_NAME_TEXT.split())
+_GENERIC_FOLDED = frozenset(map(str.casefold, _GENERIC_NAMES))
 # Without a folder, these names more likely mean a file of the user's project than one of the skill.
 
 
@@ -71,10 +73,20 @@ class PathMentions:
     """What a body names, each in the order of first mention.
 
     `paths` are files relative to the skill's folder, `folders` the body's names for that folder, such as `{baseDir}/`.
+    `respelled` are the paths that differ in case from the file's, each where it is first mentioned.
     """
 
     paths: tuple[str, ...]
     folders: tuple[str, ...]
+    respelled: tuple[Respelled, ...] = ()
+
+
+class Respelled(NamedTuple):
+    """A path `written` at a position of a body, which differs in case from the `path` of the only file it can mean."""
+
+    position: int
+    written: str
+    path: str
 
 
 class _Mention(NamedTuple):
@@ -83,6 +95,29 @@ class _Mention(NamedTuple):
     position: int
     path: str
     folder: str
+    written: str
+
+
+class _Files:
+    """The files of a skill, for lookups of paths in the author's spelling."""
+
+    def __init__(self, paths: Collection[str]) -> None:
+        self.paths = paths
+        self._folded: dict[str, str | None] = {}
+        for path in paths:
+            folded = path.casefold()
+            self._folded[folded] = None if folded in self._folded else path
+
+    def find(self, path: str) -> str | None:
+        """Return the path of the file that `path` names, in whatever case; None if there is none, or several."""
+        if path in self.paths:
+            return path
+        near = self._folded.get(path.casefold())
+        return near if near is not None and len(near) == len(path) and not _is_generic(path) else None
+
+
+def _is_generic(path: str) -> bool:
+    return path.casefold() in _GENERIC_FOLDED
 
 
 def mentioned_paths(body: str, files: Collection[str], names: Collection[str] = ()) -> PathMentions:
@@ -90,9 +125,17 @@ def mentioned_paths(body: str, files: Collection[str], names: Collection[str] = 
 
     `names` are the names that this folder may have where the skill is installed: its own, and the skill's.
     """
-    places = _places(body, files)
-    mentions = sorted((*_in_tokens(body, files, names, places), *_in_quotes(body, files, places)))
-    return PathMentions(_unique(mention.path for mention in mentions), _unique(mention.folder for mention in mentions))
+    places, known = _places(body, files), _Files(files)
+    mentions = sorted((*_in_tokens(body, known, names, places), *_in_quotes(body, known, places)))
+    respelled: dict[tuple[str, str], Respelled] = {}
+    for each in mentions:
+        if each.written != each.path:
+            respelled.setdefault((each.written, each.path), Respelled(each.position, each.written, each.path))
+    return PathMentions(
+        _unique(mention.path for mention in mentions),
+        _unique(mention.folder for mention in mentions),
+        tuple(respelled.values()),
+    )
 
 
 def _unique(texts: Iterable[str]) -> tuple[str, ...]:
@@ -105,26 +148,31 @@ def _places(body: str, files: Collection[str]) -> list[int]:
     sought = {path.rpartition("/")[2] for path in files}
     if len(sought) > _MAX_SOUGHT:
         return [match.start() for match in re.finditer(_WORD_OR_QUOTE, body)]
-    text = in_ascii(body)
+    text = in_ascii(body).lower()
     found = {match.start() for match in re.finditer(_ESCAPE, text)} if "%" in text else set()
     for name in filter(None, sought):
-        found.update(positions_of(name, text if name.isascii() else body))
+        if name.isascii():
+            found.update(positions_of(name.lower(), text))
+        else:
+            # A body in lower case may be longer, so that positions differ.
+            found.update(match.start() for match in re.finditer(re.escape(name), body, re.IGNORECASE))
     return sorted(found)
 
 
-def _in_tokens(body: str, files: Collection[str], names: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:
+def _in_tokens(body: str, files: _Files, names: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:
     """Find files named by words that look like paths."""
-    depths = sorted({path.count("/") + 1 for path in files})
+    depths = sorted({path.count("/") + 1 for path in files.paths})
     for start, token in _tokens(body, places):
         parts = _parts(token)
         before = body[max(0, start - _MAX_PREFIX) : start]
         for depth in depths:
-            path = "/".join(parts[-depth:])
-            if depth > len(parts) or path not in files:
+            written = "/".join(parts[-depth:])
+            path = files.find(written) if depth <= len(parts) else None
+            if path is None:
                 continue
             folder = _skill_folder(before, parts[:-depth], path, names)
             if folder is not None:
-                yield _Mention(start, path, folder)
+                yield _Mention(start, path, folder, written)
                 break
 
 
@@ -143,15 +191,16 @@ def _tokens(body: str, places: Iterable[int]) -> Iterator[tuple[int, str]]:
             yield start, word
 
 
-def _in_quotes(body: str, files: Collection[str], places: Iterable[int]) -> Iterator[_Mention]:
+def _in_quotes(body: str, files: _Files, places: Iterable[int]) -> Iterator[_Mention]:
     """Find files named by a whole code span or link, where names may have blanks and letters of any script."""
     for offset, line in lines_at(places, body):
         for match in re.finditer(_QUOTED, line):
             code, *targets = match.groups()
             target = next(filter(None, targets), "")
-            path = (code or unquote(target.partition("#")[0].partition(' "')[0])).strip().removeprefix("./")
-            if path in files and not (code and path in _GENERIC_NAMES):
-                yield _Mention(offset + match.start() + 1, path, "")
+            written = (code or unquote(target.partition("#")[0].partition(' "')[0])).strip().removeprefix("./")
+            path = files.find(written)
+            if path is not None and not (code and path in _GENERIC_NAMES):
+                yield _Mention(offset + match.start() + 1, path, "", written)
 
 
 def _parts(token: str) -> list[str]:

@@ -1,7 +1,7 @@
 """Render an activation: the text that hands a skill to a model, and the messages that go with it.
 
 Rendering depends on a snapshot alone, so the same skill, arguments and recipient give the same bytes on every surface.
-Our own tags are escaped in all foreign text; the body is otherwise verbatim.
+Tags with unmistakable names of ours are escaped in foreign text; the body is otherwise verbatim.
 """
 
 from __future__ import annotations
@@ -248,7 +248,8 @@ def _requirement_lines(skill: Skill) -> Iterable[str]:
 def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
     main = skill.content.main
     files = files_for_models(skill.content)
-    named = [path for reference in skill.frontmatter.references if (path := reference.removeprefix("./")) in files]
+    found = (skill.content.file(reference) for reference in skill.frontmatter.references)
+    named = [file.path for file in found if file is not None and file.path in files]
     paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
     if not paths:
         return

@@ -190,7 +190,12 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folde
         yield f"Run a script with `{shell}` and the `file` given here."
     elif recipient.toolbox and not shell:
         yield "None of your tools runs a script; if the task needs one, say so."
-    elif folder is None:
+    elif folder is not None:
+        yield (
+            f"Run a script with your own tool for commands, in the skill directory {escape_line(str(folder))}; if you "
+            "have none, or it finds no such folder, tell the user."
+        )
+    else:
         yield (
             "They lie on the server: to run a script, first save it, and what it needs, where your tools can run it; "
             "if you cannot, tell the user."

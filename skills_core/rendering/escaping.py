@@ -1,7 +1,11 @@
-"""Escape foreign text for ours: it can neither contain one of our tags nor end a line, an element or an attribute.
+"""Escape foreign text for ours: it can neither open nor close one of our elements, nor end a line or an attribute.
 
 A host may keep or drop parts of a text by its tags, so only our own may be there: a body that opens a second
 `<skill_content>` would mislead the host as much as one that closes the first.
+
+Bodies, values and messages reach the model as written, so only names that nobody else uses are escaped in them. Skills
+often write `<file>` or `<path/to/skill>` as placeholders. Our elements with such common names stand within elements
+with unmistakable ones, and hold fully escaped text; so a body cannot open or close them where they count.
 """
 
 from __future__ import annotations
@@ -15,6 +19,8 @@ from typing import Final
 from skills_core.diagnostics import one_line, printable
 
 __all__ = [
+    "OWN_TAGS",
+    "SECTION_TAGS",
     "TAGS",
     "escape_content",
     "escape_json",
@@ -24,19 +30,25 @@ __all__ = [
     "quote_attribute",
 ]
 
-_OWN_WORDS: Final = (
+_UNMISTAKABLE: Final = (
     "available_skills",
     "skill_content",
     "skill_paths",
     "skill_receipt",
     "skill_resources",
-    "tool_names",
     "user_request",
 )
-_COMMON_WORDS: Final = ("file", "path", "skill", "skills")
+_SECTION: Final = ("skills",)
+_COMMON: Final = ("file", "path", "skill", "tool_names")
 
-TAGS: Final = frozenset({*_OWN_WORDS, *_COMMON_WORDS})
-"""The names of all elements that we write; a test compares this set with the renderers."""
+OWN_TAGS: Final = frozenset(_UNMISTAKABLE)
+"""The names of our elements that no other text uses. They are escaped in every foreign text."""
+
+SECTION_TAGS: Final = OWN_TAGS | frozenset(_SECTION)
+"""The names that are escaped in what is added to a message, where a section `<skills>` encloses bodies."""
+
+TAGS: Final = SECTION_TAGS | frozenset(_COMMON)
+"""The names of all elements that we write; they are escaped in names. A test compares this set with the code."""
 
 # Control characters and Unicode's Default_Ignorable_Code_Point, which a reader or a model may skip.
 _INVISIBLE: Final = (
@@ -59,18 +71,18 @@ def _not_before(characters: str) -> str:
     return rf"(?!(?![{_INVISIBLE}])[{characters}])"
 
 
-# A longer name is not ours: one that continues with a letter, a digit or `_`, and after a common word `-` or `.`.
-_OWN_NAME = rf"(?:{_any_of(_OWN_WORDS)})" + _not_before(r"\w")
-_COMMON_NAME = rf"(?:{_any_of(_COMMON_WORDS)})" + _not_before(r"\w.-")
-_NAME = rf"(?:{_OWN_NAME}|{_COMMON_NAME})"
-
 # The patterns are compiled when a text needs them: that takes a tenth of a server's time to its first answer.
 
 
 @cache
-def _our_tag() -> re.Pattern[str]:
+def _tag(common: tuple[str, ...] = ()) -> re.Pattern[str]:
+    """Return a pattern for the `<` of tags with an unmistakable name, or with one of the `common` names."""
+    # A longer name is not ours: one that continues with a letter, a digit or `_`, and after a common word `-` or `.`.
+    names = [rf"(?:{_any_of(_UNMISTAKABLE)})" + _not_before(r"\w")]
+    if common:
+        names.append(rf"(?:{_any_of(common)})" + _not_before(r"\w.-"))
     # A `<` at the end of a text counts too, because our own text that follows may complete the tag.
-    return re.compile(rf"<(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{_NAME}|\Z))", re.IGNORECASE)
+    return re.compile(rf"<(?={_IGNORABLE}(?:/{_IGNORABLE})?(?:{'|'.join(names)}|\Z))", re.IGNORECASE)
 
 
 @cache
@@ -91,22 +103,34 @@ def escape_content(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Return `text` on one line, with our tags escaped."""
-    return escape_tags(one_line(text))
+    """Return a name or another short text on one line, with all of our tags escaped, `<skill>` and `<file>` included.
+
+    Readers of our lists find the entries by such tags.
+    """
+    return _escaped(one_line(text), _SECTION + _COMMON)
 
 
 def escape_tags(text: str) -> str:
-    """Return `text` with `&lt;` in place of the `<` of each of our tags, opening, closing or empty; else verbatim."""
-    return _our_tag().sub("&lt;", text) if "<" in text else text
+    """Return `text` with `&lt;` in place of the `<` of each tag with an unmistakable name of ours; else verbatim.
+
+    The tags may be opening, closing or empty.
+    """
+    return _escaped(text)
 
 
 def escape_json(value: object) -> str:
-    r"""Return `value` as JSON, with the `<` of our tags written as the equivalent `\u003c`."""
+    r"""Return `value` as JSON, with the `<` of tags with unmistakable names written as the equivalent `\u003c`."""
     # In JSON, `<` only occurs inside strings.
-    text = json.dumps(value, ensure_ascii=False)
-    return _our_tag().sub(r"\\u003c", text) if "<" in text else text
+    return _escaped(json.dumps(value, ensure_ascii=False), as_written=r"\\u003c")
 
 
 def escape_tags_and_marks(text: str) -> str:
-    r"""Return `text` with our tags escaped, and `[\` in place of the `[` of each mark `[skill:…]` or `[/skill]`."""
-    return escape_tags(_our_mark().sub(r"[\\", text) if "[" in text else text)
+    r"""Return `text` for what is added to a message: it has no tag and no mark that encloses such texts.
+
+    The tags are those of `escape_tags` and `<skills>`. Marks are `[skill:…]` and `[/skill]`; their `[` becomes `[\`.
+    """
+    return _escaped(_our_mark().sub(r"[\\", text) if "[" in text else text, _SECTION)
+
+
+def _escaped(text: str, common: tuple[str, ...] = (), as_written: str = "&lt;") -> str:
+    return _tag(common).sub(as_written, text) if "<" in text else text

@@ -98,7 +98,6 @@ def test_a_file_is_found_by_its_path(catalog: Catalog, path: str) -> None:
         "references//forms.md",
         "references\\forms.md",
         "SKILL.md\x00",
-        "skill.md",
         "././SKILL.md",
         "x" * 100000,
     ],
@@ -108,6 +107,70 @@ def test_a_path_without_a_file_of_the_skill_is_unknown(catalog: Catalog, path: s
         catalog.file_of(catalog.skill("pdf-processing"), path)
     assert (caught.value.skill, caught.value.path) == ("pdf-processing", path)
     assert len(str(caught.value)) < 1000
+
+
+@pytest.fixture
+def spelled(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]) -> Catalog:
+    """Return a catalog with a skill whose files are spelled otherwise than authors write them, and one nested in it."""
+    files = {"forms.md": "f", "Docs/Guide.md": "g", "docs/other.md": "o", "evals/evals.json": "{}"}
+    if case_matters(tmp_path):
+        files |= {"TWO.md": "1", "Two.md": "2"}
+    write_skill(tmp_path, "pdf", files=files)
+    write_skill(tmp_path, "pdf/inner", files={"notes.md": "n"})
+    return load(tmp_path).catalog
+
+
+def case_matters(folder: Path) -> bool:
+    (folder / "probe").touch()
+    return not (folder / "PROBE").exists()
+
+
+@pytest.mark.parametrize(
+    ("asked", "served"),
+    [
+        ("FORMS.md", "forms.md"),
+        ("./Forms.MD", "forms.md"),
+        ("docs/guide.md", "Docs/Guide.md"),
+        ("DOCS/OTHER.md", "docs/other.md"),
+        ("skill.md", "SKILL.md"),
+        ("INNER/notes.md", "inner/notes.md"),
+        ("EVALS/evals.json", "evals/evals.json"),
+    ],
+)
+def test_a_path_means_the_only_file_that_differs_from_it_in_case_alone(
+    asked: str, served: str, spelled: Catalog
+) -> None:
+    pdf = spelled.skill("pdf")
+    assert spelled.file_of(pdf, asked).path == served
+    found = spelled.file(pdf.file_uri(asked.removeprefix("./")))
+    assert found is not None
+    assert found[0].file_uri(found[1].path) == pdf.file_uri(served)
+    # The right spelling may lead into a nested skill, whose rules then hold.
+    assert found[0].key == ("inner" if served.startswith("inner/") else "pdf")
+
+
+def test_of_two_files_that_differ_in_case_alone_no_third_spelling_means_one(spelled: Catalog, tmp_path: Path) -> None:
+    if not case_matters(tmp_path):
+        pytest.skip("this file system has no such two names")
+    pdf = spelled.skill("pdf")
+    assert [spelled.file_of(pdf, path).path for path in ("TWO.md", "Two.md")] == ["TWO.md", "Two.md"]
+    assert spelled.file("skill://pdf/two.md") is None
+    with pytest.raises(UnknownFileError, match=r"Did you mean 'TWO.md' or 'Two.md'\?"):
+        spelled.file_of(pdf, "two.md")
+
+
+def test_a_folder_is_found_in_another_case_and_named_as_it_is(spelled: Catalog) -> None:
+    found = spelled.directory("skill://pdf/INNER")
+    assert found is not None
+    assert (found.path, list(found.children)) == ("pdf/inner", ["SKILL.md", "notes.md"])
+    assert spelled.directory("skill://PDF") is None
+
+
+def test_an_unknown_file_is_answered_with_similar_ones_but_never_with_eval_files(spelled: Catalog) -> None:
+    assert spelled.similar_files("skill://pdf/form.md")[0] == "skill://pdf/forms.md"
+    assert spelled.similar_files("skill://pdf/references/forms.md") == ("skill://pdf/forms.md",)
+    assert spelled.similar_files("skill://pdf/evals/evals.jso") == ()
+    assert spelled.similar_files("skill://none/forms.md") == ()
 
 
 def test_the_error_for_an_unknown_file_suggests_similar_paths(catalog: Catalog) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 NEVER_STOPS = {
     *(Reason.FILE_NAME_CASE, Reason.HIDDEN_CHARACTERS, Reason.MISSING_REFERENCE, Reason.TOO_MANY_FILES),
     *(Reason.NOT_PUBLISHED, Reason.DUPLICATE_NAME, Reason.UNWRITABLE, Reason.TOOL_WITHOUT_SCRIPT),
-    *(Reason.DECODED_PATTERN, Reason.INVALID_VERSION),
+    *(Reason.DECODED_PATTERN, Reason.INVALID_VERSION, Reason.PATH_CASE),
     # Of a skill below a source: one that is asked for by its path has no scan and no audit, and follows no link.
     *(Reason.SCAN_LIMIT, Reason.SYMLINK_OUTSIDE, Reason.AUDIT_FINDING),
 }

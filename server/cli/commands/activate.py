@@ -9,6 +9,7 @@ import typer
 from server.cli.commands.options import Directories, FollowSymlinks, NoAdapt, Param, parse_name_values
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_text
 from server.config.bootstrap import open_with_settings
+from server.config.settings import SkillFolder
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.diagnostics import one_line
 from skills_core.errors import UnknownSkillError
@@ -40,7 +41,8 @@ def activate(
         skill = library.catalog.skill(name)
     except UnknownSkillError as error:
         fail(str(error), EXIT_NO)
-    recipient = recipient_called(client, settings, local=True)
+    near = settings.clients.skill_folder is not SkillFolder.NEVER
+    recipient = recipient_called(client, settings, local=near)
     if recipient is None:
         known = ", ".join(known_names(settings))
         fail(f"--client: unknown client {one_line(client or '')[:200]!r}; expected one of {known}", EXIT_USAGE)

@@ -23,7 +23,7 @@ from server.cli.commands.options import (
     Workspace,
 )
 from server.cli.start_server import start_server
-from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, Transport
+from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
 from skills_core.watch_options import WatchMode
 
 __all__ = ["serve"]
@@ -60,6 +60,15 @@ Audit = Annotated[
         help="Audit skills when they are loaded: not at all (off), with findings as warnings (warn), or also excluding "
         "skills with an error (block).",
         show_default=AuditMode.OFF,
+    ),
+]
+NamedFolder = Annotated[
+    SkillFolder | None,
+    typer.Option(
+        "--skill-folder",
+        help="Name the folders of skills on disk to clients over stdio: if they read there as far as is known (auto), "
+        "always, or never.",
+        show_default=SkillFolder.AUTO,
     ),
 ]
 Pinned = Annotated[
@@ -130,6 +139,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     gitignore: GitIgnored = False,
     audit: Audit = None,
     no_adapt: NoAdapt = False,
+    skill_folder: NamedFolder = None,
     tools: Tools = None,
     require_sandbox: RequireSandbox = False,
     model: ServedModel = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from server.cli.validation_report import ValidationResult
 from server.config.bootstrap import open_quietly
 from server.hosting.status import display_path
+from skills_core.authoring.typos import respelled_paths
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
 from skills_core.locations import JDAI_FOLDER
@@ -66,7 +67,10 @@ def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: 
         return [ValidationResult(where, valid=False, diagnostics=(error,))]
     # Only an invalid skill fails: gates and shadowing do not concern the skill itself.
     return [
-        ValidationResult(display_path(skill), skill.state is not State.INVALID, skill.diagnostics) for skill in skills
+        ValidationResult(
+            display_path(skill), skill.state is not State.INVALID, (*skill.diagnostics, *respelled_paths(skill))
+        )
+        for skill in skills
     ]
 
 

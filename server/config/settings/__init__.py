@@ -41,6 +41,7 @@ from server.config.settings.skills import (
     Conventions,
     DiscoverySettings,
     SearchSettings,
+    SkillFolder,
     SourceSettings,
 )
 from server.config.settings.tools import GuardSettings, OptionalTool, ToolSettings
@@ -79,6 +80,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "SigningAlgorithm",
+    "SkillFolder",
     "SourceSettings",
     "ToolSettings",
     "Transport",

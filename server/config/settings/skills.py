@@ -23,6 +23,7 @@ __all__ = [
     "Conventions",
     "DiscoverySettings",
     "SearchSettings",
+    "SkillFolder",
     "SourceSettings",
 ]
 
@@ -40,6 +41,14 @@ class Conventions(StrEnum):
     OFF = "off"
     NAMED = "named"
     PROJECT = "project"
+
+
+class SkillFolder(StrEnum):
+    """Whether texts over stdio name the folder of a skill on disk: where the client reads it, always, or never."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
 
 
 class AuditMode(StrEnum):
@@ -147,6 +156,11 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     adapt: bool = True
     """Whether an activation lists the client's own names for the tools and files that the skill mentions, and is a link
     for clients that would ignore its text."""
+    skill_folder: SkillFolder = SkillFolder.AUTO
+    """Whether an activation over stdio names the folder of the skill on this disk, where the client's own tools can run
+    its scripts: `auto` names it to clients that read there as far as is known, and to clients of which nothing is known
+    unless they tell roots elsewhere. Set `never` if the server has another disk than the client, as in a container, and
+    `always` if a client reads more than `auto` assumes. Over HTTP the folder is never named."""
     tool_names: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """A client's own names for the tools that skills mention: one table for each client, by the beginning of its name,
     by its key or by `*` for all. Set it for unknown clients, or for tools of your own."""

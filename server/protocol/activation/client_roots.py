@@ -1,8 +1,11 @@
-"""The folders that a client's own tools read: its roots, or the folder in which it started the server.
+"""The folders that a client's own tools read: the whole disk, its roots, or the folder in which it started the server.
 
 Clients of the handshake era declare the capability `roots` and answer `roots/list`. The modern era has no request of
 the server, so there, and until an answer comes, the working directory counts for clients that are known to start
 servers in their workspace. All of this concerns stdio only, where the client has the server's disk.
+
+A client of which nothing is known most likely is an agent with a shell on this machine, because it started the server
+here: its model is told the folder, unless the client offers roots, which may be all that its tools read.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
+from server.config.settings import SkillFolder
 from server.wire.file_uris import path_of
 
 if TYPE_CHECKING:
@@ -43,20 +47,31 @@ ANSWER_SECONDS = 10.0
 class ClientRoots:
     """What is known of the folders of the client."""
 
-    def __init__(self, *, local: bool, answer_seconds: float = ANSWER_SECONDS) -> None:
-        """Know nothing yet; `local` tells that there is a single client, which shares the server's disk."""
-        self._is_local = local
+    def __init__(
+        self, *, local: bool, named: SkillFolder = SkillFolder.AUTO, answer_seconds: float = ANSWER_SECONDS
+    ) -> None:
+        """Know nothing yet; `local` tells that there is a single client, which shares the server's disk.
+
+        `named` is the user's setting, which `NEVER` and `ALWAYS` put above what is known.
+        """
+        self._is_local = local = local and named is not SkillFolder.NEVER
+        self._is_always = named is SkillFolder.ALWAYS
         self._answer_seconds = answer_seconds
         self._started_in = _real_folders(["."]) if local else frozenset()
         self._roots: frozenset[Path] | None = None
         self._is_asking = False
         self._has_changed = False
+        self._has_refused = False
         # A disk that does not answer holds up one thread at most.
         self._looking = anyio.CapacityLimiter(1)
 
-    def reads_everywhere(self, client: ClientProfile) -> bool:
-        """Tell whether the client's own tools read the whole disk of the server."""
-        return self._is_local and client.reads_everywhere
+    def reads_everywhere(self, client: ClientProfile, ctx: ServerRequestContext[Any, Any]) -> bool:
+        """Tell whether the client's own tools read the whole disk of the server, as far as is known."""
+        if not self._is_local or self._is_always or client.reads_disk is not None:
+            return self._is_local and (self._is_always or client.reads_everywhere)
+        if self._roots is not None:
+            return False
+        return self._has_refused or not _offers_roots(ctx)
 
     def of(self, client: ClientProfile) -> frozenset[Path]:
         """Return the folders that the client's own tools read, without symbolic links."""
@@ -69,9 +84,7 @@ class ClientRoots:
 
         The SDK runs each notification's handler in a task of its connection, and cancels it at the end.
         """
-        offered = ctx.session.client_capabilities
-        is_handshake = ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
-        if not self._is_local or not is_handshake or offered is None or offered.roots is None:
+        if not self._is_local or not _offers_roots(ctx):
             return
         self._has_changed = True
         if self._is_asking:
@@ -81,6 +94,7 @@ class ClientRoots:
             while self._has_changed:
                 self._has_changed = False
                 self._roots = await self._answer(ctx.session)
+                self._has_refused = self._roots is None
         finally:
             self._is_asking = False
 
@@ -97,6 +111,13 @@ class ClientRoots:
             return await anyio.to_thread.run_sync(_real_folders, paths, abandon_on_cancel=True, limiter=self._looking)
         logger.debug("the client did not tell its roots in %g seconds", self._answer_seconds)
         return None
+
+
+def _offers_roots(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Tell whether the sender of a message can be asked for its roots."""
+    offered = ctx.session.client_capabilities
+    is_handshake = ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS
+    return is_handshake and offered is not None and offered.roots is not None
 
 
 class _Root(BaseModel):

@@ -52,7 +52,7 @@ class Recipients:
         sent, client = ctx.session.client_params, client_of(ctx)
         name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
         runs = OptionalTool.RUN_SKILL_SCRIPT in view.settings.tools.enabled
-        return self._made(name, version, self._roots.reads_everywhere(client), runs, self._roots.of(client))
+        return self._made(name, version, self._roots.reads_everywhere(client, ctx), runs, self._roots.of(client))
 
     def _make(
         self,

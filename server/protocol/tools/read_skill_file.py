@@ -10,7 +10,7 @@ import base64
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from server.listing.resources import contents_of, mime_type
+from server.listing.resources import contents_of, mime_type, served_uri
 from server.listing.tools import READ
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
@@ -19,6 +19,7 @@ from server.wire.errors import InvalidRequestError
 from skills_core.rendering.beginning import reading_call
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part
+from skills_core.uris import decode_path
 from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
@@ -45,8 +46,13 @@ class FileReader:
         catalog = call.view.catalog
         skill = catalog.skill(name, catalog.offered)
         # Models pass what they have seen: a relative path, or the file's URI.
-        uri = path if path.startswith(skill.root_uri) else skill.file_uri(catalog.file_of(skill, path).path)
+        if path.startswith(skill.root_uri):
+            uri, asked = path, decode_path(path)
+        else:
+            uri = skill.file_uri(catalog.file_of(skill, path).path)
+            asked = f"{skill.path}/{path.removeprefix('./')}"
         owner, file, raw = await self._host.read(uri, call.ctx)
+        respelled = asked != decode_path(owner.file_uri(file.path))
         note_skill(owner, Use.READ)
         if not call.view.settings.catalog.serve_evals:
             refuse_eval_file(owner, file)
@@ -59,20 +65,28 @@ class FileReader:
         room, ranged = call.room, not call.arguments.keys().isdisjoint({"offset", "limit"})
         # Instructions with a NUL count as binary, but their rest is read as text.
         if file.text or (ranged and file is owner.content.main):
-            return _part(file, raw.decode("utf-8"), call.arguments, room)
+            arguments = {**call.arguments, "path": file.path} if respelled else call.arguments
+            return _part(file, raw.decode("utf-8"), arguments, room, respelled=respelled)
         if ranged:
             raise InvalidRequestError(
                 f"offset and limit are for text files, and {file.path} of the skill {owner.key!r} is binary "
                 f"({file.size} bytes): leave them out to get the whole file"
             )
-        return _within(room, owner, file, _binary(uri, file, raw))
+        return _within(room, owner, file, _binary(served_uri(uri, owner, file), file, raw, respelled=respelled))
 
 
-def _binary(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
+def _binary(uri: str, file: SkillFile, raw: bytes, *, respelled: bool) -> dict[str, Any]:
     if mime_type(file).startswith("image/"):
         image = {"type": "image", "data": base64.b64encode(raw).decode("ascii"), "mimeType": mime_type(file)}
-        return tool_result([image])
-    return tool_result([{"type": "resource", "resource": contents_of(uri, file, raw)}])
+        return tool_result([image, *_spelling(file, respelled=respelled)])
+    embedded = {"type": "resource", "resource": contents_of(uri, file, raw)}
+    return tool_result([embedded, *_spelling(file, respelled=respelled)])
+
+
+def _spelling(file: SkillFile, *, respelled: bool) -> list[dict[str, Any]]:
+    """Return a note on the right path of a file that a call has spelled in another case."""
+    note = f"\n[This is the file {escape_line(file.path)}: its path differs in case from the one you gave.]"
+    return [text_block(note)] if respelled else []
 
 
 def _within(room: ResultRoom | None, owner: Skill, file: SkillFile, result: dict[str, Any]) -> dict[str, Any]:
@@ -86,10 +100,12 @@ def _within(room: ResultRoom | None, owner: Skill, file: SkillFile, result: dict
     )
 
 
-def _part(file: SkillFile, text: str, arguments: Mapping[str, Any], room: ResultRoom | None) -> dict[str, Any]:
+def _part(
+    file: SkillFile, text: str, arguments: Mapping[str, Any], room: ResultRoom | None, *, respelled: bool
+) -> dict[str, Any]:
     """Return a text, or the part of it that is asked for and fits, with a note on what the part is."""
     start, most = _range(arguments, file, len(text))
-    whole = tool_result([text_block(text)])
+    whole = tool_result([text_block(text), *_spelling(file, respelled=respelled)])
     if start == 0 and most >= len(text) and (room is None or room.fits_with_news(whole)):
         return whole
 

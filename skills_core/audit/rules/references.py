@@ -1,4 +1,4 @@
-"""The files of a skill: links to files that are missing, files that nothing names, chains of references."""
+"""The files of a skill: links to missing files, paths in another case, files that nothing names, deep references."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.skill.links import links_of, named_files, resolve
+from skills_core.audit.skill.links import links_of, named_files, resolve, respelled_in
+from skills_core.errors import did_you_mean, similar_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,13 +44,23 @@ def _missing(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.texts:
         if file.is_eval:
             continue
+        respelled = {written for _, written, _ in respelled_in(skill, file)}
         for link in links_of(file):
-            if resolve(skill, file, link.target) is None:
+            if resolve(skill, file, link.target) is None and link.target.removeprefix("./") not in respelled:
                 outside = posixpath.normpath(link.target).startswith("..") and not posixpath.dirname(file.path)
                 what = "leads out of the skill" if outside else "leads to no file of the skill"
                 # A path in a code span may be an example, or a file that the skill writes.
                 severity = Severity.NOTE if link.in_code else Severity.WARNING
-                yield Hit(file, f"the link to {link.target[:200]!r} {what}", link.start, severity)
+                hint = "" if outside else did_you_mean(similar_paths(link.target, skill.files), "; did")
+                yield Hit(file, f"the link to {link.target[:200]!r} {what}{hint}", link.start, severity)
+
+
+def _respelled(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file in skill.texts:
+        if file.is_eval:
+            continue
+        for start, written, path in respelled_in(skill, file):
+            yield Hit(file, f"{written[:200]!r} is spelled {path[:200]!r} on disk", start)
 
 
 def _reached(skill: SkillUnderAudit) -> tuple[frozenset[str], frozenset[str]]:
@@ -128,6 +139,14 @@ RULES = (
         "The model tries to read the file, fails, and goes on without what the file should say.",
         "Correct the path (it is relative to the skill's folder), add the file, or remove the link.",
         _missing,
+    ),
+    Rule(
+        "path-case",
+        Severity.WARNING,
+        "Path in another case",
+        "A host that reads the folder itself finds the file only where the file system ignores case.",
+        "Write the path as the file is spelled, or rename the file.",
+        _respelled,
     ),
     Rule(
         "unnamed-file",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
-__all__ = ["Link", "links_of", "named_files", "resolve"]
+__all__ = ["Link", "links_of", "named_files", "resolve", "respelled_in"]
 
 _LINK = re.compile(r"\]\(\s*(?:<([^<>\n]{1,255})>|([^()\s<>]{1,255}))(?:\s+[\"'][^\"'\n]{0,200}[\"'])?\s*\)")
 _SPAN = re.compile(r"`((?:\./)?(?:scripts|references?|assets|templates|resources)/[\w./-]{1,200}\.\w{1,8})`")
@@ -66,6 +66,19 @@ def resolve(skill: SkillUnderAudit, file: AuditedFile, target: str) -> str | Non
         if path == "." or path in skill.files or any(each.startswith(f"{path}/") for each in skill.files):
             return path
     return None
+
+
+def respelled_in(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[tuple[int, str, str]]:
+    """Yield where a Markdown file names another in a different case: the position, the path there, and the file's."""
+    if not file.is_markdown or file.text is None:
+        return
+    names, folder = {skill.name, skill.frontmatter.name or skill.name}, posixpath.dirname(file.path)
+    # A path is relative to the folder of the file or to that of the skill.
+    for base in dict.fromkeys((f"{folder}/" if folder else "", "")):
+        paths = [path.removeprefix(base) for path in skill.files if path.startswith(base) and path != file.path]
+        for mention in mentioned_paths(file.text, paths, names).respelled:
+            if resolve(skill, file, mention.written) is None:
+                yield mention.position, mention.written, f"{base}{mention.path}"
 
 
 def named_files(skill: SkillUnderAudit, file: AuditedFile) -> frozenset[str]:

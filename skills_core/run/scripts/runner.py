@@ -151,15 +151,18 @@ class ScriptRunner:
     ) -> ScriptResult:
         """Run a file of `skill`, and return its result.
 
-        `path` is the file's path in the manifest. `variables` are the user's environment variables for this skill.
+        `path` is the file's path in the skill, which `SkillContent.file` looks up. `variables` are the user's
+        environment variables for this skill.
 
         Raises:
             UnknownFileError: the skill has no such file.
             ScriptRefusedError: the script cannot or must not be run.
             SkillChangedError: files on disk are not those that were loaded.
         """
-        if path not in skill.content.files:
+        file = skill.content.file(path)
+        if file is None:
             raise UnknownFileError(skill.key, path, files_for_models(skill.content))
+        path = file.path
         if skill.state is not State.ACTIVE:
             raise ScriptRefusedError(path, f"the skill {skill.key!r} is {skill.state.value}")
         if self.setup.refuses:

@@ -76,7 +76,7 @@ def declaration_problem(skill: Skill, declaration: ToolDeclaration, name: str) -
     """Return why a declaration yields no tool of this name, empty if it does."""
     if not declaration.script:
         return "it names no script"
-    if declaration.script not in skill.content.files:
+    if skill.content.file(declaration.script) is None:
         return f"the skill has no file {one_line(declaration.script)[:200]}"
     if not _NAME.fullmatch(name):
         return f"{one_line(name)[:100]!r} is not a name that model APIs accept: up to 64 letters, digits, _ and -"

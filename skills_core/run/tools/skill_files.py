@@ -9,7 +9,7 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
-from skills_core.errors import EvalFileError, FileRefusedError, ToolFailedError, did_you_mean, similar_to
+from skills_core.errors import EvalFileError, FileRefusedError, ToolFailedError, did_you_mean, similar_paths
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
 from skills_core.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.tools.tool import CallContext
-    from skills_core.skill import Skill
+    from skills_core.skill import Skill, SkillFile
 
 __all__ = ["SKILL_ARGUMENT", "loaded_skill", "read_skill_file_tool"]
 
@@ -30,9 +30,9 @@ def read_skill_file_tool(skills: RunSkills) -> Tool:
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
         named = str(arguments.get("path", ""))
         skill = loaded_skill(skills, arguments, named)
-        path = named.removeprefix(skill.root_uri).removeprefix("./")
-        raw = await anyio.to_thread.run_sync(_verified_bytes, skill, path)
-        return select_lines(path, raw, arguments)
+        file = _file_of(skill, named.removeprefix(skill.root_uri))
+        raw = await anyio.to_thread.run_sync(_verified_bytes, skill, file)
+        return select_lines(file.path, raw, arguments)
 
     return Tool(
         "read_skill_file",
@@ -83,11 +83,16 @@ def loaded_skill(skills: RunSkills, arguments: JsonObject, path: str = "") -> Sk
     return skill
 
 
-def _verified_bytes(skill: Skill, path: str) -> bytes:
-    file = skill.content.files.get(path)
+def _file_of(skill: Skill, path: str) -> SkillFile:
+    file = skill.content.file(path)
     if file is None:
-        hint = did_you_mean(similar_to(path, files_for_models(skill.content)))
-        raise ToolFailedError(f"The skill has no file {one_line(path)[:200]!r}.{hint}")
+        hint = did_you_mean(similar_paths(path, files_for_models(skill.content)))
+        raise ToolFailedError(f"The skill has no file {one_line(path.removeprefix('./'))[:200]!r}.{hint}")
+    return file
+
+
+def _verified_bytes(skill: Skill, file: SkillFile) -> bytes:
+    path = file.path
     try:
         refuse_eval_file(skill, file)
     except EvalFileError as error:

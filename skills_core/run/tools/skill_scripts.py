@@ -99,7 +99,7 @@ async def _run_script(
         raise ToolFailedError(f"path: name the script to run, or pass {OUTPUT} to read the output of an earlier call.")
     script = str(path).removeprefix("./")
     try:
-        if file := skill.content.files.get(script):
+        if file := skill.content.file(script):
             refuse_eval_file(skill, file)
         return await runner.run(
             skill,

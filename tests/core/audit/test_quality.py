@@ -87,6 +87,18 @@ def test_a_link_to_a_missing_file_is_found(found_in: Found) -> None:
     assert [(each.rule, each.severity) for each in found] == [("missing-file", "warning"), ("missing-file", "note")]
 
 
+def test_a_path_in_another_case_is_found_and_not_as_missing(found_in: Found) -> None:
+    files = {"forms.md": "See [more](More.md).", "more.md": "x"}
+    found = found_in("See FORMS.md and [more](MORE.md).\n", files)
+    assert [(each.rule, each.severity, each.path, each.message) for each in found] == [
+        ("path-case", "warning", "SKILL.md", "'FORMS.md' is spelled 'forms.md' on disk"),
+        ("path-case", "warning", "SKILL.md", "'MORE.md' is spelled 'more.md' on disk"),
+        ("path-case", "warning", "forms.md", "'More.md' is spelled 'more.md' on disk"),
+    ]
+    (missing,) = (each for each in found_in("[f](references/forms.md)", files) if each.rule == "missing-file")
+    assert missing.message.endswith("leads to no file of the skill; did you mean 'forms.md'?")
+
+
 def test_a_link_in_an_example_or_with_a_placeholder_is_no_link(severities: Severities) -> None:
     assert severities("```\n[a](missing.md)\n```\n[b]({path}) [c](#top) [d](mailto:a@example.com) `[e](x.md)`\n") == {}
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.mentions import mentioned_paths, mentioned_tools
+from skills_core.mentions import Respelled, mentioned_paths, mentioned_tools
 from skills_core.mentions.markdown import without_fences
 
 FILES = frozenset(
@@ -195,6 +195,35 @@ def test_every_usual_name_for_the_skills_folder_is_recognized(folder: str) -> No
     assert found.folders == (folder,)
 
 
+@pytest.mark.parametrize(
+    ("body", "written"),
+    [
+        ("Read FORMS.md first.", "FORMS.md"),
+        ("[f](Forms.md#top)", "Forms.md"),
+        ("Run `{baseDir}/Scripts/Run.py`.", "Scripts/Run.py"),
+        ("`MY Notes.md`", "MY Notes.md"),
+    ],
+)
+def test_a_path_in_another_case_means_the_only_file_of_this_spelling(body: str, written: str) -> None:
+    files = ["forms.md", "scripts/run.py", "my notes.md"]
+    found = mentioned_paths(body, files)
+    assert found.paths == (written.lower(),)
+    (respelled,) = found.respelled
+    assert respelled == Respelled(respelled.position, written, written.lower())
+    assert body[respelled.position :].lstrip("/(<`").startswith(written)
+    assert mentioned_paths(body.lower(), files).respelled == ()
+    # Of two such files, none is meant.
+    assert mentioned_paths(body, [*files, *(path.title() for path in files if path.title() != written)]).paths in {
+        (),
+        (written,),
+    }
+
+
+@pytest.mark.parametrize("body", ["Read readme.md.", "See `LICENSE.TXT`.", "From https://example.com/FORMS.md"])
+def test_a_generic_name_or_another_place_in_another_case_does_not_count(body: str) -> None:
+    assert mentioned_paths(body, ["README.md", "LICENSE.txt", "forms.md"]).paths == ()
+
+
 def test_a_link_to_a_generic_name_counts() -> None:
     assert paths("[more](README.md)") == ["README.md"]
 
@@ -272,7 +301,7 @@ def test_words_are_found_alike_however_many_names_a_body_has() -> None:
 
 
 def test_files_are_found_alike_however_many_files_a_skill_has() -> None:
-    text = "See scripts/run.py, `a b.md`, [u](docs/%C3%BCbersicht.md), `docs/übersicht.md`, ./forms.md and x/y/z.txt."
+    text = "See scripts/run.py, `a B.md`, [u](docs/%C3%BCbersicht.md), `docs/ÜBERSICHT.md`, ./forms.md and x/y/z.txt."
     many = FILES | {f"more/{number}.md" for number in range(200)}
     assert mentioned_paths(text, many, ["pdf"]) == mentioned_paths(text, FILES, ["pdf"])
 
@@ -305,6 +334,8 @@ def test_a_distinctive_name_counts_as_a_pattern_over_all_words_finds_it(body: st
 
 TOKENS = (
     "forms.md",
+    "Forms.MD",
+    "RUN.py",
     "scripts/run.py",
     "run.py",
     "/",

@@ -167,7 +167,7 @@ def test_a_script_is_run_with_the_tool_that_can_run_it(make: Callable[..., Skill
     said = [element(render_activation(skill, {}, each), "skill_paths") for each in (GEMINI, FAR, Recipient(local=True))]
     assert "Run a script with `run_shell_command` and the `file` given here." in said[0]
     assert "They lie on the server: to run a script, first save it" in said[1]
-    assert "script" not in said[2].replace("scripts/a.py", "")
+    assert f"Run a script with your own tool for commands, in the skill directory {skill.source.root}" in said[2]
     without = Recipient(toolbox=Toolbox("none", "None", "this test", "2026-11-22", {}))
     assert "None of your tools runs a script" in element(render_activation(skill, {}, without), "skill_paths")
     with_tool = Recipient(toolbox=toolbox_named("gemini"), script_tool="run_skill_script")

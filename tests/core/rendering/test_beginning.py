@@ -117,8 +117,8 @@ def _skill_with(body: str) -> Skill:
 def test_values_are_filled_and_said_for_the_rest(make: Callable[..., Skill]) -> None:
     skill = make(body=f"Use {{{{format}}}}.\n{LINES}\nAgain {{{{ format }}}} and {{{{other}}}}.")
     text, _ = beginning_of(skill, 3000, {"format": "a <skill> table", "unused": "x"})
-    assert "Use a &lt;skill> table.\n" in text
-    assert "The rest has {{placeholders}} for the arguments: put in these values: format = a &lt;skill> table" in text
+    assert "Use a <skill> table.\n" in text
+    assert "The rest has {{placeholders}} for the arguments: put in these values: format = a <skill> table" in text
     assert "Parameters without a value: other" in text
     text, _ = beginning_of(skill, 5000, {"format": "long " * 200})
     assert "put in the values of your call" in text

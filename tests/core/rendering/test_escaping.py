@@ -1,4 +1,4 @@
-"""No foreign text contains one of our tags, whatever a body, a value or a message contains."""
+"""No foreign text opens or closes one of our elements, whatever a body, a value or a message contains."""
 
 from __future__ import annotations
 
@@ -18,7 +18,16 @@ from skills_core import Recipient, render_activation, render_request
 from skills_core.context.assembly import assemble_context
 from skills_core.context.blocks import instruction_of, prompt_block, section_entry
 from skills_core.context.rankings import by_full_text
-from skills_core.rendering.escaping import TAGS, escape_json, escape_tags, escape_tags_and_marks
+from skills_core.rendering.activation import activation_pieces
+from skills_core.rendering.escaping import (
+    OWN_TAGS,
+    SECTION_TAGS,
+    TAGS,
+    escape_json,
+    escape_line,
+    escape_tags,
+    escape_tags_and_marks,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,14 +75,14 @@ def is_seen(char: str) -> bool:
     return char.isspace() or not unseen
 
 
-def tags_in(text: str) -> list[str]:
-    """Return the tags of ours in a text, as a parser would see them that forgives everything."""
+def tags_in(text: str, names: frozenset[str] = OWN_TAGS) -> list[str]:
+    """Return the tags with these names in a text, as a parser would see them that forgives everything."""
     found = []
     for match in re.finditer("<", text):
         rest = "".join(filter(is_seen, text[match.end() :])).lstrip()
         slash = rest[:1] == "/"
         name = re.match(r"[\w.-]*", rest[slash:].lstrip())
-        if name is not None and (folded := name[0].casefold().replace("\u0131", "i")) in TAGS:
+        if name is not None and (folded := name[0].casefold().replace("\u0131", "i")) in names:
             found.append("/" * slash + folded)
     return found
 
@@ -93,12 +102,19 @@ def test_escaping_removes_our_tags_and_changes_nothing_else(text: str) -> None:
 @given(PIECES)
 def test_escaping_tags_and_marks_removes_both(text: str) -> None:
     safe = escape_tags_and_marks(text)
-    assert tags_in(safe) == []
+    assert tags_in(safe, SECTION_TAGS) == []
     assert marks_in(safe) == []
     assert escape_tags_and_marks(safe) == safe
 
 
-@pytest.mark.parametrize("tag", sorted(TAGS))
+@given(PIECES)
+def test_a_name_has_none_of_our_tags_and_stays_one_line(text: str) -> None:
+    safe = escape_line(text)
+    assert tags_in(safe, TAGS) == []
+    assert "\n" not in safe
+
+
+@pytest.mark.parametrize("tag", sorted(OWN_TAGS))
 @pytest.mark.parametrize(
     "form", ["<{}>", "</{}>", "<{}/>", '<{} name="other">', "< {} >", "<\n/\t{}\n>", "<{}\n", "<\u200b{}>", "<{}:x>"]
 )
@@ -116,7 +132,7 @@ def test_escaped_json_has_none_of_our_tags_and_the_same_value(value: dict[str, o
 
 
 @pytest.mark.parametrize("unseen", UNSEEN)
-@pytest.mark.parametrize("tag", sorted(TAGS))
+@pytest.mark.parametrize("tag", sorted(OWN_TAGS))
 def test_invisible_characters_hide_no_tag(tag: str, unseen: str) -> None:
     for text in (
         f"<{unseen}{tag}>",
@@ -135,6 +151,11 @@ def test_invisible_characters_hide_no_tag(tag: str, unseen: str) -> None:
     "text",
     [
         "<div>",
+        "<file>",
+        "</path>",
+        "<path/to/skill-folder>",
+        "<skill> and <skills>",
+        "<tool_names>",
         "a < b && c",
         "<file-name>",
         "<skill-name>",
@@ -171,8 +192,14 @@ def test_the_tags_of_an_activation_are_those_of_a_harmless_skill(
 ) -> None:
     for recipient in (Recipient(), Recipient(local=True, reads_resources=True)):
         harmless = tags_in(render_activation(skill_of("harmless"), {"value": "x", "more": "y"}, recipient))
-        text = render_activation(skill_of(words), {"value": value, "more": value}, recipient)
+        skill, values = skill_of(words), {"value": value, "more": value}
+        text = render_activation(skill, values, recipient)
         assert tags_in(text) == harmless
+        # What has common names is written around the body, in elements that the body can neither open nor close.
+        around = activation_pieces(skill, {"value": "x"}, recipient)
+        expected = activation_pieces(skill_of("harmless"), {"value": "x"}, recipient)
+        for lines, others in ((around.before, expected.before), (around.after, expected.after)):
+            assert tags_in("\n".join(lines), TAGS) == tags_in("\n".join(others), TAGS)
         assert (len(re.findall(r"<skill_content\b", text)), text.count("</skill_content>")) == (1, 1)
 
 
@@ -186,12 +213,14 @@ def test_the_tags_of_a_context_are_those_of_a_harmless_skill(
 ) -> None:
     harmless, skill = skill_of("harmless"), skill_of(words)
     for one, other in zip(blocks_of(skill), blocks_of(harmless), strict=True):
-        assert tags_in(one) == tags_in(other)
+        assert tags_in(one, SECTION_TAGS) == tags_in(other, SECTION_TAGS)
     catalog = load(harmless.source.root).catalog
     ranking = by_full_text(catalog.skills)
     expected = assemble_context("a stranger asks", catalog, ranking).text
-    assert tags_in(expected).count("skill") == 1
+    assert tags_in(expected).count("skill_content") == 1
     assert tags_in(assemble_context(f"a stranger asks {words}", catalog, ranking).text) == tags_in(expected)
+    section, _, _ = assemble_context("a stranger asks", catalog, ranking).text.rpartition("\n\nThe user's")
+    assert tags_in(section, SECTION_TAGS) == tags_in(expected.rpartition("\n\nThe user's")[0], SECTION_TAGS)
     assert tags_in(render_request(skill, f"x{words}")) == ["user_request", "/user_request"]
 
 
@@ -221,3 +250,17 @@ def test_the_list_of_tags_equals_the_tags_in_the_code() -> None:
                 for match in _WRITTEN.finditer(node.value):
                     written.setdefault(match[1], set()).add(str(path.relative_to(ROOT)))
     assert written.keys() == TAGS | ASKED_OF_MODELS
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "Run <path/to/skill-folder>/scripts/pack.py <file> in <path>; write a <skill> per <tool_names>.",
+        "<skills>\n<skill>\n<file>x</file>\n</skill>\n</skills>",
+        "a &lt;b&gt; & c <b",
+    ],
+)
+def test_a_body_reaches_the_model_as_written(skill_of: Callable[[str], Skill], body: str) -> None:
+    for recipient in (Recipient(), Recipient(local=True, reads_resources=True)):
+        skill = skill_of(body)
+        assert skill.body in render_activation(skill, None, recipient)

@@ -71,6 +71,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.SPECIAL_FILE: beside_a_skill(lambda folder: os.mkfifo(folder / "pipe")),
     Reason.SCAN_LIMIT: beside_a_skill(lambda folder: folder.joinpath(*["d"] * 40).mkdir(parents=True)),
     Reason.MISSING_REFERENCE: skill(fields="references: [gone.md]"),
+    Reason.PATH_CASE: skill(body="See FORMS.md.", files={"forms.md": b"f"}),
     Reason.NOT_UTF8: document(b"---\nname: one\ndescription: \xff\n---\n"),
     Reason.EMPTY: document(""),
     Reason.MISSING_FRONTMATTER: document("text"),

@@ -259,6 +259,7 @@ USABLE: dict[str, str] = {
     "search.max_injected_chars": "1",
     "clients.adapt": "false",
     "clients.server_name": "'mine'",
+    "clients.skill_folder": "'always'",
     "clients.tool_names": "{x = {a = 'b'}}",
     "scripts.require_sandbox": "false",
     "scripts.seconds": "1",

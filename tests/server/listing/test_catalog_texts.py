@@ -20,7 +20,7 @@ from server.listing.order import size_of
 from server.listing.snapshot import Snapshot
 from skills_core.catalog import Catalog
 from skills_core.rendering import utf16_length
-from skills_core.rendering.escaping import escape_tags
+from skills_core.rendering.escaping import escape_line
 from tests.server.settings import make_settings
 from tests.server.visibility.conftest import skill_of
 
@@ -235,5 +235,5 @@ def test_no_name_opens_or_closes_one_of_our_elements(names: list[str], key: str)
             if line.startswith('<skill name="'):
                 assert re.fullmatch(r'<skill name="[^"<>\n]*">[^<>]*</skill>', line), line
             else:
-                assert escape_tags(line) == line
+                assert escape_line(line) == line
         assert text.count("<available_skills>") == text.count("</available_skills>") <= 2

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from server.listing.topics import MAX_SKILLS, shortened_topics, topic_of, topics_within
 from skills_core.rendering import utf16_length
-from skills_core.rendering.escaping import escape_tags
+from skills_core.rendering.escaping import escape_line
 from tests.server.visibility.conftest import skill_of
 
 NAMES = st.lists(st.text(min_size=1, max_size=80), max_size=30)
@@ -52,7 +52,7 @@ def test_a_word_that_exceeds_the_room_hides_no_other() -> None:
 def test_the_parts_of_a_name_form_none_of_our_tags() -> None:
     for name in ("<skill-x>", "</skill.x>", "<_skill>", "</available-skills>"):
         topic = topic_of(skill_of(name))
-        assert escape_tags(topic) == topic
+        assert escape_line(topic) == topic
 
 
 @given(NAMES, st.integers(-50, 400), st.integers(0, 3))
@@ -61,7 +61,7 @@ def test_topics_fit_stand_on_one_line_and_are_distinct(names: list[str], room: i
     topics = topics_within(room, skills, skills[:first])
     assert utf16_length(topics) <= max(room, 0)
     assert "\n" not in topics
-    assert escape_tags(topics) == topics
+    assert escape_line(topics) == topics
     assert utf16_length(shortened_topics(topics, room // 2)) <= max(room // 2, 0)
 
 

@@ -139,6 +139,40 @@ async def test_a_directory_read_gives_direct_children_and_folders_without_a_slas
         assert await children("skill://group/one/empty") == []
 
 
+async def test_a_path_in_another_case_is_served_by_every_surface_under_its_right_name(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    folder = make_skill(
+        "pdf",
+        body="Read FORMS.md, then run Scripts/Fill.py.",
+        files={"forms.md": b"# Forms", "scripts/fill.py": b"print('done')", "evals/evals.json": b"answer"},
+    )
+    news = "skill://pdf/FORMS.md"
+    async with connect(subscribe=(news,), SKILLSERVE_TOOLS="run_skill_script") as session:
+        text = await session.activate("pdf")
+        assert '<path name="forms.md"' in text
+        assert '<path name="scripts/fill.py"' in text
+        for path in ("FORMS.md", news):
+            read = await session.client.call_tool("read_skill_file", {"skill": "pdf", "path": path})
+            assert [block.text for block in read.content] == [
+                "# Forms",
+                "\n[This is the file forms.md: its path differs in case from the one you gave.]",
+            ]
+        (contents,) = (await session.client.read_resource(news)).contents
+        assert (str(contents.uri), contents.text) == ("skill://pdf/forms.md", "# Forms")
+        assert (await ask(session, "skills/get", uri="skill://pdf/skill.md"))["skill"]["uri"] == "skill://pdf/SKILL.md"
+        children = await ask(session, "resources/directory/read", uri="skill://pdf/SCRIPTS")
+        assert [child["uri"] for child in children["resources"]] == ["skill://pdf/scripts/fill.py"]
+        ran = await session.client.call_tool("run_skill_script", {"skill": "pdf", "path": "Scripts/Fill.py"})
+        assert ran.content[0].text.startswith("scripts/fill.py of the skill pdf ended with exit code 0")
+        hidden = await session.client.call_tool("read_skill_file", {"skill": "pdf", "path": "Evals/Evals.json"})
+        assert hidden.is_error
+        with pytest.raises(MCPError, match=r"Resource not found: .*/form\.md\. Did you mean 'skill://pdf/forms\.md'\?"):
+            await session.client.read_resource("skill://pdf/form.md")
+        (folder / "forms.md").write_bytes(b"# New forms")
+        await session.until_told("updated skill://pdf/forms.md")
+
+
 async def test_what_is_no_skill_and_what_is_no_directory_are_invalid_params(
     connect: Connect, make_skill: MakeSkill
 ) -> None:

@@ -282,7 +282,7 @@ class TestCommand:
 
     def test_arguments_after_the_script_are_the_scripts(self, skills: Path, make_skill: MakeSkill) -> None:
         make_skill("a", files={"a.py": ECHO})
-        done = self.run("script", "--dir", skills, "a", "a.py", "--json", "-x", "y z", stdin="not for the script")
+        done = self.run("script", "--dir", skills, "a", "A.py", "--json", "-x", "y z", stdin="not for the script")
         assert (done.returncode, done.stdout.strip()) == (0, "['--json', '-x', 'y z']"), done.stderr
         assert done.stderr.endswith("oh\n")
 

@@ -64,6 +64,7 @@ async def test_a_skill_reads_its_own_files_by_path_or_uri(skill: Any, make_gate:
     gate = make_gate(read_skill_file_tool(RunSkills(skill)), allowed=["Bash(git:*)"])
     for path in ("references/forms.md", "./references/forms.md", f"{skill.root_uri}references/forms.md"):
         assert (await gate.call("read_skill_file", {"path": path}, 1)).text == "# Forms\n"
+    assert (await gate.call("read_skill_file", {"path": "References/FORMS.md"}, 1)).text == "# Forms\n"
     call = await gate.call("read_skill_file", {"path": "references/form.md"}, 1)
     assert call.text == "The skill has no file 'references/form.md'. Did you mean 'references/forms.md'?"
     assert "not UTF-8 text" in (await gate.call("read_skill_file", {"path": "logo.png"}, 1)).text

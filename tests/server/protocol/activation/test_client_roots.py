@@ -1,4 +1,4 @@
-"""The folder of a skill is named only to clients whose own tools read it."""
+"""The folder of a skill is named to clients whose own tools read it, as far as is known."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from server.clients import ClientProfile, Fact, profile_called
 from server.clients.known import KNOWN_CLIENTS
 from server.clients.known.sources import measured
 from server.config.machine import current_environment
+from server.config.settings import SkillFolder
 from server.hosting.host import Host
 from server.protocol.activation.client_roots import MAX_ROOTS, ClientRoots
 from server.protocol.server import SkillServer
@@ -77,9 +78,9 @@ class RootedClient:
 
 @asynccontextmanager
 async def connected(
-    skills: Path, *roots: str, local: bool = True, name: str = "nobody-knows-it"
+    skills: Path, *roots: str, local: bool = True, name: str = "nobody-knows-it", **settings: object
 ) -> AsyncGenerator[RootedClient]:
-    host = Host(Library(explicit_sources([skills]), current_environment), make_settings())
+    host = Host(Library(explicit_sources([skills]), current_environment), make_settings(**settings))
     current, asked = list(roots), list[int]()
 
     async def list_roots(context: object) -> types.ListRootsResult:  # noqa: ARG001 - the SDK passes it by name
@@ -139,8 +140,40 @@ async def test_a_client_over_http_is_neither_asked_nor_given_a_folder(skills: Pa
 async def test_a_client_that_is_known_to_read_the_disk_gets_the_folder(pdf: Path, skills: Path) -> None:
     async with connected(skills, name="codex-mcp-client") as client:
         assert f"Skill directory: {pdf.resolve()}" in await client.activate()
-    async with connected(skills, name="nobody-knows-it") as client:
+
+
+@pytest.mark.parametrize("name", ["nobody-knows-it", "rmcp", "agenvoy"])
+async def test_a_client_of_which_nothing_is_known_gets_the_folder_unless_it_offers_roots(
+    name: str, pdf: Path, skills: Path, tmp_path: Path
+) -> None:
+    async with connected(skills, name=name) as client:
+        assert f"Skill directory: {pdf.resolve()}" in await client.activate()
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    async with connected(skills, elsewhere.as_uri(), name=name) as client:
         assert "Skill directory" not in await client.activate()
+    async with connected(skills, skills.resolve().as_uri(), name=name) as client:
+        await client.until_near(near=True)
+
+
+async def test_a_setting_names_the_folder_to_every_client_over_stdio_or_to_none(pdf: Path, skills: Path) -> None:
+    near = f"Skill directory: {pdf.resolve()}"
+    for name in ("nobody-knows-it", "codex", "claude-code"):
+        async with connected(skills, name=name, skill_folder=SkillFolder.ALWAYS) as client:
+            assert near in await client.activate()
+        async with connected(skills, name=name, skill_folder=SkillFolder.NEVER) as client:
+            assert str(skills.resolve()) not in await client.activate()
+        async with connected(skills, name=name, local=False, skill_folder=SkillFolder.ALWAYS) as client:
+            assert str(skills.resolve()) not in await client.activate()
+    shown = run("activate", "pdf", skills, SKILLSERVE_SKILL_FOLDER="never").stdout
+    assert str(skills.resolve()) not in shown
+
+
+async def test_a_client_that_offers_roots_and_does_not_tell_them_counts_as_one_that_offers_none() -> None:
+    roots, asking = ClientRoots(local=True), request(raising(MCPError(-32601, "no such method")))
+    assert not roots.reads_everywhere(UNKNOWN, asking)
+    await roots.ask(asking, types.NotificationParams())
+    assert roots.reads_everywhere(UNKNOWN, asking)
 
 
 async def test_the_working_directory_counts_for_clients_that_start_servers_in_their_workspace(
@@ -149,7 +182,10 @@ async def test_the_working_directory_counts_for_clients_that_start_servers_in_th
     monkeypatch.chdir(skills)
     async with connected(skills, name="claude-code") as client:
         assert f"Skill directory: {pdf.resolve()}" in await client.activate()
-    async with connected(skills, name="nobody-knows-it") as client:
+    elsewhere = skills.parent / "elsewhere"
+    elsewhere.mkdir()
+    monkeypatch.chdir(elsewhere)
+    async with connected(skills, name="claude-code") as client:
         assert "Skill directory" not in await client.activate()
 
 
