@@ -68,9 +68,11 @@ class ScheduledRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is recorded of a schedule.
 
-    Firings up to `settled` are decided. `waiting` firings run one after the other once `running` has ended. `skill` is
-    the skill to perform with the task, None to perform the scheduler skill by itself. Without a `model`, the one of the
-    settings performs it. `skipped` counts firings that were missed or overlapped; `note` explains the latest.
+    Firings up to `settled` are decided. `decided` is a later time up to which they were decided by a clock that was
+    ahead of the present one: if the present one was behind, nothing fires again once it is set. `waiting` firings run
+    one after the other once `running` has ended. `skill` is the skill to perform with the task, None to perform the
+    scheduler skill by itself. Without a `model`, the one of the settings performs it. `skipped` counts firings that
+    were missed or overlapped; `note` explains the latest.
     """
 
     version: Annotated[int, Meta(ge=_VERSION, le=_VERSION)] = _VERSION
@@ -84,6 +86,7 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     creator: str
     created: Moment
     settled: Moment
+    decided: Moment | None = None
     state: ScheduleState = ScheduleState.ACTIVE
     waiting: tuple[Moment, ...] = ()
     running: Firing | None = None

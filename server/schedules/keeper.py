@@ -25,10 +25,11 @@ from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.schedules.job import KIND, job_inputs
 from server.schedules.preparation import load_libraries
-from server.schedules.transitions import delivered, ended, fired, started_by_hand
+from server.schedules.transitions import ahead_warning, delivered, ended, fired, started_by_hand
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
 from skills_core.run.durable.recorded_run import UNFINISHED, RunState
+from skills_core.schedules.policies import is_ahead
 from skills_core.schedules.states import ScheduleState
 
 if TYPE_CHECKING:
@@ -154,8 +155,11 @@ class TimeKeeper:
         known = await self._current(name)
         if tasks is not None:
             self._prepare(known.binding, tasks)
-        is_due = known.coming is not None and known.coming <= self.clock()
-        if known.is_idle and not is_due and not any(run.delivery is not None for run in known.binding.runs):
+        now = self.clock()
+        is_due = known.coming is not None and known.coming <= now
+        warning = ahead_warning(known.binding, now)
+        undelivered = any(run.delivery is not None for run in known.binding.runs)
+        if known.is_idle and not (is_due or warning or undelivered):
             return known.coming
         binding = known.binding
         if binding.running is not None and not self._is_watched(binding.running):
@@ -164,6 +168,8 @@ class TimeKeeper:
         if fired(binding, name, now) != binding:
             before, skipped = binding.running, binding.skipped
             binding = await self._update(name, lambda found: fired(found, name, now))
+            if warning:
+                logger.warning("schedule %s: %s", name, warning)
             if binding.skipped != skipped:
                 logger.info("schedule %s: %s", name, one_line(binding.note))
             if binding.running is not None and binding.running != before:
@@ -284,7 +290,8 @@ class TimeKeeper:
         pending = [run for run in binding.runs if run.delivery is not None and run.delivery.status == "pending"]
         for run in pending:
             assert run.delivery is not None  # noqa: S101 - as selected
-            taken_over = self.clock() - run.delivery.at > RETRY_AFTER
+            now = self.clock()
+            taken_over = now - run.delivery.at > RETRY_AFTER or is_ahead(run.delivery.at, now)
             if run.id in self._delivering or not (taken_over or run.id in self._recorded):
                 continue
             self._delivering.add(run.id)

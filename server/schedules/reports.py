@@ -10,6 +10,7 @@ from msgspec import to_builtins
 from server.run.trace_files import trace_store
 from server.schedules.errors import DamagedScheduleError, ScheduleError
 from server.schedules.skill_text import body_of, description_of
+from server.schedules.transitions import ahead_warning, healed
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.description import describe
 from skills_core.schedules.when import Cron, when_to_json
@@ -67,6 +68,7 @@ def schedule_object(store: ScheduleStore, name: str, binding: Binding, now: date
         "waiting": len(binding.waiting),
         "skipped": binding.skipped,
         "note": binding.note,
+        "warnings": [each for each in (ahead_warning(binding, now),) if each],
     }
 
 
@@ -100,7 +102,7 @@ def next_times(store: ScheduleStore, name: str, now: datetime, count: int) -> li
 
 
 def _times(binding: Binding, now: datetime, count: int) -> list[str]:
-    return [_local(each, binding) for each in binding.next(now, count)]
+    return [_local(each, binding) for each in healed(binding, now).next(now, count)]
 
 
 def _run_object(run: ScheduledRun | Firing, binding: Binding) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from datetime import timedelta
+from typing import TYPE_CHECKING, Final
 
 from msgspec import structs
 
 from server.schedules.binding import MAX_RUNS, Delivery, Firing, ScheduledRun, run_id_of
 from server.schedules.errors import ScheduleError
 from skills_core.schedules.firings import next_firings
-from skills_core.schedules.policies import GRACE, Admission, MissedPolicy, admit, due
+from skills_core.schedules.policies import GRACE, Admission, MissedPolicy, admit, due, is_ahead
 from skills_core.schedules.states import ScheduleEvent, ScheduleState, end_of_run, next_state
+from skills_core.schedules.when import Every, when_to_json
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -18,14 +21,15 @@ if TYPE_CHECKING:
     from server.schedules.binding import Binding
     from skills_core.schedules.when import When
 
-__all__ = ["delivered", "ended", "fired", "paused", "rebound", "resumed", "started_by_hand"]
+__all__ = ["ahead_warning", "delivered", "ended", "fired", "healed", "paused", "rebound", "resumed", "started_by_hand"]
 
-_FIRES = frozenset({ScheduleState.ACTIVE, ScheduleState.RUNNING})
+_INSTANT: Final = timedelta(microseconds=1)
+_FIRES: Final = frozenset({ScheduleState.ACTIVE, ScheduleState.RUNNING})
 
 
 def fired(binding: Binding, name: str, now: datetime) -> Binding:
     """Decide on all firings up to `now`, and start the first one that waits if no run lasts."""
-    binding = _decided(binding, now)
+    binding = _decided(healed(binding, now), now)
     if binding.running is not None or not binding.waiting or binding.state not in _FIRES:
         return binding
     at, *waiting = binding.waiting
@@ -35,15 +39,61 @@ def fired(binding: Binding, name: str, now: datetime) -> Binding:
     return structs.replace(_after(binding, ScheduleEvent.START), running=firing, waiting=tuple(waiting))
 
 
+def ahead_warning(binding: Binding, now: datetime) -> str:
+    """Return what is wrong with a record whose times are far ahead of `now`, empty if nothing is."""
+    if not is_ahead(binding.settled, now):
+        return ""
+    return (
+        f"Its firings were decided up to {binding.settled.isoformat()}, which is far ahead of the clock of this "
+        f"machine: a clock was wrong. It goes on from {now.isoformat()}."
+    )
+
+
+def healed(binding: Binding, now: datetime) -> Binding:
+    """Return a binding that goes on from `now` if its times are far ahead, else the same binding.
+
+    A firing whose run is listed does not run again. If the present clock is the one that is wrong, the firings that
+    were decided already are known once it is set.
+    """
+    if not (warning := ahead_warning(binding, now)):
+        return binding
+    when = binding.time
+    if isinstance(when, Every) and when.anchor > now:
+        # The firings stay the same ones, and begin earlier.
+        when = replace(when, anchor=when.anchor - ((when.anchor - now) // when.span + 1) * when.span)
+    waiting = tuple(at for at in binding.waiting if at <= now)
+    # Those that wait for a later time come again, so they are not decided.
+    undecided = [at - _INSTANT for at in binding.waiting if at > now]
+    decided = min([max(binding.settled, binding.decided or binding.settled), *undecided])
+    back = structs.replace(
+        binding, when=dict(when_to_json(when)), settled=now, decided=decided, waiting=waiting, note=warning
+    )
+    comes_again = binding.state is ScheduleState.MISSED and bool(next_firings(when, now, 1))
+    return _after(back, ScheduleEvent.RESUME) if comes_again else back
+
+
+def _restored(binding: Binding, now: datetime) -> Binding:
+    """Return the binding with all firings that were decided, if the clock has reached their time."""
+    settled = binding.settled
+    if binding.decided is not None and binding.decided <= now:
+        return structs.replace(binding, settled=max(settled, binding.decided), decided=None)
+    # No firing was due before the schedule was made.
+    is_before = settled < binding.created <= now
+    return structs.replace(binding, settled=binding.created) if is_before else binding
+
+
 def _decided(binding: Binding, now: datetime) -> Binding:
     if binding.state not in _FIRES:
         return binding
+    binding = _restored(binding, now)
     decision = due(binding.time, binding.settled, now, binding.missed)
     skipped = decision.skipped + decision.skipped_more
     if not decision.fire and not skipped:
         return binding
+    # A clock that was ahead may have fired them.
+    known = {run.fired_at for run in (*binding.runs, binding.running) if run is not None} | {*binding.waiting}
     waiting, note = list(binding.waiting), decision.explanation() or binding.note
-    for at in decision.fire:
+    for at in (each for each in decision.fire if each not in known):
         # Those that `all` makes up for run one after the other.
         is_made_up = binding.missed is MissedPolicy.ALL and at < now - GRACE
         admission = admit(binding.overlap, is_running=binding.running is not None, queued=len(waiting))
@@ -79,7 +129,8 @@ def ended(binding: Binding, run: ScheduledRun) -> Binding:
     """Record the end of the run that lasts; the same binding if that run's end is recorded already."""
     if binding.running is None or binding.running.id != run.id:
         return binding
-    is_last = not binding.waiting and not next_firings(binding.time, binding.settled, 1)
+    settled = run.ended_at if is_ahead(binding.settled, run.ended_at) else binding.settled
+    is_last = not binding.waiting and not next_firings(binding.time, settled, 1)
     event = end_of_run(succeeded=run.status == "completed", is_last=is_last)
     return structs.replace(_after(binding, event), running=None, runs=(*binding.runs, run)[-MAX_RUNS:])
 
@@ -108,8 +159,11 @@ def resumed(binding: Binding, now: datetime) -> Binding:
     Raises:
         ScheduleError: it is not paused.
     """
+    binding = healed(binding, now)
     if binding.state in _FIRES:
         return binding
+    if binding.state is ScheduleState.MISSED:
+        raise ScheduleError("This schedule cannot resume: no firing is left. Give it another time.")
     return structs.replace(_after(binding, ScheduleEvent.RESUME), settled=max(now, binding.settled))
 
 
@@ -122,7 +176,7 @@ def rebound(binding: Binding, when: When, when_json: dict[str, str | float], zon
     if not next_firings(when, now, 1):
         raise ScheduleError("The new time is past; give one that comes.")
     changed = _after(binding, ScheduleEvent.REBIND)
-    return structs.replace(changed, when=dict(when_json), zone=zone, settled=now, waiting=())
+    return structs.replace(changed, when=dict(when_json), zone=zone, settled=now, decided=None, waiting=())
 
 
 def _after(binding: Binding, event: ScheduleEvent) -> Binding:

@@ -106,8 +106,9 @@ def list_schedules(*, as_json: AsJson = False) -> None:
     for each in found:
         coming = each["next"][0] if each["next"] else "-"
         print_text(f"{each['name']}  {each['state']}  next {coming}  {len(each['runs'])} runs")
-        if each.get("problem"):
-            print_notice(each["problem"])
+        for trouble in (each.get("problem"), *each.get("warnings", ())):
+            if trouble:
+                print_notice(f"{each['name']}: {trouble}")
 
 
 @schedule.command()

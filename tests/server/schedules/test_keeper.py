@@ -10,8 +10,11 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
+from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
+from server.schedules.reports import listed
 from server.schedules.store import BINDING_FILE, ScheduleStore
 from server.schedules.transitions import paused, resumed
 from skills_core.run.ports import Journal
@@ -158,6 +161,125 @@ async def test_a_clock_that_is_set_back_repeats_nothing(keep: Keep, make: Make, 
         clock.forward(hours=1)
         await settle(keeper, job, 2)
     assert len(job.triggers) == 2
+
+
+@pytest.mark.parametrize("ahead", [timedelta(days=3650), timedelta(hours=8), timedelta(minutes=7)])
+@pytest.mark.parametrize("policy", list(MissedPolicy))
+async def test_a_clock_that_was_ahead_silences_nothing_and_repeats_nothing(
+    keep: Keep, make: Make, clock: Clock, caplog: pytest.LogCaptureFixture, ahead: timedelta, policy: MissedPolicy
+) -> None:
+    name, job = make(Every(timedelta(minutes=1), START), missed=policy, overlap=OverlapPolicy.QUEUE), Job()
+    caplog.set_level("WARNING")
+    async with keep(job) as keeper:
+        clock.now += ahead
+        await keeper.tick()  # the clock is ahead for one look
+        clock.now -= ahead
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        assert keeper.store.read(name).next(clock.now, 1) == (START + timedelta(minutes=1),)
+        for _ in range(10):
+            clock.forward(minutes=1)
+            await settle(keeper, job, 0)
+            await keeper.tick()
+            await settle(keeper, job, 0)
+        fired = [run.fired_at for run in keeper.store.read(name).runs]
+    due = {START + timedelta(minutes=minute) for minute in range(1, 11)}
+    assert due <= set(fired)
+    assert len(set(job.triggers)) == len(job.triggers) == len(fired)
+    assert [name in record.message and "ahead" in record.message for record in caplog.records].count(True) == 1
+
+
+@pytest.mark.parametrize("policy", list(MissedPolicy))
+async def test_a_clock_that_is_behind_until_it_is_set_repeats_nothing(
+    keep: Keep, make: Make, clock: Clock, policy: MissedPolicy
+) -> None:
+    """As on a machine without a battery, whose clock begins in 1970."""
+    name, job = make(missed=policy), Job()
+    async with keep(job) as keeper:
+        clock.forward(hours=3)
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        runs, now = len(keeper.store.read(name).runs), clock.now
+        clock.now = datetime(1970, 1, 1, tzinfo=UTC)
+        for _ in range(3):
+            await keeper.tick()
+            clock.forward(seconds=10)
+        clock.now = now
+        await keeper.tick()
+        clock.forward(minutes=30)
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        assert len(keeper.store.read(name).runs) == len(job.triggers) == runs
+        clock.forward(minutes=30)
+        await settle(keeper, job, runs + 1)
+    assert job.triggers[-1].endswith((START + timedelta(hours=4)).isoformat())
+
+
+async def test_a_schedule_for_one_moment_that_a_clock_ahead_missed_still_fires(
+    keep: Keep, make: Make, clock: Clock
+) -> None:
+    name, job = make(Once(START + timedelta(hours=1)), missed=MissedPolicy.SKIP), Job()
+    async with keep(job) as keeper:
+        clock.forward(days=400)
+        await keeper.tick()
+        assert keeper.store.read(name).state is ScheduleState.MISSED
+        clock.forward(days=-400)
+        await keeper.tick()
+        assert keeper.store.read(name).next(clock.now, 1) == (START + timedelta(hours=1),)
+        clock.forward(hours=1)
+        await keeper.tick()
+        await settle(keeper, job, 1)
+    assert job.triggers == [f"schedule: {name} at {(START + timedelta(hours=1)).isoformat()}"]
+
+
+@pytest.mark.parametrize("state", ["active", "paused", "missed"])
+def test_resume_heals_what_a_clock_ahead_has_left(make: Make, store: ScheduleStore, clock: Clock, state: str) -> None:
+    name = make(Every(timedelta(hours=1), clock.forward(days=400)))
+    clock.forward(days=-400)
+    store.update(name, lambda found: structs.replace(found, state=ScheduleState(state)))
+    healed = store.update(name, lambda found: resumed(found, clock.now))
+    assert (healed.state, healed.next(clock.now, 1)) == (ScheduleState.ACTIVE, (START + timedelta(hours=1),))
+    assert "ahead" in healed.note
+
+
+def test_a_schedule_without_a_coming_firing_is_not_resumed(make: Make, store: ScheduleStore, clock: Clock) -> None:
+    name = make(Once(START + timedelta(hours=1)))
+    store.update(name, lambda found: structs.replace(found, state=ScheduleState.MISSED))
+    clock.forward(hours=2)
+    with pytest.raises(ScheduleError, match="no firing is left"):
+        store.update(name, lambda found: resumed(found, clock.now))
+
+
+def test_far_ahead_records_are_told_by_list(make: Make, store: ScheduleStore, clock: Clock) -> None:
+    clock.forward(days=400)
+    make()
+    clock.forward(days=-400)
+    (found,) = listed(store, clock.now)
+    assert ["ahead" in warning for warning in found["warnings"]] == [True]
+    assert found["next"] == [(START + timedelta(hours=hour)).isoformat() for hour in (1, 2, 3)]
+
+
+async def test_a_delivery_of_a_clock_that_was_ahead_is_taken_over(
+    keep: Keep, make: Make, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, job = tmp_path / "told", Job()
+    make(Once(START + timedelta(hours=1)))
+    program = (sys.executable, "-c", f"open({str(told)!r}, 'a').write('x')")
+
+    async def dies(*_: object) -> None:
+        return None
+
+    async with keep(job, schedule_command=program) as keeper:
+        clock.forward(days=400)
+        with monkeypatch.context() as patched:
+            patched.setattr(TimeKeeper, "_deliver", dies)
+            await settle(keeper, job, 1)
+    clock.forward(days=-400)
+    async with keep(job, schedule_command=program) as keeper:
+        with anyio.fail_after(60):
+            while keeper.store.names():
+                await keeper.tick()
+    assert told.read_text() == "x"
 
 
 async def test_a_paused_schedule_fires_by_hand_alone(keep: Keep, make: Make, clock: Clock) -> None:
