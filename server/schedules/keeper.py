@@ -9,9 +9,9 @@ machine that slept, is noticed within a second.
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -75,16 +75,22 @@ class _Known:
 
 @dataclass(slots=True)
 class TimeKeeper:
-    """Fires the schedules of `store` by `engine`; `clock` returns the current time."""
+    """Fires the schedules of `store` by `engine`.
+
+    `clock` returns the current time, `elapsed` seconds on a clock that is never set.
+    """
 
     store: ScheduleStore
     engine: Engine
     settings: Settings
     clock: Callable[[], datetime] = utc_now
+    elapsed: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
     _damaged: dict[str, str] = field(default_factory=dict)
     _prepared: set[str | None] = field(default_factory=set)
     _told: str = ""
+    _left: dict[str, float] = field(default_factory=dict)
+    # Runs that no process performs, and since when on the clock that is never set.
     _watched: set[str] = field(default_factory=set)
     _recorded: set[str] = field(default_factory=set)
     # Runs whose end this process recorded: others deliver their results only if this process dies.
@@ -213,7 +219,7 @@ class TimeKeeper:
                 await self._start(name, firing)
             return (await self._current(name)).binding
         if run.state in UNFINISHED:
-            if self.clock() - firing.started_at < self._longest:
+            if not await self._is_given_up(firing.id):
                 return (await self._current(name)).binding
             run = await self.engine.cancel(firing.id)
         entry = self._entry(firing, run)
@@ -231,15 +237,25 @@ class TimeKeeper:
         else:
             logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
 
-    @property
-    def _longest(self) -> timedelta:
-        """How long a run may last, with an interruption; one that lasts longer has been left by all processes."""
-        runs = self.settings.runs
-        return timedelta(seconds=2 * runs.seconds + runs.resume_seconds)
+    async def _is_given_up(self, run_id: str) -> bool:
+        """Tell whether no process performs a run, and none has continued it for as long as one may.
+
+        The seconds are those in which this process was awake and looked: a clock that is set and a machine that sleeps
+        end no run, nor does a run end that waits for a free slot.
+        """
+        try:
+            is_left = await self.engine.is_left(run_id)
+        except UnknownRunError:
+            is_left = True
+        if not is_left:
+            self._left.pop(run_id, None)
+            return False
+        since = self._left.setdefault(run_id, self.elapsed())
+        return self.elapsed() - since > self.settings.runs.resume_seconds + self.settings.lease_seconds
 
     async def _give_up_foreign(self, name: str, firing: Firing, error: RunConflictError) -> None:
         """Record a run of another pool as failed once no process can be performing it."""
-        if self.clock() - firing.started_at < self._longest:
+        if not await self._is_given_up(firing.id):
             return
         entry = _run(firing, self.clock(), "failed", "interrupted", f"Its process is gone. {error}")
         await self._update(name, lambda found: ended(found, entry))
@@ -260,8 +276,8 @@ class TimeKeeper:
         return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
 
     def _is_watched(self, firing: Firing) -> bool:
-        """Tell whether the end of a run wakes this process; a run that lasts too long is looked after all the same."""
-        return firing.id in self._watched and self.clock() - firing.started_at < self._longest
+        """Tell whether the end of a run wakes this process, which performs it; others may die."""
+        return firing.id in self._watched and self.engine.performs(firing.id)
 
     def _watch(self, run_id: str, tasks: TaskGroup) -> None:
         """Look at the schedules again as soon as a run ends."""

@@ -17,6 +17,7 @@ from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import listed
 from server.schedules.store import BINDING_FILE, ScheduleStore
 from server.schedules.transitions import paused, resumed
+from skills_core.run.durable.engine import Engine
 from skills_core.run.ports import Journal
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
 from skills_core.schedules.states import ScheduleState
@@ -400,6 +401,54 @@ async def test_a_result_whose_deliverer_died_is_delivered_by_another_process_lat
         ((_, binding),) = keeper.store.trashed()
     assert (told.read_text(), len(job.triggers)) == ("x", 1)
     assert binding.state is ScheduleState.DONE
+
+
+async def test_waiting_for_a_slot_and_a_clock_that_jumps_end_no_run(keep: Keep, make: Make, clock: Clock) -> None:
+    """Six schedules fire at once, of which a process performs four at a time."""
+    names, job = [make(short=f"s{number}") for number in range(6)], Job()
+    job.go = anyio.Event()
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        await keeper.tick()
+        with anyio.fail_after(60):
+            while len(job.triggers) < 4:  # noqa: ASYNC110 - the engine has no event for it
+                await anyio.sleep(0.01)
+        passed = keeper.elapsed()
+        keeper.elapsed = lambda: passed + 100_000
+        clock.forward(days=3650)
+        await keeper.tick()
+        clock.forward(days=-3650)
+        await keeper.tick()
+        job.go.set()
+        await settle(keeper, job, 6)
+        ended = {keeper.store.read(name).runs[0].status for name in names}
+    assert ended == {"completed"}
+
+
+async def test_a_run_that_no_process_continues_is_ended_after_the_time_to_continue_it(
+    keep: Keep, make: Make, store: ScheduleStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, job, seconds = make(), Job(), 0.0
+    job.go = anyio.Event()
+
+    async def is_left(engine: Engine, run_id: str) -> bool:
+        del engine, run_id
+        return left
+
+    async with keep(job) as keeper:
+        keeper.elapsed = lambda: seconds
+        clock.forward(hours=1)
+        await keeper.tick()
+        left = True
+        monkeypatch.setattr(Engine, "is_left", is_left)
+        for at, is_left_then in ((1.0, True), (600.0, True), (700.0, False), (1000.0, True), (1610.0, True)):
+            seconds, left = at, is_left_then
+            await keeper.tick()
+            assert store.read(name).running is not None
+        seconds = 1616.0
+        await keeper.tick()
+        (run,) = store.read(name).runs
+    assert (run.status, store.read(name).state) == ("cancelled", ScheduleState.ACTIVE)
 
 
 @pytest.mark.parametrize(
