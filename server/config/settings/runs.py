@@ -19,7 +19,8 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The model that performs skills: `anthropic:NAME`, `openai:NAME`, `http(s)://HOST/v1#NAME` for a server with the
     API of OpenAI, or `client` for the model of the connected client."""
     model_key: SecretStr | None = None
-    """API key of a model that is named by its URL. Keys of providers are read from the providers' own variables."""
+    """API key of a model that is named by its URL. If a variable or a flag names a model at another address, it is not
+    sent there. Keys of providers are read from the providers' own variables."""
     turns: Annotated[int, Meta(ge=1, le=1000)] = 25
     """Number of model responses after which a run is ended. Raise it for skills with many steps."""
     tokens: PositiveInt = 500_000

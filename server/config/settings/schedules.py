@@ -22,6 +22,9 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A program and its arguments, which gets the result of each run as JSON on its standard input."""
     webhook: SecretStr | None = None
     """An `https://` address, or `http://` of this machine, to which the result of each run is posted as JSON."""
+    unsandboxed: bool = False
+    """Whether runs of schedules may start programs (commands, scripts, tools of skills) where no sandbox works. These
+    have all your rights, and no user watches them: they can make schedules, and change the settings."""
     delivery_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
     """Seconds after which a delivery is given up."""
 

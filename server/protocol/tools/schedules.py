@@ -110,7 +110,7 @@ class ScheduleHandlers:
 
     def _bound(self, call: ToolCall, understood: Understood) -> dict[str, Any]:
         from server.schedules.clock import utc_now
-        from server.schedules.creation import create, rebind
+        from server.schedules.creation import bind, create, rebind
         from server.schedules.reports import echo, schedule_object
         from server.schedules.store import ScheduleStore
 
@@ -118,7 +118,10 @@ class ScheduleHandlers:
         assert when is not None  # noqa: S101 - the request is understood
         if existing := string(call.arguments, "name", default=""):
             name = store.find(existing)
-            rebind(store, name, when, zone, now)
+            if store.is_bound(name):
+                rebind(store, name, when, zone, now)
+            else:
+                bind(store, name, self._wanted(call, understood), now)
         else:
             name = create(store, self._wanted(call, understood), now)
         found = schedule_object(store, name, store.read(name), now)

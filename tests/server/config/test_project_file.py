@@ -307,6 +307,7 @@ USABLE: dict[str, str] = {
     "schedules.command": "['/bin/sh']",
     "schedules.webhook": "'https://example.com/hook'",
     "schedules.delivery_seconds": "1",
+    "schedules.unsandboxed": "true",
     "improve.sources": "['explicit']",
     "improve.review": "true",
     "improve.per_day": "1",
