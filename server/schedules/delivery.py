@@ -53,6 +53,7 @@ async def deliver(settings: ScheduleSettings, name: str, run: ScheduledRun, outc
             "status": run.status,
             "problem": run.problem,
             "message": run.message,
+            "notice": run.notice,
             "output": outcome.get("output", ""),
         },
         ensure_ascii=False,

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
+from msgspec import structs
 
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
@@ -116,6 +117,7 @@ class ScheduleJob:
             "digest": skill.digest,
             "companions": companions_to_json(select_skills(skill, catalog).companions),
             "message": message,
+            "tokens": None if binding.running is None else binding.running.tokens,
         }
 
     def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
@@ -142,6 +144,9 @@ class ScheduleJob:
         binding = await anyio.to_thread.run_sync(self._store.read, name)
         scripts = await self._runner()
         settings = self._limited(name, binding, scripts)
+        if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
+            runs = structs.replace(settings.runs, tokens=min(settings.runs.tokens, tokens))
+            settings = structs.replace(settings, runs=runs)
         if (reason := runs_unavailable_reason(settings.runs)) is not None or settings.runs.model == CLIENT:
             raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
         skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)

@@ -20,6 +20,7 @@ import anyio.to_thread
 from msgspec import structs
 
 from server.schedules.binding import Delivery, ScheduledRun
+from server.schedules.budgets import terms_of, used_tokens
 from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.schedules.binding import Binding, Firing
+    from server.schedules.budgets import Spending
     from server.schedules.store import ScheduleStore
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.recorded_run import RecordedRun
@@ -86,7 +88,7 @@ class TimeKeeper:
     clock: Callable[[], datetime] = utc_now
     elapsed: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
-    _damaged: dict[str, str] = field(default_factory=dict)
+    _troubles: dict[str, str] = field(default_factory=dict)
     _prepared: set[str | None] = field(default_factory=set)
     _told: str = ""
     _left: dict[str, float] = field(default_factory=dict)
@@ -129,10 +131,10 @@ class TimeKeeper:
             except UnknownScheduleError:
                 continue  # it was removed meanwhile
             except DamagedScheduleError as error:
-                self._tell_damaged(name, error)
+                self._tell_once(name, str(error))
                 continue
             except ScheduleError as error:
-                logger.error("schedule %s: %s", name, error)  # noqa: TRY400 - the message is complete
+                self._tell_once(name, str(error))
                 continue
             if coming is not None:
                 wait = min(wait, max((coming - self.clock()).total_seconds(), 0.0))
@@ -143,11 +145,17 @@ class TimeKeeper:
         """Perform a schedule now, and return the outcome once its end is recorded.
 
         Raises:
-            ScheduleError: there is none of this name, or a run lasts.
+            ScheduleError: there is none of this name, a run lasts, or no budget is left.
             RunNotDoneError: the run has no outcome.
         """
         now = self.clock()
-        firing = (await self._update(name, lambda found: started_by_hand(found, name, now, trigger))).running
+        model = (await anyio.to_thread.run_sync(self.store.read, name)).model
+        terms = await anyio.to_thread.run_sync(terms_of, self.settings, model, now)
+
+        def start(found: Binding, spending: Spending) -> Binding:
+            return started_by_hand(found, name, now, trigger, terms, spending)
+
+        firing = (await self._spend(name, start)).running
         assert firing is not None  # noqa: S101 - it was just started
         await self._start(name, firing)
         try:
@@ -172,12 +180,15 @@ class TimeKeeper:
             binding = await self._follow(name, binding.running)
         now = self.clock()
         if fired(binding, name, now) != binding:
-            before, skipped = binding.running, binding.skipped
-            binding = await self._update(name, lambda found: fired(found, name, now))
+            before, skipped, note = binding.running, binding.skipped, binding.note
+            terms = await anyio.to_thread.run_sync(terms_of, self.settings, binding.model, now)
+            binding = await self._spend(name, lambda found, spending: fired(found, name, now, terms, spending))
             if warning:
                 logger.warning("schedule %s: %s", name, warning)
             if binding.skipped != skipped:
-                logger.info("schedule %s: %s", name, one_line(binding.note))
+                # One that goes on being skipped is told once for each reason.
+                is_new = binding.note.partition(": ")[2] != note.partition(": ")[2]
+                logger.log(logging.WARNING if is_new else logging.INFO, "schedule %s: %s", name, one_line(binding.note))
             if binding.running is not None and binding.running != before:
                 await self._start(name, binding.running)
         if binding.running is not None and tasks is not None:
@@ -198,7 +209,7 @@ class TimeKeeper:
         known = self._known.get(name)
         if known is None or stamp is None or known.stamp != stamp:
             binding = await anyio.to_thread.run_sync(self.store.read, name)
-            self._damaged.pop(name, None)
+            self._troubles.pop(name, None)
             # From its own last decision, so that a firing that is due already counts as the next one.
             coming = next(iter(binding.next(binding.settled, 1)), None)
             self._known[name] = known = _Known(stamp, binding, coming)
@@ -206,6 +217,11 @@ class TimeKeeper:
 
     async def _update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
         binding = await anyio.to_thread.run_sync(self.store.update, name, change)
+        self._known.pop(name, None)
+        return binding
+
+    async def _spend(self, name: str, change: Callable[[Binding, Spending], Binding]) -> Binding:
+        binding = await anyio.to_thread.run_sync(self.store.spend, name, change)
         self._known.pop(name, None)
         return binding
 
@@ -224,9 +240,21 @@ class TimeKeeper:
             run = await self.engine.cancel(firing.id)
         entry = self._entry(firing, run)
         self._recorded.add(entry.id)
-        after = await self._update(name, lambda found: ended(found, entry))
+        return await self._end(name, entry, run.outcome or {})
+
+    async def _end(self, name: str, entry: ScheduledRun, outcome: JsonObject) -> Binding:
+        """Record the end of a run, and what it has used."""
+        used = await anyio.to_thread.run_sync(used_tokens, entry.id, outcome)
+
+        def end(found: Binding, spending: Spending) -> Binding:
+            spending.end(entry.id, used)
+            return ended(found, entry, self.settings.schedules.failures_to_pause)
+
+        after = await self._spend(name, end)
         why = f": {entry.message}" if entry.message else ""
         logger.info("schedule %s: run %s %s%s", name, entry.id, entry.status, one_line(why))
+        if notice := next((run.notice for run in after.runs if run.id == entry.id), ""):
+            logger.warning("schedule %s: %s", name, one_line(notice))
         return after
 
     async def _start(self, name: str, firing: Firing) -> None:
@@ -258,7 +286,7 @@ class TimeKeeper:
         if not await self._is_given_up(firing.id):
             return
         entry = _run(firing, self.clock(), "failed", "interrupted", f"Its process is gone. {error}")
-        await self._update(name, lambda found: ended(found, entry))
+        await self._end(name, entry, {})
 
     def _entry(self, firing: Firing, run: RecordedRun) -> ScheduledRun:
         if run.outcome is None:
@@ -341,10 +369,10 @@ class TimeKeeper:
             self._told = str(error)
             logger.error("%s", one_line(self._told))
 
-    def _tell_damaged(self, name: str, error: DamagedScheduleError) -> None:
-        if self._damaged.get(name) != error.why:
-            self._damaged[name] = error.why
-            logger.error("%s", one_line(str(error)))
+    def _tell_once(self, name: str, trouble: str) -> None:
+        if self._troubles.get(name) != trouble:
+            self._troubles[name] = trouble
+            logger.error("schedule %s: %s", name, one_line(trouble))
 
 
 def _run(firing: Firing, now: datetime, status: str, problem: str | None, message: str) -> ScheduledRun:

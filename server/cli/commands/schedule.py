@@ -111,6 +111,23 @@ def list_schedules(*, as_json: AsJson = False) -> None:
                 print_notice(f"{each['name']}: {trouble}")
 
 
+@schedule.command("overview")
+def show_overview(*, as_json: AsJson = False) -> None:
+    """Show what runs without you.
+
+    For each schedule: its next firings, its rights, its model and what it has used today; then the limits, the changes
+    that improvement made after runs, and warnings.
+    """
+    _require_extra()
+    from server.cli.schedule_commands import schedule_overview
+
+    found, text = schedule_overview(_store())
+    if as_json:
+        print_json(found)
+    else:
+        print_text(text)
+
+
 @schedule.command()
 def show(name: Name, *, as_json: AsJson = False) -> None:
     """Show a schedule, its runs, and the latest result.
