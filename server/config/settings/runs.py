@@ -61,3 +61,7 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
             if price.keys() != {"input", "output"} or not all(0 <= each < math.inf for each in price.values()):
                 raise InvalidValueError("expected { input = …, output = … }, both 0 or more", ("prices", name))
         check_paths(store=store, workspace=self.workspace, mcp_servers=self.mcp_servers)
+
+    def __hash__(self) -> int:
+        # Tables are not hashable.
+        return hash((self.model, self.workspace, self.tools))

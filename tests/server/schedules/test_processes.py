@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -90,6 +91,30 @@ def test_each_of_200_firings_runs_once_though_a_process_is_killed(tmp_path: Path
 @pytest.mark.skipif("CI" not in os.environ, reason="takes a while; SQLite shows the same")
 def test_each_of_200_firings_runs_once_with_postgresql(tmp_path: Path, cluster: PrivateCluster) -> None:
     check_firings(tmp_path / "state", cluster.new_database(), tmp_path / "notes")
+
+
+def test_processes_share_the_budget_of_a_day(tmp_path: Path) -> None:
+    """Two of them find 200 firings at once, for each of which they may begin a run."""
+    state, notes, settings = tmp_path / "state", tmp_path / "notes", json.dumps({"schedule_runs_per_day": 7})
+    store = ScheduleStore(state)
+    make_schedules(store)
+    given = (state, tmp_path / "runs.sqlite", notes)
+    with start(*given, FIRING_SETTINGS=settings) as one, start(*given, FIRING_SETTINGS=settings) as other:
+        try:
+            end = time.monotonic() + 120
+            while any((binding := store.read(name)).running or binding.waiting for name in store.names()) or not any(
+                store.read(name).skipped for name in store.names()
+            ):
+                assert time.monotonic() < end
+                time.sleep(0.05)
+        finally:
+            one.kill()
+            other.kill()
+    noted = Counter(notes.read_text().splitlines())
+    assert (len(noted), set(noted.values())) == (7, {1})
+    assert sum(len(store.read(name).runs) for name in store.names()) == 7
+    (day,) = json.loads((store.root.parent / "spending.json").read_text())["days"].values()
+    assert sum(each["runs"] for each in day.values()) == 7
 
 
 def set_clock(file: Path, offset: str) -> None:
