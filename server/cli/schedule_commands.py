@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,14 +14,16 @@ from server.improve.records import change_lines, improvement_records
 from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
+from server.schedules.budgets import check_interval, terms_of
 from server.schedules.clock import utc_now
 from server.schedules.creation import NewSchedule, bind, create, rebind
-from server.schedules.errors import UnknownScheduleError
+from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.keeper import TimeKeeper
-from server.schedules.reports import echo, latest_result, schedule_object, shown
+from server.schedules.reports import cannot_run, echo, latest_result, overview, schedule_object, shown
 from server.schedules.rights import rights_of
 from server.schedules.store import ScheduleStore, short_fault
 from server.transport.signals import until_signalled
+from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidTimeError
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
@@ -29,16 +32,25 @@ from skills_core.schedules.when import Every
 from skills_core.schedules.zones import zone_named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from datetime import datetime
     from pathlib import Path
 
     from server.config.settings import Settings
+    from server.schedules.binding import ScheduledRun
     from skills_core.library import Library
     from skills_core.run.ports import JsonObject
     from skills_core.schedules.when import When
 
-__all__ = ["ScheduleRequest", "add_schedule", "keep_time", "request_of", "run_by_hand", "show_schedule"]
+__all__ = [
+    "ScheduleRequest",
+    "add_schedule",
+    "keep_time",
+    "request_of",
+    "run_by_hand",
+    "schedule_overview",
+    "show_schedule",
+]
 
 
 class ScheduleRequest(NamedTuple):
@@ -58,6 +70,11 @@ class ScheduleRequest(NamedTuple):
     directories: list[Path] | None
     flags: Mapping[str, object]
 
+
+_CHANGES = frozenset({"improved", "proposed", "accepted", "rejected"})
+# Improvements that changed a skill, or that propose to.
+
+_MOST_CHANGES = 20
 
 _FLAGS = ("model", "run_tools", "workspace", "mcp_servers", "skill_tools", "follow_symlinks", "trust_workspace")
 # Arguments of `schedule add` that are settings of its runs.
@@ -88,9 +105,11 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
         what = "made"
     else:
         if store.is_bound(name):
+            settings = settings_of(Machine(current_places()), request.flags)
+            check_interval(when, terms_of(settings, store.read(name).model, now), now)
             rebind(store, name, when, zone, now)
         else:
-            bind(store, name, _wanted(request, when, zone, ""), now)
+            bind(store, name, _wanted(request, when, zone, "", now), now)
         what = "has this time"
         if request.task is not None:
             print_notice(
@@ -120,11 +139,16 @@ def _created(store: ScheduleStore, request: ScheduleRequest, when: When, zone: s
         fail("What should be done? Give the task with --task TEXT.", EXIT_USAGE)
     if fault := short_fault(request.short):
         fail(fault, EXIT_USAGE)
-    return create(store, _wanted(request, when, zone, request.task), now, alone=True)
+    return create(store, _wanted(request, when, zone, request.task, now), now, alone=True)
 
 
-def _wanted(request: ScheduleRequest, when: When, zone: str, task: str) -> NewSchedule:
+def _wanted(request: ScheduleRequest, when: When, zone: str, task: str, now: datetime) -> NewSchedule:
     library, settings = _opened(request)
+    check_interval(when, terms_of(settings, request.model, now), now)
+    # The process that fires it has the settings alone.
+    own = settings_of(Machine(current_places()), {**request.flags, "model": None})
+    for trouble in cannot_run(own, rights_of(settings), request.model, terms_of(own, request.model, now)):
+        print_notice(trouble)
     if request.skill is not None and (library is None or library.catalog.get(request.skill) is None):
         print_notice(f"--skill {request.skill}: no such skill is active here; runs fail unless it is when they fire")
     if reason := runs_unavailable_reason(settings.runs):
@@ -179,6 +203,59 @@ def _line(run: Mapping[str, Any]) -> str:
     problem = f"  {run['problem']}: {run['message']}" if run.get("problem") else ""
     sent = f"  {delivery['status']}{': ' + delivery['message'] if delivery['message'] else ''}" if delivery else ""
     return f"run {run['id']}  {run['fired_at']}  {run['status']}{problem}{sent}"
+
+
+def schedule_overview(store: ScheduleStore) -> tuple[dict[str, Any], str]:
+    """Return what runs without the user, as an object and as text."""
+    from server.improve.factory import improvement_records
+
+    found = overview(store, settings_of(Machine(current_places()), {}), utc_now())
+    of_run = {run.id: name for name, run in _listed_runs(store)}
+    changes = [
+        {
+            "id": each["id"],
+            "at": each.get("at"),
+            "skill": each["skill"],
+            "status": each["status"],
+            "run_id": each["run_id"],
+            "schedule": of_run.get(each["run_id"]),
+        }
+        for each in improvement_records().all()
+        if each["status"] in _CHANGES
+    ][:_MOST_CHANGES]
+    lines = [*(line for each in found["schedules"] for line in _overview_lines(each))]
+    lines += [f"today, {found['day']}: {_spent(found['spent'], found['limits']['together'])}"]
+    lines += [f"change {each['id']}  {each['at']}  {each['skill']}  {each['status']}" for each in changes]
+    lines += [f"warning: {each}" for each in found["warnings"]]
+    return {**found, "changes": changes}, "\n".join(lines)
+
+
+def _listed_runs(store: ScheduleStore) -> Iterator[tuple[str, ScheduledRun]]:
+    for name in store.names():
+        with suppress(ScheduleError):
+            yield from ((name, run) for run in store.read(name).runs)
+
+
+def _overview_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{found['name']}  {found['state']}  {one_line(found['description'] or '')[:100]}"
+    if found["rights"] is None:
+        return
+    yield f"  next     {', '.join(found['next']) or '-'}"
+    yield f"  model    {found['model']}"
+    rights = found["rights"]
+    may = [*rights["run_tools"], *rights["skill_tools"], *(["scripts of skills"] if rights["scripts"] else [])]
+    may += [f"the MCP servers of {rights['mcp_servers']}"] if rights["mcp_servers"] else []
+    place = f" in {rights['workspace']}" if rights["workspace"] else ""
+    yield f"  may use  {', '.join(may) or 'nothing but the model'}{place}"
+    yield f"  today    {_spent(found['spent'], {})}"
+
+
+def _spent(spent: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
+    def of(name: str) -> str:
+        return f" of {limits[name]:,}" if limits.get(name) else ""
+
+    dollars = f"{spent['dollars']:.2f}{of('dollars')} dollars"
+    return f"{spent['runs']:,}{of('runs')} runs, {spent['tokens']:,}{of('tokens')} tokens, {dollars}"
 
 
 def run_by_hand(

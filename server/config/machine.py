@@ -17,7 +17,9 @@ from skills_core.locations import Places, project_of
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
-    from server.config.settings import AuditLogSettings
+    from collections.abc import Iterator
+
+    from server.config.settings import AuditLogSettings, Settings
 
 __all__ = [
     "SCHEDULED_RUN",
@@ -28,12 +30,17 @@ __all__ = [
     "current_places",
     "is_scheduled_run",
     "local_zone",
+    "private_folders",
+    "private_places",
     "runtime_folders",
     "state_home",
 ]
 
 SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
 """The environment variable of programs that the run of a schedule starts."""
+
+_MOST_PROCESSES = 200
+# Further processes above are not looked at.
 
 _BUNDLED = Path(__file__).parents[1] / "bundled_skills"
 
@@ -151,8 +158,34 @@ def local_zone() -> str:
 
 
 def is_scheduled_run() -> bool:
-    """Tell whether this process was started by the run of a schedule."""
-    return bool(os.environ.get(SCHEDULED_RUN))
+    """Tell whether this process was started by the run of a schedule: by its own mark, or that of a process above it.
+
+    A program can remove the mark of its children, and not that of the process which started it. Without a file system
+    of processes, as on macOS and Windows, only the own mark is known.
+    """
+    return bool(os.environ.get(SCHEDULED_RUN)) or any(map(_has_mark, _processes_above()))
+
+
+def _processes_above() -> Iterator[Path]:
+    folder = Path("/proc", str(os.getppid()))
+    for _ in range(_MOST_PROCESSES):
+        yield folder
+        try:
+            # The name of the program may contain anything; it ends at the last parenthesis.
+            parent = (folder / "stat").read_bytes().rpartition(b")")[2].split()[1].decode()
+        except (OSError, IndexError):
+            return
+        if parent == "0":
+            return
+        folder = Path("/proc", parent)
+
+
+def _has_mark(process: Path) -> bool:
+    try:
+        variables = (process / "environ").read_bytes()
+    except OSError:
+        return False
+    return any(each.startswith(f"{SCHEDULED_RUN}=".encode()) for each in variables.split(b"\0"))
 
 
 def state_home() -> Path:
@@ -161,6 +194,23 @@ def state_home() -> Path:
         return Path(os.environ.get("LOCALAPPDATA") or current_places().home / "AppData" / "Local") / "skillserve"
     given = os.environ.get("XDG_STATE_HOME", "")
     return (Path(given) if given.startswith("/") else current_places().home / ".local" / "state") / "skillserve"
+
+
+def private_folders() -> tuple[Path, ...]:
+    """Return the folders of this user's state and settings, which no workspace shows; they need not exist."""
+    places = current_places()
+    return (state_home(), places.config_home / "skillserve", places.home / ".jdai")
+
+
+def private_places(settings: Settings) -> tuple[Path, ...]:
+    """Return `private_folders` and what the settings name beside them: it decides what runs may do, and what is known.
+
+    These are the folder of the audit log, and the file with the MCP servers of runs.
+    """
+    named = [audit_log_folder(settings.audit_log)]
+    if settings.runs.mcp_servers is not None:
+        named.append(Path(settings.runs.mcp_servers).expanduser())
+    return tuple(dict.fromkeys(real_path(each) for each in (*private_folders(), *named)))
 
 
 def tokens_file() -> Path:

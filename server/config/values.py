@@ -23,7 +23,13 @@ Folders = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 Kind = TypeVar("Kind")
 
-_WORDS: Mapping[object, str] = {bool: "true or false", int: "a whole number", str: "text", tuple: "a list"}
+_WORDS: Mapping[object, str] = {
+    bool: "true or false",
+    float: "a number",
+    int: "a whole number",
+    str: "text",
+    tuple: "a list",
+}
 _SHOWN = 80
 # Characters of a wrong value in a message.
 

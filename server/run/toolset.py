@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from server.config.machine import private_folders, private_places
 from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
@@ -75,7 +76,7 @@ async def open_toolset(
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
-        tools += _workspace_tools(settings.runs, root, runner, problems, host)
+        tools += _workspace_tools(settings, root, runner, problems, host)
     tools += [ask_user_tool(), read_skill_file_tool(skills)]
     if skills.offers:
         tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
@@ -114,7 +115,7 @@ async def open_general_toolset(
         ConfigurationError: a setting cannot be used.
     """
     root, problems, secrets = await anyio.to_thread.run_sync(workspace_root, settings.runs), list[str](), {}
-    tools = [] if root is None else [*_workspace_tools(settings.runs, root, runner, problems, host)]
+    tools = [] if root is None else [*_workspace_tools(settings, root, runner, problems, host)]
     tools.append(ask_user_tool())
     async with AsyncExitStack() as stack:
         if settings.runs.mcp_servers is not None:
@@ -152,19 +153,29 @@ def workspace_root(settings: RunSettings) -> Path | None:
     root = Path(settings.workspace).expanduser().resolve()
     if not root.is_dir():
         raise ConfigurationError(f"runs.workspace: {root}: expected a folder")
+    for private in private_folders():
+        if root.is_relative_to(private.resolve()):
+            raise ConfigurationError(f"runs.workspace: {root}: runs must not change what is in {private}; name another")
+    if settings.store is not None and _is_file_in(settings.store.get_secret_value(), root):
+        message = "it contains the record of runs (runs.store), which runs must not change; keep that elsewhere"
+        raise ConfigurationError(f"runs.workspace: {root}: {message}")
     return root
 
 
+def _is_file_in(store: str, root: Path) -> bool:
+    return "://" not in store and Path(store).expanduser().resolve().is_relative_to(root)
+
+
 def _workspace_tools(
-    settings: RunSettings, root: Path, runner: ScriptRunner | None, problems: list[str], host: Mapping[str, str]
+    settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str], host: Mapping[str, str]
 ) -> tuple[Tool, ...]:
-    allowed = list(settings.tools)
+    allowed, private = list(settings.runs.tools), private_places(settings)
     if runner is None:
-        return workspace_tools(root, allowed, host)
+        return workspace_tools(root, allowed, host, private=private)
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:
         allowed.remove(WorkspaceTool.RUN_COMMAND)
         problems.append(f"run_command is left out because a sandbox is required: {runner.setup.isolation.fault}")
-    return workspace_tools(root, allowed, host, sandboxed_runner(runner.setup, root))
+    return workspace_tools(root, allowed, host, sandboxed_runner(runner.setup, root), private)
 
 
 async def _connect_servers(

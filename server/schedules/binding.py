@@ -35,12 +35,13 @@ class InvalidBindingError(Exception):
 
 
 class Firing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A firing that was started; `fired_at` is the time for which it was scheduled."""
+    """A firing that was started; `fired_at` is the time for which it was scheduled, `tokens` what it may use."""
 
     id: str
     fired_at: Moment
     started_at: Moment
     trigger: str
+    tokens: int | None = None
 
 
 class Delivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,7 +53,7 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class ScheduledRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A run of a schedule that ended."""
+    """A run of a schedule that ended; `notice` says what became of the schedule after it."""
 
     id: str
     fired_at: Moment
@@ -62,15 +63,19 @@ class ScheduledRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     trigger: str
     problem: str | None = None
     message: str = ""
+    notice: str = ""
     delivery: Delivery | None = None
 
 
 class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is recorded of a schedule.
 
-    Firings up to `settled` are decided. `waiting` firings run one after the other once `running` has ended. `skill` is
-    the skill to perform with the task, None to perform the scheduler skill by itself. Without a `model`, the one of the
-    settings performs it. `skipped` counts firings that were missed or overlapped; `note` explains the latest.
+    Firings up to `settled` are decided. `decided` is a later time up to which they were decided by a clock that was
+    ahead of the present one: if the present one was behind, nothing fires again once it is set. `waiting` firings run
+    one after the other once `running` has ended. `skill` is the skill to perform with the task, None to perform the
+    scheduler skill by itself. Without a `model`, the one of the settings performs it. `skipped` counts firings that
+    were missed or overlapped, or for which no budget was left; `note` explains the latest. `failures` counts the runs
+    in a row that failed.
     """
 
     version: Annotated[int, Meta(ge=_VERSION, le=_VERSION)] = _VERSION
@@ -84,11 +89,13 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     creator: str
     created: Moment
     settled: Moment
+    decided: Moment | None = None
     state: ScheduleState = ScheduleState.ACTIVE
     waiting: tuple[Moment, ...] = ()
     running: Firing | None = None
     runs: tuple[ScheduledRun, ...] = ()
     skipped: Annotated[int, Meta(ge=0)] = 0
+    failures: Annotated[int, Meta(ge=0)] = 0
     note: str = ""
 
     @property

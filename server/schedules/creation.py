@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from server.schedules.binding import Binding
 from server.schedules.errors import ScheduleError
-from server.schedules.skill_text import body_of, checked_task, skill_text
+from server.schedules.skill_text import check_written, checked_task, skill_text
 from server.schedules.transitions import rebound
 from skills_core.schedules.firings import next_firings
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
@@ -55,9 +55,9 @@ def bind(store: ScheduleStore, name: str, wanted: NewSchedule, now: datetime) ->
     """Give a time to a scheduler skill that has none; its SKILL.md has the task.
 
     Raises:
-        ScheduleError: the time never comes, or it has a time already.
+        ScheduleError: the time never comes, it has a time already, or its SKILL.md is not written yet.
     """
-    body_of(store.folder(name))
+    check_written(store.folder(name))
     store.bind(name, _binding(wanted, now))
 
 

@@ -62,6 +62,7 @@ async def deliver(
             "status": run.status,
             "problem": run.problem,
             "message": run.message,
+            "notice": run.notice,
             "output": outcome.get("output", ""),
             "improvements": [*improvements],
         },

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
+from msgspec import structs
 
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
@@ -20,8 +22,8 @@ from server.run.skill_pins import PinnedSkillChangedError, companions_from_json,
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
-from server.schedules.rights import limited_settings, visible_to
-from server.schedules.skill_text import CREATOR, body_of, manual_prompt
+from server.schedules.rights import limited_settings, no_programs_reason, visible_to
+from server.schedules.skill_text import CREATOR, body_of, check_written, manual_prompt
 from server.schedules.store import BINDING_FILE
 from server.scripts.factory import script_setup, variables_of
 from skills_core.errors import InvalidRecordError, InvalidSourceError, UnknownSkillError
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["KIND", "ScheduleJob", "job_inputs"]
+
+logger = logging.getLogger(__name__)
 
 KIND: Final = "schedule"
 """The kind of recorded runs that fire by a schedule."""
@@ -105,6 +109,7 @@ class ScheduleJob:
             # Each version that was performed can be seen afterwards.
             record_scheduler_skills([name], state=self._store.state, settings=self._settings)
             skill, catalog = self._performed(name, binding)
+            check_written(self._store.folder(name))
             message = body_of(self._store.folder(name)) if binding.skill else None
             if is_manual:
                 message = manual_prompt(name, message or "")
@@ -115,6 +120,7 @@ class ScheduleJob:
             "digest": skill.digest,
             "companions": companions_to_json(select_skills(skill, catalog).companions),
             "message": message,
+            "tokens": None if binding.running is None else binding.running.tokens,
         }
 
     def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
@@ -139,7 +145,11 @@ class ScheduleJob:
         if "error" in settled:
             raise ScheduleError(str(settled["error"]))
         binding = await anyio.to_thread.run_sync(self._store.read, name)
-        settings = limited_settings(self._settings, binding.rights, binding.model)
+        scripts = await self._runner()
+        settings = self._limited(name, binding, scripts)
+        if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
+            runs = structs.replace(settings.runs, tokens=min(settings.runs.tokens, tokens))
+            settings = structs.replace(settings, runs=runs)
         if (reason := runs_unavailable_reason(settings.runs)) is not None or settings.runs.model == CLIENT:
             raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
         skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
@@ -147,13 +157,11 @@ class ScheduleJob:
             raise PinnedSkillChangedError(skill.key, settled["digest"], skill.digest)
         companions = companions_from_json(settled["companions"], catalog)
         selection = replace(select_skills(skill, catalog), companions=companions)
-        if self._scripts is None:
-            self._scripts = await anyio.to_thread.run_sync(_marked_runner, self._settings)
         config = RunnerConfig(
             settings,
             lambda: guard_of(self._guarded(skill), settings.guard),
             trace_store(),
-            self._scripts,
+            scripts,
             variables_of,
             {**os.environ, SCHEDULED_RUN: journal.run_id},
         )
@@ -164,6 +172,20 @@ class ScheduleJob:
         outcome = await runner.run(request, selection, journal, RunParticipants(reason=trigger))
         self._follow_up(FinishedRun(outcome, request, catalog, settings))
         return outcome
+
+    async def _runner(self) -> ScriptRunner:
+        if self._scripts is None:
+            self._scripts = await anyio.to_thread.run_sync(_marked_runner, self._settings)
+        return self._scripts
+
+    def _limited(self, name: str, binding: Binding, scripts: ScriptRunner) -> Settings:
+        """Return the settings of a run, and log if it has no programs because nothing confines them."""
+        isolation, rights = scripts.setup.isolation, binding.rights
+        settings = limited_settings(self._settings, rights, binding.model, is_confined=isolation.sandbox is not None)
+        full = limited_settings(self._settings, rights, binding.model)
+        if (settings.runs.tools, settings.tools) != (full.runs.tools, full.tools):
+            logger.warning("schedule %s: its run starts no programs: %s", name, no_programs_reason(isolation.fault))
+        return settings
 
     def _guarded(self, skill: Skill) -> tuple[Skill, ...]:
         active = self._library.catalog.active

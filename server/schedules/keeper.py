@@ -9,9 +9,9 @@ machine that slept, is noticed within a second.
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,15 +21,17 @@ from msgspec import structs
 
 from server.run.after_run import improvements_of_none
 from server.schedules.binding import Delivery, ScheduledRun
+from server.schedules.budgets import terms_of, used_tokens
 from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.schedules.job import KIND, job_inputs
 from server.schedules.preparation import load_libraries
-from server.schedules.transitions import delivered, ended, fired, started_by_hand
+from server.schedules.transitions import ahead_warning, delivered, ended, fired, started_by_hand
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
 from skills_core.run.durable.recorded_run import UNFINISHED, RunState
+from skills_core.schedules.policies import is_ahead
 from skills_core.schedules.states import ScheduleState
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.run.after_run import ImprovementsAfter
     from server.schedules.binding import Binding, Firing
+    from server.schedules.budgets import Spending
     from server.schedules.store import ScheduleStore
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.recorded_run import RecordedRun
@@ -76,9 +79,10 @@ class _Known:
 
 @dataclass(slots=True)
 class TimeKeeper:
-    """Fires the schedules of `store` by `engine`; `clock` returns the current time.
+    """Fires the schedules of `store` by `engine`.
 
-    `improvements` returns the changes of skills that runs led to, once they are complete.
+    `clock` returns the current time, `elapsed` seconds on a clock that is never set. `improvements` returns the changes
+    of skills that runs led to, once they are complete.
     """
 
     store: ScheduleStore
@@ -86,10 +90,13 @@ class TimeKeeper:
     settings: Settings
     clock: Callable[[], datetime] = utc_now
     improvements: ImprovementsAfter = improvements_of_none
+    elapsed: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
-    _damaged: dict[str, str] = field(default_factory=dict)
+    _troubles: dict[str, str] = field(default_factory=dict)
     _prepared: set[str | None] = field(default_factory=set)
     _told: str = ""
+    _left: dict[str, float] = field(default_factory=dict)
+    # Runs that no process performs, and since when on the clock that is never set.
     _watched: set[str] = field(default_factory=set)
     _recorded: set[str] = field(default_factory=set)
     # Runs whose end this process recorded: others deliver their results only if this process dies.
@@ -128,10 +135,10 @@ class TimeKeeper:
             except UnknownScheduleError:
                 continue  # it was removed meanwhile
             except DamagedScheduleError as error:
-                self._tell_damaged(name, error)
+                self._tell_once(name, str(error))
                 continue
             except ScheduleError as error:
-                logger.error("schedule %s: %s", name, error)  # noqa: TRY400 - the message is complete
+                self._tell_once(name, str(error))
                 continue
             if coming is not None:
                 wait = min(wait, max((coming - self.clock()).total_seconds(), 0.0))
@@ -142,11 +149,17 @@ class TimeKeeper:
         """Perform a schedule now, and return the outcome once its end is recorded.
 
         Raises:
-            ScheduleError: there is none of this name, or a run lasts.
+            ScheduleError: there is none of this name, a run lasts, or no budget is left.
             RunNotDoneError: the run has no outcome.
         """
         now = self.clock()
-        firing = (await self._update(name, lambda found: started_by_hand(found, name, now, trigger))).running
+        model = (await anyio.to_thread.run_sync(self.store.read, name)).model
+        terms = await anyio.to_thread.run_sync(terms_of, self.settings, model, now)
+
+        def start(found: Binding, spending: Spending) -> Binding:
+            return started_by_hand(found, name, now, trigger, terms, spending)
+
+        firing = (await self._spend(name, start)).running
         assert firing is not None  # noqa: S101 - it was just started
         await self._start(name, firing)
         try:
@@ -160,18 +173,26 @@ class TimeKeeper:
         known = await self._current(name)
         if tasks is not None:
             self._prepare(known.binding, tasks)
-        is_due = known.coming is not None and known.coming <= self.clock()
-        if known.is_idle and not is_due and not any(run.delivery is not None for run in known.binding.runs):
+        now = self.clock()
+        is_due = known.coming is not None and known.coming <= now
+        warning = ahead_warning(known.binding, now)
+        undelivered = any(run.delivery is not None for run in known.binding.runs)
+        if known.is_idle and not (is_due or warning or undelivered):
             return known.coming
         binding = known.binding
         if binding.running is not None and not self._is_watched(binding.running):
             binding = await self._follow(name, binding.running)
         now = self.clock()
         if fired(binding, name, now) != binding:
-            before, skipped = binding.running, binding.skipped
-            binding = await self._update(name, lambda found: fired(found, name, now))
+            before, skipped, note = binding.running, binding.skipped, binding.note
+            terms = await anyio.to_thread.run_sync(terms_of, self.settings, binding.model, now)
+            binding = await self._spend(name, lambda found, spending: fired(found, name, now, terms, spending))
+            if warning:
+                logger.warning("schedule %s: %s", name, warning)
             if binding.skipped != skipped:
-                logger.info("schedule %s: %s", name, one_line(binding.note))
+                # One that goes on being skipped is told once for each reason.
+                is_new = binding.note.partition(": ")[2] != note.partition(": ")[2]
+                logger.log(logging.WARNING if is_new else logging.INFO, "schedule %s: %s", name, one_line(binding.note))
             if binding.running is not None and binding.running != before:
                 await self._start(name, binding.running)
         if binding.running is not None and tasks is not None:
@@ -192,7 +213,7 @@ class TimeKeeper:
         known = self._known.get(name)
         if known is None or stamp is None or known.stamp != stamp:
             binding = await anyio.to_thread.run_sync(self.store.read, name)
-            self._damaged.pop(name, None)
+            self._troubles.pop(name, None)
             # From its own last decision, so that a firing that is due already counts as the next one.
             coming = next(iter(binding.next(binding.settled, 1)), None)
             self._known[name] = known = _Known(stamp, binding, coming)
@@ -200,6 +221,11 @@ class TimeKeeper:
 
     async def _update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
         binding = await anyio.to_thread.run_sync(self.store.update, name, change)
+        self._known.pop(name, None)
+        return binding
+
+    async def _spend(self, name: str, change: Callable[[Binding, Spending], Binding]) -> Binding:
+        binding = await anyio.to_thread.run_sync(self.store.spend, name, change)
         self._known.pop(name, None)
         return binding
 
@@ -213,14 +239,26 @@ class TimeKeeper:
                 await self._start(name, firing)
             return (await self._current(name)).binding
         if run.state in UNFINISHED:
-            if self.clock() - firing.started_at < self._longest:
+            if not await self._is_given_up(firing.id):
                 return (await self._current(name)).binding
             run = await self.engine.cancel(firing.id)
         entry = self._entry(firing, run)
         self._recorded.add(entry.id)
-        after = await self._update(name, lambda found: ended(found, entry))
+        return await self._end(name, entry, run.outcome or {})
+
+    async def _end(self, name: str, entry: ScheduledRun, outcome: JsonObject) -> Binding:
+        """Record the end of a run, and what it has used."""
+        used = await anyio.to_thread.run_sync(used_tokens, entry.id, outcome)
+
+        def end(found: Binding, spending: Spending) -> Binding:
+            spending.end(entry.id, used)
+            return ended(found, entry, self.settings.schedules.failures_to_pause)
+
+        after = await self._spend(name, end)
         why = f": {entry.message}" if entry.message else ""
         logger.info("schedule %s: run %s %s%s", name, entry.id, entry.status, one_line(why))
+        if notice := next((run.notice for run in after.runs if run.id == entry.id), ""):
+            logger.warning("schedule %s: %s", name, one_line(notice))
         return after
 
     async def _start(self, name: str, firing: Firing) -> None:
@@ -231,18 +269,28 @@ class TimeKeeper:
         else:
             logger.info("schedule %s: run %s for %s", name, firing.id, firing.fired_at.isoformat())
 
-    @property
-    def _longest(self) -> timedelta:
-        """How long a run may last, with an interruption; one that lasts longer has been left by all processes."""
-        runs = self.settings.runs
-        return timedelta(seconds=2 * runs.seconds + runs.resume_seconds)
+    async def _is_given_up(self, run_id: str) -> bool:
+        """Tell whether no process performs a run, and none has continued it for as long as one may.
+
+        The seconds are those in which this process was awake and looked: a clock that is set and a machine that sleeps
+        end no run, nor does a run end that waits for a free slot.
+        """
+        try:
+            is_left = await self.engine.is_left(run_id)
+        except UnknownRunError:
+            is_left = True
+        if not is_left:
+            self._left.pop(run_id, None)
+            return False
+        since = self._left.setdefault(run_id, self.elapsed())
+        return self.elapsed() - since > self.settings.runs.resume_seconds + self.settings.lease_seconds
 
     async def _give_up_foreign(self, name: str, firing: Firing, error: RunConflictError) -> None:
         """Record a run of another pool as failed once no process can be performing it."""
-        if self.clock() - firing.started_at < self._longest:
+        if not await self._is_given_up(firing.id):
             return
         entry = _run(firing, self.clock(), "failed", "interrupted", f"Its process is gone. {error}")
-        await self._update(name, lambda found: ended(found, entry))
+        await self._end(name, entry, {})
 
     def _entry(self, firing: Firing, run: RecordedRun) -> ScheduledRun:
         if run.outcome is None:
@@ -260,8 +308,8 @@ class TimeKeeper:
         return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
 
     def _is_watched(self, firing: Firing) -> bool:
-        """Tell whether the end of a run wakes this process; a run that lasts too long is looked after all the same."""
-        return firing.id in self._watched and self.clock() - firing.started_at < self._longest
+        """Tell whether the end of a run wakes this process, which performs it; others may die."""
+        return firing.id in self._watched and self.engine.performs(firing.id)
 
     def _watch(self, run_id: str, tasks: TaskGroup) -> None:
         """Look at the schedules again as soon as a run ends."""
@@ -290,7 +338,8 @@ class TimeKeeper:
         pending = [run for run in binding.runs if run.delivery is not None and run.delivery.status == "pending"]
         for run in pending:
             assert run.delivery is not None  # noqa: S101 - as selected
-            taken_over = self.clock() - run.delivery.at > RETRY_AFTER
+            now = self.clock()
+            taken_over = now - run.delivery.at > RETRY_AFTER or is_ahead(run.delivery.at, now)
             if run.id in self._delivering or not (taken_over or run.id in self._recorded):
                 continue
             self._delivering.add(run.id)
@@ -328,10 +377,10 @@ class TimeKeeper:
             self._told = str(error)
             logger.error("%s", one_line(self._told))
 
-    def _tell_damaged(self, name: str, error: DamagedScheduleError) -> None:
-        if self._damaged.get(name) != error.why:
-            self._damaged[name] = error.why
-            logger.error("%s", one_line(str(error)))
+    def _tell_once(self, name: str, trouble: str) -> None:
+        if self._troubles.get(name) != trouble:
+            self._troubles[name] = trouble
+            logger.error("schedule %s: %s", name, one_line(trouble))
 
 
 def _run(firing: Firing, now: datetime, status: str, problem: str | None, message: str) -> ScheduledRun:

@@ -8,21 +8,30 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import to_builtins
 
 from server.run.trace_files import trace_store
+from server.schedules.budgets import terms_of
 from server.schedules.errors import DamagedScheduleError, ScheduleError
+from server.schedules.rights import checked_model, no_programs_reason
 from server.schedules.skill_text import body_of, description_of
+from server.schedules.transitions import ahead_warning, healed
+from server.scripts.factory import script_setup
+from skills_core.run.models import ModelUnavailableError
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.description import describe
+from skills_core.schedules.states import ScheduleState
 from skills_core.schedules.when import Cron, when_to_json
 from skills_core.schedules.zones import in_zone, to_utc, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from server.config.settings import Settings
     from server.schedules.binding import Binding, Firing, ScheduledRun
+    from server.schedules.budgets import Spending, Terms
+    from server.schedules.rights import Rights
     from server.schedules.store import ScheduleStore
     from skills_core.schedules.when import When
 
-__all__ = ["echo", "latest_result", "listed", "next_times", "schedule_object", "shown"]
+__all__ = ["cannot_run", "echo", "latest_result", "listed", "next_times", "overview", "schedule_object", "shown"]
 
 
 _UNBOUND: Final = "It has no time yet; give it one with `skillserve schedule add NAME`."
@@ -66,7 +75,9 @@ def schedule_object(store: ScheduleStore, name: str, binding: Binding, now: date
         "created": binding.created.isoformat(),
         "waiting": len(binding.waiting),
         "skipped": binding.skipped,
+        "failures": binding.failures,
         "note": binding.note,
+        "warnings": [each for each in (ahead_warning(binding, now),) if each],
     }
 
 
@@ -79,6 +90,65 @@ def shown(store: ScheduleStore, name: str, now: datetime) -> dict[str, Any]:
     binding = store.read(name)
     found = schedule_object(store, name, binding, now)
     return {**found, "rights": to_builtins(binding.rights), "body": body_of(store.folder(name))}
+
+
+def overview(store: ScheduleStore, settings: Settings, now: datetime) -> dict[str, Any]:
+    """Return what runs without the user: each schedule with rights, model and spending, the limits, and warnings."""
+    spending, wanted = store.spending(), settings.schedules
+    day = terms_of(settings, None, now).day
+    schedules = [_watched(store, each, settings, spending, now) for each in listed(store, now)]
+    spent = spending.spent(day)
+    warnings = [f"{each['name']}: {warning}" for each in schedules for warning in each["warnings"]]
+    if spent.unpriced:
+        warnings.append(f"The price of {spent.unpriced} tokens of today is unknown, so the dollars lack them.")
+    names = ("runs", "tokens", "dollars")
+    limits = {
+        "together": {name: getattr(wanted, f"{name}_per_day") for name in names},
+        "each": {name: getattr(wanted, f"each_{name}_per_day") for name in names},
+        "failures_to_pause": wanted.failures_to_pause,
+        "paid_interval_seconds": wanted.paid_interval_seconds,
+    }
+    if schedules and not any(value for part in ("together", "each") for value in limits[part].values()):
+        warnings.append("No budget is set, so nothing limits what runs use in a day (schedules.tokens_per_day).")
+    return {"day": day, "schedules": schedules, "spent": to_builtins(spent), "limits": limits, "warnings": warnings}
+
+
+def _watched(
+    store: ScheduleStore, found: dict[str, Any], settings: Settings, spending: Spending, now: datetime
+) -> dict[str, Any]:
+    """Return a schedule of the overview, whose warnings include what keeps it from running with these settings."""
+    name, problem = found["name"], found.get("problem")
+    kept = {key: found.get(key) for key in ("name", "description", "state", "next", "note")}
+    warnings = [*([problem] if problem else []), *found.get("warnings", [])]
+    if problem:
+        return {**kept, "model": None, "rights": None, "spent": None, "warnings": warnings}
+    binding = store.read(name)
+    terms = terms_of(settings, binding.model, now)
+    if binding.state is ScheduleState.PAUSED and binding.note:
+        warnings.append(binding.note)
+    warnings += cannot_run(settings, binding.rights, binding.model, terms)
+    if (reason := spending.refusal(name, terms)) is not None:
+        warnings.append(f"Its next run is skipped: {reason}.")
+    spent = to_builtins(spending.spent(terms.day, name))
+    rights = to_builtins(binding.rights)
+    return {**kept, "model": terms.model, "rights": rights, "spent": spent, "warnings": warnings}
+
+
+def cannot_run(settings: Settings, rights: Rights, model: str | None, terms: Terms) -> list[str]:
+    """Return why runs with these rights fail, or lack something, in a process with these settings."""
+    found = []
+    try:
+        checked_model(model, settings.runs.model)
+    except (ScheduleError, ModelUnavailableError) as error:
+        found.append(str(error))
+    if terms.price is None and (terms.together.dollars or terms.each.dollars):
+        found.append(f"The price of {terms.model} is unknown, so its runs are skipped: give it in runs.prices.")
+    starts = "run_command" in rights.run_tools or rights.scripts or bool(rights.skill_tools)
+    if starts and not settings.schedules.unsandboxed:
+        isolation = script_setup(settings).isolation
+        if isolation.sandbox is None:
+            found.append(f"Its runs start no programs: {no_programs_reason(isolation.fault)}.")
+    return found
 
 
 def latest_result(found: Mapping[str, Any]) -> str | None:
@@ -100,7 +170,7 @@ def next_times(store: ScheduleStore, name: str, now: datetime, count: int) -> li
 
 
 def _times(binding: Binding, now: datetime, count: int) -> list[str]:
-    return [_local(each, binding) for each in binding.next(now, count)]
+    return [_local(each, binding) for each in healed(binding, now).next(now, count)]
 
 
 def _run_object(run: ScheduledRun | Firing, binding: Binding) -> dict[str, Any]:

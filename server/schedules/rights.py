@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from server.config.settings import OptionalTool
+from server.schedules.errors import ScheduleError
+from skills_core.run.models import parse_model
+from skills_core.run.tools.workspace_names import WorkspaceTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -15,7 +18,14 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
 
-__all__ = ["Rights", "limited_settings", "rights_of", "visible_to"]
+__all__ = [
+    "Rights",
+    "checked_model",
+    "limited_settings",
+    "no_programs_reason",
+    "rights_of",
+    "visible_to",
+]
 
 
 class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,14 +55,23 @@ def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
     )
 
 
-def limited_settings(settings: Settings, rights: Rights, model: str | None) -> Settings:
-    """Return the settings of a run: what they allow now, no more than `rights`, and `model` if there is one."""
+def limited_settings(settings: Settings, rights: Rights, model: str | None, *, is_confined: bool = True) -> Settings:
+    """Return the settings of a run: what they allow now, no more than `rights`, and `model` if there is one.
+
+    Where programs are not confined, the run starts none unless the settings say so: they could make schedules, and
+    change the rights of this one.
+
+    Raises:
+        ScheduleError: `model` is at an address that the settings do not name.
+    """
+    if not (is_confined or settings.schedules.unsandboxed):
+        settings = _without_programs(settings)
     runs, enabled = settings.runs, settings.tools.enabled
     same_folder = rights.workspace is not None and rights.workspace == _absolute(runs.workspace)
     same_servers = rights.mcp_servers is not None and rights.mcp_servers == _absolute(runs.mcp_servers)
     limited = structs.replace(
         runs,
-        model=model or runs.model,
+        model=checked_model(model, runs.model),
         tools=tuple(each for each in runs.tools if same_folder and each.value in rights.run_tools),
         workspace=runs.workspace if same_folder else None,
         mcp_servers=runs.mcp_servers if same_servers else None,
@@ -62,6 +81,45 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None) -> S
     declared = tuple(dict.fromkeys(_common(settings.tools.declared, rights.skill_tools)))
     tools = structs.replace(settings.tools, enabled=enabled, declared=declared)
     return structs.replace(settings, runs=limited, tools=tools)
+
+
+def _without_programs(settings: Settings) -> Settings:
+    """Return the settings without the tools by which a model starts programs."""
+    enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
+    run_tools = tuple(each for each in settings.runs.tools if each is not WorkspaceTool.RUN_COMMAND)
+    return structs.replace(
+        settings,
+        runs=structs.replace(settings.runs, tools=run_tools),
+        tools=structs.replace(settings.tools, enabled=enabled, declared=()),
+    )
+
+
+def no_programs_reason(fault: str) -> str:
+    """Return why the runs of schedules start no programs; `fault` is what the sandbox lacks."""
+    return (
+        f"no sandbox works here ({fault}), and without one a program has all rights of the user. "
+        "schedules.unsandboxed = true allows it"
+    )
+
+
+def checked_model(model: str | None, own: str | None) -> str | None:
+    """Return the model of a schedule, or that of the settings, `own`, if it has none.
+
+    A schedule names no address of its own: the API key and the texts of the user go to those of the settings alone.
+
+    Raises:
+        ScheduleError: it does.
+        ModelUnavailableError: a name is not that of a model.
+    """
+    if model is None:
+        return own
+    address = parse_model(model).address
+    if address is not None and (own is None or parse_model(own).address != address):
+        raise ScheduleError(
+            f"The schedule names a model at {address}, an address that the settings of this process do not name. If it "
+            f"is yours, name the model in them: `--model {model}`, SKILLSERVE_MODEL or runs.model."
+        )
+    return model
 
 
 def visible_to(rights: Rights, catalog: Catalog) -> Catalog:

@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from server.schedules.errors import ScheduleError
+from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import InvalidSkillError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.single_skill import read_skill
@@ -13,7 +14,17 @@ from skills_core.single_skill import read_skill
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["CREATOR", "MAX_TASK", "body_of", "checked_task", "description_of", "manual_prompt", "skill_text"]
+__all__ = [
+    "CREATOR",
+    "MAX_TASK",
+    "PLACEHOLDERS",
+    "body_of",
+    "check_written",
+    "checked_task",
+    "description_of",
+    "manual_prompt",
+    "skill_text",
+]
 
 CREATOR: Final = "scheduler-skill-creator"
 """The bundled skill that makes scheduler skills."""
@@ -22,6 +33,13 @@ MAX_TASK: Final = 20_000
 """Most characters of a task."""
 
 _OUTPUT: Final = "Return the result as plain text, complete and without questions: no user is present to answer."
+
+PLACEHOLDERS: Final = {
+    "the description": "Say in one sentence what this schedule does.",
+    "the section `## Task`": "Say what to do, with everything that it needs: no user can be asked when it runs.",
+    "the section `## Output format`": "Say what the result looks like.",
+}
+"""What the script of `scheduler-skill-creator` writes, for its user to replace."""
 
 _PREAMBLE: Final = (
     "[Perform the existing scheduler skill: {name}. This is a manual trigger, not a request for a new schedule.]\n"
@@ -62,6 +80,27 @@ def body_of(folder: Path) -> str:
         return read_skill(folder).body.strip()
     except InvalidSkillError as error:
         raise ScheduleError(f"The scheduler skill {folder.name} cannot be read: {error}") from None
+
+
+def check_written(folder: Path) -> None:
+    """Check that a scheduler skill says what to do, and is not as the script of `scheduler-skill-creator` made it.
+
+    Raises:
+        ScheduleError: it has no instructions or a text that was to be replaced, or it cannot be read.
+    """
+    body = body_of(folder)
+    if not any(line.strip() and not line.startswith("#") for line in body.splitlines()):
+        raise ScheduleError(f"The scheduler skill {folder.name} says nothing to do; write the task into its SKILL.md.")
+    text = _plain(f"{description_of(folder)} {body}")
+    if left := [where for where, placeholder in PLACEHOLDERS.items() if _plain(placeholder) in text]:
+        raise ScheduleError(
+            f"The scheduler skill {folder.name} is still as it was made: replace the text of {', '.join(left)} in "
+            f"{folder / MAIN_FILE}, then give it its time."
+        )
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def description_of(folder: Path) -> str:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.config.machine import is_scheduled_run, state_home
 from server.schedules.binding import Binding, InvalidBindingError
+from server.schedules.budgets import SPENDING_FILE, Spending
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from skills_core.disk.files import Location
 from skills_core.disk.locks import exclusive
@@ -191,6 +192,30 @@ class ScheduleStore:
             if after != before:
                 write_file(Location(self.folder(name), BINDING_FILE), after.to_bytes(), 0o600)
             return after
+
+    def spend(self, name: str, change: Callable[[Binding, Spending], Binding]) -> Binding:
+        """Replace the binding of a schedule by `change` of it and of the spending, which is written first.
+
+        Raises:
+            UnknownScheduleError: there is none of this name.
+            DamagedScheduleError: its file cannot be read.
+            ScheduleError: the spending cannot be read, the disk refuses, or `change` raises it.
+        """
+        with self._locked():
+            before, spending = self.read(name), self.spending()
+            after = change(before, spending)
+            spending.save()
+            if after != before:
+                write_file(Location(self.folder(name), BINDING_FILE), after.to_bytes(), 0o600)
+            return after
+
+    def spending(self) -> Spending:
+        """Return what the runs of schedules have used.
+
+        Raises:
+            ScheduleError: it cannot be read.
+        """
+        return Spending(self._skills / SPENDING_FILE)
 
     def remove(self, name: str, if_still: Callable[[Binding], bool] | None = None) -> Path | None:
         """Move the folder of a schedule to the trash, and return its new path.

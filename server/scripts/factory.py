@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.config.jdai import script_variables
-from server.config.machine import current_places, state_home
+from server.config.machine import current_places, private_places, state_home
 from server.config.settings import OptionalTool
 from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import find_isolation
@@ -33,6 +33,7 @@ def script_setup(settings: Settings) -> ScriptSetup:
         host=dict(os.environ),
         home=current_places().home,
         cache=state_home() / "scripts",
+        private=private_places(settings),
         require_sandbox=scripts.require_sandbox,
         network=scripts.network,
         workspace=Path(scripts.workspace).expanduser() if scripts.workspace else None,

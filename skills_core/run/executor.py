@@ -31,7 +31,7 @@ from skills_core.run.outcome import (
     ToolCall,
     Usage,
 )
-from skills_core.run.ports import Progress, discard_progress
+from skills_core.run.ports import Progress, discard_progress, timed_step
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.secrets import Secrets
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.evaluation import Evaluator
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import Journal, ProgressCallback
+    from skills_core.run.ports import Journal, JsonObject, ProgressCallback
     from skills_core.run.tools.gate import ToolGate
     from skills_core.run.tools.tool import Tool
     from skills_core.run.trace.store import TraceStore
@@ -147,7 +147,9 @@ class SkillExecutor:
             report=context.report,
             secrets=context.secrets,
             on_call=self._note_activation,
+            on_repeated=self._spend,
         )
+        self._deadline: anyio.CancelScope | None = None
         self._attempts: list[_FinishedAttempt] = []
 
     @property
@@ -221,6 +223,7 @@ class SkillExecutor:
         problem, message = None, ""
         limits = self._context.limits
         with anyio.move_on_after(limits.seconds) as deadline:
+            self._deadline = deadline
             try:
                 async with connected(self._context.model):
                     problem, message = await self._attempt_until_good_enough()
@@ -234,6 +237,11 @@ class SkillExecutor:
         if cut := self._best().cut:
             problem, message = problem or RunProblem.OUTPUT_CUT, f"{message} {cut}".strip()
         return self._outcome(RunStatus.COMPLETED, problem, message)
+
+    def _spend(self, seconds: float) -> None:
+        """Count the time that another process has used for this run."""
+        if self._deadline is not None:
+            self._deadline.deadline -= seconds
 
     async def _attempt_until_good_enough(self) -> tuple[RunProblem | None, str]:
         """Perform the skill until an output is good enough; return the problem of the best one, if any."""
@@ -282,7 +290,7 @@ class SkillExecutor:
         assessment = ScoringRequest(f"{self._instructions}\n\n{self._prompt}", output, evaluation.criteria)
         evaluate = self._context.evaluator or ModelEvaluator(self._context.model, self._conversation.turns_left)
 
-        async def work() -> JsonValue:
+        async def work() -> JsonObject:
             at = now()
             try:
                 judgement = to_json(await evaluate(assessment))
@@ -296,8 +304,7 @@ class SkillExecutor:
                 "error": None,
             }
 
-        recorded = await self._context.journal.step(f"score {number}", work)
-        assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+        recorded = await timed_step(self._context.journal, f"score {number}", work, self._spend)
         score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
         await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))

@@ -24,7 +24,7 @@ from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.model_errors import describe_model_error
 from skills_core.run.models import hint_for
 from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
-from skills_core.run.ports import Progress
+from skills_core.run.ports import Progress, timed_step
 from skills_core.run.trace.events import ModelCalled, ToolCalled, now
 from skills_core.run.trace.spans import record_call, tool_span
 
@@ -76,10 +76,12 @@ class ModelConversation:
         report: ProgressCallback,
         secrets: Secrets,
         on_call: Callable[[ToolCall], None] = lambda _: None,
+        on_repeated: Callable[[float], None] = lambda _: None,
     ) -> None:
         """Start with `instructions`, which precede every request; no request is made yet.
 
         `on_call` receives each tool call once it is recorded, also in a continued run, and may raise `RunStoppedError`.
+        `on_repeated` receives the seconds of each step of a continued run that was finished before.
         """
         self._model = model
         self._instructions = instructions
@@ -90,6 +92,7 @@ class ModelConversation:
         self._report = report
         self._secrets = secrets
         self._on_call = on_call
+        self._on_repeated = on_repeated
         self._messages: list[ModelMessage] = []
         self._parameters = ModelRequestParameters(
             function_tools=[
@@ -127,8 +130,7 @@ class ModelConversation:
         self.check_limits()
         number = self.usage.requests + 1
         await self._tell(f"asking the model ({number})")
-        recorded = await self._journal.step(f"model {number}", self._request)
-        assert isinstance(recorded, dict)  # noqa: S101 - as _request makes it
+        recorded = await timed_step(self._journal, f"model {number}", self._request, self._on_repeated)
         event, response = _read_response(recorded)
         self.usage += event.usage
         await self._recorder.add(event)
@@ -136,7 +138,7 @@ class ModelConversation:
             raise RunStoppedError(RunProblem.MODEL_ERROR, event.error or "The model did not answer.")
         return response
 
-    async def _request(self) -> JsonValue:
+    async def _request(self) -> JsonObject:
         """Make a request to the model. A failure is a result too, so that a replay does not repeat the request."""
         at, begun = now(), time.monotonic()
         try:
@@ -181,15 +183,15 @@ class ModelConversation:
         await self._tell(f"calling {wanted.tool_name[:100]}")
         known = wanted.tool_name if self._gate.knows(wanted.tool_name) else None
 
-        async def work() -> JsonValue:
+        async def work() -> JsonObject:
             at = now()
             with tool_span(self._journal.run_id, known, number) as span:
                 call = await self._gate.call(wanted.tool_name, _arguments_of(wanted), number)
                 record_call(span, call)
             return {"at": at, "call": to_json(call)}
 
-        recorded = await self._journal.step(f"tool {number}: {wanted.tool_name[:100]}", work)
-        assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+        name = f"tool {number}: {wanted.tool_name[:100]}"
+        recorded = await timed_step(self._journal, name, work, self._on_repeated)
         event = _read_call(recorded)
         self.calls.append(event.call)
         self._on_call(event.call)

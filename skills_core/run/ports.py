@@ -5,6 +5,7 @@ Each is a protocol, so that the command line, a server and a test can implement 
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -23,6 +24,7 @@ __all__ = [
     "ProgressCallback",
     "User",
     "discard_progress",
+    "timed_step",
 ]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
@@ -118,6 +120,31 @@ class Journal(Protocol):
         takes no further step, because in a replay the same work may succeed. If a process ends in the middle of a step,
         the step is repeated: its side effects need an idempotency key made of run and step.
         """
+
+
+async def timed_step(
+    journal: Journal, name: str, work: Callable[[], Awaitable[JsonObject]], on_repeated: Callable[[float], None]
+) -> JsonObject:
+    """Take a step whose result says in `seconds` how long it took; `on_repeated` gets them if it was finished earlier.
+
+    So a run that another process continues has the time that is left of its limit, and not all of it once more.
+    """
+    is_new = False
+
+    async def noted() -> JsonValue:
+        nonlocal is_new
+        is_new = True
+        begun = time.monotonic()
+        result = await work()
+        return {"seconds": round(time.monotonic() - begun, 3), **result}
+
+    recorded = await journal.step(name, noted)
+    assert isinstance(recorded, dict)  # noqa: S101 - as `noted` makes it
+    # Earlier versions recorded it of requests alone.
+    seconds = recorded.get("seconds", 0.0)
+    if not is_new and isinstance(seconds, (int, float)):
+        on_repeated(seconds)
+    return recorded
 
 
 class MemoryJournal:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from skills_core.schedules.when import When
 
 __all__ = [
+    "AHEAD",
     "GRACE",
     "MAX_CATCH_UP",
     "MAX_QUEUED",
@@ -27,10 +28,15 @@ __all__ = [
     "OverlapPolicy",
     "admit",
     "due",
+    "is_ahead",
 ]
 
 GRACE: Final = timedelta(minutes=1)
 """A firing that is found later than this was missed."""
+
+AHEAD: Final = timedelta(minutes=5)
+"""A recorded time that is later than now by more than this was written by a clock that was ahead, or the present one is
+behind. Smaller differences are those of clocks that are set."""
 
 MAX_CATCH_UP: Final = 100
 """Most missed firings that `all` runs; older ones are dropped."""
@@ -98,7 +104,7 @@ def due(
 
     A firing at most `grace` ago runs under each policy. Older ones were missed: `skip` runs none; `once` runs the
     latest, unless one at most `grace` ago stands for it; `all` runs the latest `limit`. If the machine's clock was set
-    back, nothing is due until it reaches `last` again.
+    back, nothing is due until it reaches `last` again; see `is_ahead` for a `last` that is too late to be true.
 
     Raises:
         InvalidTimeError: a time has no offset from UTC.
@@ -113,6 +119,11 @@ def due(
     skipped = len(old.times) - len(run)
     is_more = old.is_cut or recent.is_cut
     return Due((*run, *recent.times), skipped, skipped_more=is_more, settled=end, next=_first(when, end))
+
+
+def is_ahead(recorded: datetime, now: datetime) -> bool:
+    """Tell whether a time that was recorded as past is so far ahead of now that a clock must have been wrong."""
+    return recorded - now > AHEAD
 
 
 def _made_up(policy: MissedPolicy, old: Missed, recent: Missed) -> tuple[datetime, ...]:

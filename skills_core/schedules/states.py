@@ -74,7 +74,12 @@ TRANSITIONS: Final = {
     },
     _S.DONE: {_E.START: _S.RUNNING, _E.REBIND: _S.ACTIVE, _E.REMOVE: _S.REMOVED},
     _S.FAILED: {_E.START: _S.RUNNING, _E.REBIND: _S.ACTIVE, _E.REMOVE: _S.REMOVED},
-    _S.MISSED: {_E.START: _S.RUNNING, _E.REBIND: _S.ACTIVE, _E.REMOVE: _S.REMOVED},
+    _S.MISSED: {
+        _E.START: _S.RUNNING,
+        _E.RESUME: _S.ACTIVE,  # the clock was ahead: the firing is still to come
+        _E.REBIND: _S.ACTIVE,
+        _E.REMOVE: _S.REMOVED,
+    },
     _S.REMOVED: {},
 }
 """What each event makes of each state. An event that a state does not list has no meaning in it."""

@@ -106,8 +106,26 @@ def list_schedules(*, as_json: AsJson = False) -> None:
     for each in found:
         coming = each["next"][0] if each["next"] else "-"
         print_text(f"{each['name']}  {each['state']}  next {coming}  {len(each['runs'])} runs")
-        if each.get("problem"):
-            print_notice(each["problem"])
+        for trouble in (each.get("problem"), *each.get("warnings", ())):
+            if trouble:
+                print_notice(f"{each['name']}: {trouble}")
+
+
+@schedule.command("overview")
+def show_overview(*, as_json: AsJson = False) -> None:
+    """Show what runs without you.
+
+    For each schedule: its next firings, its rights, its model and what it has used today; then the limits, the changes
+    that improvement made after runs, and warnings.
+    """
+    _require_extra()
+    from server.cli.schedule_commands import schedule_overview
+
+    found, text = schedule_overview(_store())
+    if as_json:
+        print_json(found)
+    else:
+        print_text(text)
 
 
 @schedule.command()

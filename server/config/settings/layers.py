@@ -36,6 +36,12 @@ _TRUTH: Final = {
 }
 # Spellings of booleans in variables.
 
+_KEYS: Final[tuple[tuple[SettingPath, SettingPath], ...]] = (
+    (("runs", "model"), ("runs", "model_key")),
+    (("evals", "judge_model"), ("evals", "judge_key")),
+)
+# Models that may be named by an address, and the keys that are sent to it.
+
 _MAX_SECRET: Final = 65_536
 # Bytes of a file with a secret.
 
@@ -146,11 +152,31 @@ def combine(*layers: Layer) -> Settings:
     merged: dict[SettingPath, Given] = {}
     for layer in layers:
         merged.update(layer)
+    for model, key in _KEYS:
+        if _is_foreign(model, key, layers):
+            del merged[key]
     sections: dict[str, Any] = {}
     # Reading the types of a struct is slow, so sections without a value keep their defaults.
     for section in dict.fromkeys(path[0] for path in merged):
         sections[section] = _section(section, merged)
     return Settings(**sections)
+
+
+def _is_foreign(model: SettingPath, key: SettingPath, layers: tuple[Layer, ...]) -> bool:
+    """Tell whether a key was given for the model of an earlier layer, and a later one names another address.
+
+    The key of one server must not be sent to another one.
+    """
+    given = [number for number, layer in enumerate(layers) if key in layer]
+    models = [(number, layer[model].value) for number, layer in enumerate(layers) if model in layer]
+    meant = [value for number, value in models if given and number <= given[-1]]
+    return bool(meant) and _address(meant[-1]) != _address(models[-1][1])
+
+
+def _address(model: object) -> str:
+    """Return the address in the name of a model, empty if a provider's own library knows it."""
+    text = str(model)
+    return text.partition("#")[0].rstrip("/") if "://" in text else ""
 
 
 def _section(name: str, merged: Layer) -> Any:  # noqa: ANN401 - of the section's type

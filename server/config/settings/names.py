@@ -78,7 +78,7 @@ _FLAGS: Final = {
 _FILE_ONLY: Final = frozenset(
     {
         *("access_profiles", "access_roles", "access_tools", "audit_accept", "client_budgets", "confirm_patterns"),
-        *("danger_patterns", "sources", "tool_names"),
+        *("danger_patterns", "run_prices", "sources", "tool_names"),
     }
 )
 # Options whose values a variable cannot hold: tables, and patterns that may contain commas.

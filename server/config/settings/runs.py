@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
-from server.config.values import NonEmpty, PositiveInt, SecretStr, check_paths
+from server.config.values import InvalidValueError, NonEmpty, PositiveInt, SecretStr, check_paths
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
 __all__ = ["RunSettings"]
@@ -19,13 +21,18 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """The model that performs skills: `anthropic:NAME`, `openai:NAME`, `http(s)://HOST/v1#NAME` for a server with the
     API of OpenAI, or `client` for the model of the connected client."""
     model_key: SecretStr | None = None
-    """API key of a model that is named by its URL. Keys of providers are read from the providers' own variables."""
+    """API key of a model that is named by its URL. If a variable or a flag names a model at another address, it is not
+    sent there. Keys of providers are read from the providers' own variables."""
     turns: Annotated[int, Meta(ge=1, le=1000)] = 25
     """Number of model responses after which a run is ended. Raise it for skills with many steps."""
     tokens: PositiveInt = 500_000
     """Number of tokens, input and output together, after which a run is ended. Reduce it to bound the cost of a run."""
+    prices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Prices of models in dollars for a million tokens, by the name of the model, as in
+    `"http://127.0.0.1:4000/v1#big" = { input = 3.0, output = 15.0 }`. Without it, those that the library `genai-prices`
+    knows count."""
     seconds: Annotated[int, Meta(ge=1, le=86_400)] = 900
-    """Seconds after which a run is ended."""
+    """Seconds after which a run is ended. They count from its start in a worker, while the machine is awake."""
     resume_seconds: Annotated[int, Meta(ge=0, le=31_536_000)] = 600
     """A server that starts continues runs that were interrupted at most this many seconds ago; older ones wait for
     `skillserve runs resume`. With 0 a server continues none."""
@@ -50,4 +57,11 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     def __post_init__(self) -> None:
         store = None if self.store is None else self.store.get_secret_value()
+        for name, price in self.prices.items():
+            if price.keys() != {"input", "output"} or not all(0 <= each < math.inf for each in price.values()):
+                raise InvalidValueError("expected { input = …, output = … }, both 0 or more", ("prices", name))
         check_paths(store=store, workspace=self.workspace, mcp_servers=self.mcp_servers)
+
+    def __hash__(self) -> int:
+        # Tables are not hashable.
+        return hash((self.model, self.workspace, self.tools))

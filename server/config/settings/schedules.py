@@ -1,4 +1,4 @@
-"""Whether a server keeps time for schedules, and where the results of their runs are delivered."""
+"""Whether a server keeps time for schedules, what their runs may use, and where their results are delivered."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
-from server.config.values import InvalidValueError, SecretStr
+from server.config.values import InvalidValueError, PositiveInt, SecretStr
 
 __all__ = ["ScheduleSettings"]
 
 
 class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Scheduler skills: their firing by a server, their prompts, and the delivery of results."""
+    """Scheduler skills: their firing by a server, their prompts, their budgets, and the delivery of results."""
 
     enabled: bool = False
     """Whether this server fires schedules, offers them as prompts `sched-NAME`, and serves the skill
@@ -22,6 +22,27 @@ class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """A program and its arguments, which gets the result of each run as JSON on its standard input."""
     webhook: SecretStr | None = None
     """An `https://` address, or `http://` of this machine, to which the result of each run is posted as JSON."""
+    runs_per_day: PositiveInt | None = None
+    """Number of runs of all schedules together on a day, by this machine's clock. Further firings are skipped."""
+    tokens_per_day: PositiveInt | None = None
+    """Number of tokens that the runs of all schedules together may use on a day. A run gets what is left of it."""
+    dollars_per_day: Annotated[float, Meta(gt=0)] | None = None
+    """Dollars that the runs of all schedules together may cost on a day. A model whose price is unknown then runs only
+    if `prices` under `[runs]` has it."""
+    each_runs_per_day: PositiveInt | None = None
+    """Number of runs of each schedule on a day."""
+    each_tokens_per_day: PositiveInt | None = None
+    """Number of tokens that the runs of each schedule may use on a day."""
+    each_dollars_per_day: Annotated[float, Meta(gt=0)] | None = None
+    """Dollars that the runs of each schedule may cost on a day."""
+    failures_to_pause: Annotated[int, Meta(ge=0, le=1000)] = 5
+    """Number of runs in a row that fail, after which a schedule pauses until you resume it; 0 for never."""
+    paid_interval_seconds: Annotated[int, Meta(ge=0, le=86_400)] = 60
+    """Seconds that lie at least between two firings of a schedule whose model costs money. Models at an address of this
+    machine count as free unless `prices` has them."""
+    unsandboxed: bool = False
+    """Whether runs of schedules may start programs (commands, scripts, tools of skills) where no sandbox works. These
+    have all your rights, and no user watches them: they can make schedules, and change the settings."""
     delivery_seconds: Annotated[int, Meta(ge=1, le=600)] = 30
     """Seconds after which a delivery is given up."""
 

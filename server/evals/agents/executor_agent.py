@@ -13,7 +13,7 @@ import anyio.to_thread
 
 from server.config.machine import current_environment
 from server.evals.agents.agent import AgentUnavailableError
-from server.evals.agents.prices import price_of
+from server.run.prices import price_of
 from skills_core.diagnostics import shortened
 from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript

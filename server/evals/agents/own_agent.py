@@ -18,8 +18,8 @@ from msgspec import structs
 
 from server.config.guard_factory import guard_of
 from server.config.machine import state_home
-from server.evals.agents.prices import price_of
 from server.evals.agents.run_folder import agent_environment
+from server.run.prices import price_of
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits, secrets_without_skills
 from server.run.toolset import open_general_toolset
 from server.scripts.factory import script_runner, variables_of

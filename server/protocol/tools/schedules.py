@@ -65,6 +65,7 @@ class ScheduleHandlers:
     def _run(self, call: ToolCall) -> dict[str, Any]:
         if not self._host.settings.schedules.enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
+        from server.schedules.budgets import terms_of
         from server.schedules.clock import utc_now
         from server.schedules.store import ScheduleStore
         from server.schedules.transitions import started_by_hand
@@ -72,7 +73,10 @@ class ScheduleHandlers:
         store = ScheduleStore()
         name, now = store.find(string(call.arguments, "name")), utc_now()
         trigger = f"manual: {name} by the tool {call.name}"
-        running = store.update(name, lambda found: started_by_hand(found, name, now, trigger)).running
+        terms = terms_of(self._host.settings, store.read(name).model, now)
+        running = store.spend(
+            name, lambda found, spending: started_by_hand(found, name, now, trigger, terms, spending)
+        ).running
         return {"name": name, "run_id": "" if running is None else running.id}
 
     async def _schedule(self, call: ToolCall) -> dict[str, Any]:
@@ -109,16 +113,23 @@ class ScheduleHandlers:
         )
 
     def _bound(self, call: ToolCall, understood: Understood) -> dict[str, Any]:
+        from server.schedules.budgets import check_interval, terms_of
         from server.schedules.clock import utc_now
-        from server.schedules.creation import create, rebind
+        from server.schedules.creation import bind, create, rebind
         from server.schedules.reports import echo, schedule_object
         from server.schedules.store import ScheduleStore
 
         store, now, zone, when = ScheduleStore(), utc_now(), _zone(call), understood.when
         assert when is not None  # noqa: S101 - the request is understood
-        if existing := string(call.arguments, "name", default=""):
-            name = store.find(existing)
-            rebind(store, name, when, zone, now)
+        existing = string(call.arguments, "name", default="")
+        name = store.find(existing) if existing else ""
+        model = store.read(name).model if name and store.is_bound(name) else None
+        check_interval(when, terms_of(self._host.settings, model, now), now)
+        if name:
+            if store.is_bound(name):
+                rebind(store, name, when, zone, now)
+            else:
+                bind(store, name, self._wanted(call, understood), now)
         else:
             name = create(store, self._wanted(call, understood), now)
         found = schedule_object(store, name, store.read(name), now)

@@ -17,7 +17,7 @@ from dbos import DBOS, SetWorkflowID
 from skills_core.run.durable.database_errors import as_store_errors, unreachable
 from skills_core.run.durable.dbos_context import outside_workflow
 from skills_core.run.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
-from skills_core.run.durable.dbos_status import FINISHED_STATUSES, dbos_statuses, recorded_run
+from skills_core.run.durable.dbos_status import FINISHED_STATUSES, STATE_BY_STATUS, dbos_statuses, recorded_run
 from skills_core.run.durable.errors import (
     RunConflictError,
     RunNotDoneError,
@@ -45,6 +45,8 @@ from skills_core.run.durable.worker_config import NESTED_SEPARATOR, WorkerConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
+
+    from dbos import WorkflowStatus
 
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.recorded_run import RecordedRun
@@ -214,6 +216,61 @@ class Engine:
         if not rows:
             raise UnknownRunError(run_id)
         return recorded_run(rows[0], self._config.version, with_outcome=True)
+
+    def performs(self, run_id: str) -> bool:
+        """Tell whether this process performs a run, or will as soon as it has a free slot."""
+        return run_id in self._worker.claims
+
+    async def is_left(self, run_id: str) -> bool:
+        """Tell whether no live process performs an unfinished run of any pool, nor has it in a queue.
+
+        Raises:
+            UnknownRunError: there is no such run.
+            StoreError: the store can no longer be used.
+        """
+        if self.performs(run_id):
+            return False
+        with self._asking():
+            row = await self._row(run_id)
+            if row is None:
+                raise UnknownRunError(run_id)
+            if STATE_BY_STATUS.get(row.status) is RunState.RUNNING:
+                workers = {str(row.executor_id)}
+            elif row.app_version == self._config.version:
+                return False  # in the queue of this worker
+            else:
+                workers = await self._workers_of(row)
+        return not await anyio.to_thread.run_sync(self._any_alive, workers)
+
+    async def _row(self, run_id: str) -> WorkflowStatus | None:
+        # Of all pools: None would mean this one.
+        rows = await DBOS.list_workflows_async(
+            workflow_ids=[run_id], application_name=[], load_input=False, load_output=False
+        )
+        return next(iter(rows), None)
+
+    async def _workers_of(self, queued: WorkflowStatus) -> set[str]:
+        """Return the workers of the pool in whose queue a run waits: those that perform another run of it."""
+        rows = await DBOS.list_workflows_async(
+            status=dbos_statuses({RunState.RUNNING}),
+            application_name=[],
+            app_version=queued.app_version,
+            load_input=False,
+            load_output=False,
+        )
+        return {str(row.executor_id) for row in rows}
+
+    def _any_alive(self, workers: Collection[str]) -> bool:
+        for worker in workers:
+            if worker == self._lease.worker:
+                return True
+            try:
+                with self._lease.taking_over(worker) as dead:
+                    if not dead:
+                        return True
+            except LeaseLostError:
+                return True  # unknown: the database cannot be reached
+        return False
 
     async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[RecordedRun, ...]:
         """Return the newest runs, in these states or in any, without their outcomes.

@@ -82,25 +82,58 @@ def sandbox_arguments(
     workspace: Path | None = None,
     directory: Path = SCRATCH,
     network: bool = False,
+    private: Iterable[Path] = (),
+    kept: Path | None = None,
 ) -> list[str]:
     """Return the arguments for a sandbox whose program starts in `directory`, a path inside.
 
     The files and folders in `shown` are mounted at their own paths, as is the `workspace`, which is writable. The
-    folder `skill` is mounted at `SKILL`.
+    folder `skill` is mounted at `SKILL`. What is `private` in the workspace is hidden by an empty folder that cannot be
+    written; of it, `kept` can be read.
     """
     places = [path for path in map(Path, _HIDDEN) if path.is_dir() and not path.is_symlink()]
     redact = [str(path) for path in places if workspace is None or not path.is_relative_to(workspace)]
     arguments = [*_system(network=network), *(word for path in redact for word in ("--tmpfs", path))]
     arguments += ["--size", str(SCRATCH_BYTES), "--tmpfs", "/tmp", "--dir", str(SCRATCH)]  # noqa: S108
+    hidden: list[str] = []
     if workspace is not None:
         arguments += ["--bind", str(workspace), str(workspace)]
+        hiding, hidden = _hiding(workspace, private)
+        arguments += hiding
+        if kept is not None and any(_is_below(kept, Path(path)) for path in hidden):
+            arguments += ["--ro-bind-try", str(kept), str(kept)]
     for path in shown:
         arguments += ["--ro-bind", str(path), str(path)]
     if skill is not None:
         arguments += ["--ro-bind", str(skill), str(SKILL)]
-    for mount in ("/proc", "/dev", *redact, "/"):
+    for mount in ("/proc", "/dev", *redact, *hidden, "/"):
         arguments += ["--remount-ro", mount]
     return [*arguments, "--chdir", str(directory)]
+
+
+def _hiding(workspace: Path, private: Iterable[Path]) -> tuple[list[str], list[str]]:
+    """Return the arguments that hide what is private in a workspace, and the paths inside that become read-only.
+
+    The folders between the workspace and a private one are mounted onto themselves: a mount cannot be renamed, so that
+    none of them is put aside and made anew. A private folder that is missing is created, so that no program does.
+    """
+    real, arguments, hidden = workspace.resolve(), list[str](), list[str]()
+    between: dict[str, None] = {}
+    for place in sorted(each.resolve() for each in private):
+        if place == real or not place.is_relative_to(real):
+            continue
+        inside = workspace / place.relative_to(real)
+        if not place.is_file():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            hidden.append(str(inside))
+        folders = [folder for folder in reversed(inside.parents) if folder.is_relative_to(workspace)]
+        between |= dict.fromkeys(str(folder) for folder in folders if folder != workspace)
+        arguments += ["--ro-bind", "/dev/null", str(inside)] if place.is_file() else ["--tmpfs", str(inside)]
+    return [*(word for folder in between for word in ("--bind", folder, folder)), *arguments], hidden
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path != folder and path.resolve().is_relative_to(folder.resolve())
 
 
 def _system(*, network: bool) -> list[str]:

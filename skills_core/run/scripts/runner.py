@@ -73,9 +73,10 @@ class ScriptSetup:
     """The settings for running scripts.
 
     `host` is the environment of this process, `passed` the names of variables that scripts get in addition to a fixed
-    list. `home` is the user's home, which no sandbox mounts, `cache` a folder for files kept between calls. `workspace`
-    is a folder of the user that scripts may write to. `cwd` is the folder in which they start; None means the
-    workspace if there is one, else the skill's folder.
+    list. `home` is the user's home, which no sandbox mounts, `cache` a folder for files kept between calls, `private`
+    what no sandbox shows even where it lies in a workspace: the state and the settings of this program. `workspace` is
+    a folder of the user that scripts may write to. `cwd` is the folder in which they start; None means the workspace if
+    there is one, else the skill's folder.
     """
 
     isolation: Isolation
@@ -83,6 +84,7 @@ class ScriptSetup:
     host: Mapping[str, str] = field(repr=False)
     home: Path
     cache: Path
+    private: tuple[Path, ...] = ()
     require_sandbox: bool = False
     network: bool = False
     workspace: Path | None = None
@@ -247,6 +249,8 @@ class ScriptRunner:
             workspace=setup.workspace,
             directory=folders.find(setup.directory),
             network=setup.network,
+            private=setup.private,
+            kept=setup.cache,
         )
         search_path = _with_program_folder(interpreter, os.pathsep.join(_SYSTEM_PATH))
         return Command(argv, Path("/"), self._environment(call, folders, search_path)), mounts
@@ -279,6 +283,8 @@ def _read_copy(path: str, folder: PrivateCopy) -> bytes:
 
 def _check_copies_are_safe(path: str, setup: ScriptSetup) -> None:
     """Refuse a workspace that contains the private copies: a sandboxed script could change those of other calls."""
+    if place := next((each for each in setup.private if is_inside(setup.workspace or Path("/"), each)), None):
+        raise ScriptRefusedError(path, f"the workspace is in {place}, which no script may change; choose another one")
     temporary = tempfile.gettempdir()
     if setup.isolation.sandbox is not None and is_inside(Path(temporary), setup.workspace):
         raise ScriptRefusedError(

@@ -29,11 +29,16 @@ def sandboxed_runner(setup: ScriptSetup, root: Path) -> Callable[[Command, Proce
     """
     isolation, python = setup.isolation, setup.programs.python
 
+    def mounts_for(shown: list[Path]) -> list[str]:
+        return sandbox_arguments(
+            shown, workspace=root, directory=root, network=setup.network, private=setup.private, kept=setup.cache
+        )
+
     async def run(command: Command, limits: ProcessLimits) -> ProcessResult:
         if isolation.sandbox is None:
             return await run_confined(replace(isolation, limiter=None, cgroups=None), command, limits, python=python)
         shown = await anyio.to_thread.run_sync(required_paths, Path(command.argv[0]), setup.home, root)
-        mounts = sandbox_arguments(shown, workspace=root, directory=root, network=setup.network)
+        mounts = await anyio.to_thread.run_sync(mounts_for, shown)
         home = dict.fromkeys(("HOME", "TEMP", "TMP", "TMPDIR"), str(SCRATCH))
         inside = replace(command, environment={**command.environment, **home})
         return await run_confined(isolation, inside, limits, mounts=mounts)

@@ -550,6 +550,22 @@ async def test_a_restarted_run_repeats_nothing_and_has_the_same_outcome(
     assert len(endpoint.requests) == 3 + (steps[dies_after][0].startswith("model"))
 
 
+async def test_the_time_of_a_continued_run_includes_what_other_processes_used(
+    make_run: MakeRun, endpoint: ModelEndpoint
+) -> None:
+    endpoint.scripts["steady"] = [Call("read_file", {"path": "a"}), Hang()]
+    steps: list[Any] = []
+    with pytest.raises(SystemExit):
+        await make_run(at(endpoint, "steady"), tools=(tool("read_file"),), journal=ReplayJournal(steps, 2)).run()
+    assert [name for name, _ in steps] == ["begin", "model 1"]
+    name, recorded = steps[1]
+    steps[1] = name, json.dumps({**json.loads(recorded), "seconds": 899.7})
+    run = make_run(at(endpoint, "steady"), tools=(tool("read_file"),), journal=ReplayJournal(steps, None))
+    outcome = await run.run()
+    assert (outcome.problem, outcome.message) == (RunProblem.TIME_LIMIT, "The run took longer than 900 seconds.")
+    assert [json.loads(made)["seconds"] >= 0 for name, made in steps if name.startswith("tool")] == [True]
+
+
 async def test_the_reason_why_a_tool_failed_has_no_secrets(make_run: MakeRun, tmp_path: Path) -> None:
     async def perform(arguments: dict[str, Any], context: CallContext) -> str:
         del arguments, context

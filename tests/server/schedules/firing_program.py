@@ -1,10 +1,12 @@
 """A process that keeps time and notes each run that it performs in a file: `STATE RUNS NOTES [KILL_AFTER]`.
 
-With `KILL_AFTER`, it kills itself in the middle of the firing with this number.
+With `KILL_AFTER`, it kills itself in the middle of the firing with this number. The variable `FIRING_SETTINGS` has its
+settings as JSON.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -50,7 +52,8 @@ async def main(state: str, runs: str, notes: str, kill_after: int = 0) -> None:
     async with open_engine(store_of(runs), {KIND: job}, config) as engine:
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        await TimeKeeper(ScheduleStore(Path(state)), engine, make_settings()).run()
+        settings = make_settings(**json.loads(os.environ.get("FIRING_SETTINGS", "{}")))
+        await TimeKeeper(ScheduleStore(Path(state)), engine, settings).run()
 
 
 if __name__ == "__main__":

@@ -10,10 +10,14 @@ from typing import Any
 
 import anyio
 import pytest
+from msgspec import structs
 
+from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
+from server.schedules.reports import listed
 from server.schedules.store import BINDING_FILE, ScheduleStore
 from server.schedules.transitions import paused, resumed
+from skills_core.run.durable.engine import Engine
 from skills_core.run.ports import Journal
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
 from skills_core.schedules.states import ScheduleState
@@ -160,6 +164,125 @@ async def test_a_clock_that_is_set_back_repeats_nothing(keep: Keep, make: Make, 
     assert len(job.triggers) == 2
 
 
+@pytest.mark.parametrize("ahead", [timedelta(days=3650), timedelta(hours=8), timedelta(minutes=7)])
+@pytest.mark.parametrize("policy", list(MissedPolicy))
+async def test_a_clock_that_was_ahead_silences_nothing_and_repeats_nothing(
+    keep: Keep, make: Make, clock: Clock, caplog: pytest.LogCaptureFixture, ahead: timedelta, policy: MissedPolicy
+) -> None:
+    name, job = make(Every(timedelta(minutes=1), START), missed=policy, overlap=OverlapPolicy.QUEUE), Job()
+    caplog.set_level("WARNING")
+    async with keep(job) as keeper:
+        clock.now += ahead
+        await keeper.tick()  # the clock is ahead for one look
+        clock.now -= ahead
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        assert keeper.store.read(name).next(clock.now, 1) == (START + timedelta(minutes=1),)
+        for _ in range(10):
+            clock.forward(minutes=1)
+            await settle(keeper, job, 0)
+            await keeper.tick()
+            await settle(keeper, job, 0)
+        fired = [run.fired_at for run in keeper.store.read(name).runs]
+    due = {START + timedelta(minutes=minute) for minute in range(1, 11)}
+    assert due <= set(fired)
+    assert len(set(job.triggers)) == len(job.triggers) == len(fired)
+    assert [name in record.message and "ahead" in record.message for record in caplog.records].count(True) == 1
+
+
+@pytest.mark.parametrize("policy", list(MissedPolicy))
+async def test_a_clock_that_is_behind_until_it_is_set_repeats_nothing(
+    keep: Keep, make: Make, clock: Clock, policy: MissedPolicy
+) -> None:
+    """As on a machine without a battery, whose clock begins in 1970."""
+    name, job = make(missed=policy), Job()
+    async with keep(job) as keeper:
+        clock.forward(hours=3)
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        runs, now = len(keeper.store.read(name).runs), clock.now
+        clock.now = datetime(1970, 1, 1, tzinfo=UTC)
+        for _ in range(3):
+            await keeper.tick()
+            clock.forward(seconds=10)
+        clock.now = now
+        await keeper.tick()
+        clock.forward(minutes=30)
+        await keeper.tick()
+        await settle(keeper, job, 0)
+        assert len(keeper.store.read(name).runs) == len(job.triggers) == runs
+        clock.forward(minutes=30)
+        await settle(keeper, job, runs + 1)
+    assert job.triggers[-1].endswith((START + timedelta(hours=4)).isoformat())
+
+
+async def test_a_schedule_for_one_moment_that_a_clock_ahead_missed_still_fires(
+    keep: Keep, make: Make, clock: Clock
+) -> None:
+    name, job = make(Once(START + timedelta(hours=1)), missed=MissedPolicy.SKIP), Job()
+    async with keep(job) as keeper:
+        clock.forward(days=400)
+        await keeper.tick()
+        assert keeper.store.read(name).state is ScheduleState.MISSED
+        clock.forward(days=-400)
+        await keeper.tick()
+        assert keeper.store.read(name).next(clock.now, 1) == (START + timedelta(hours=1),)
+        clock.forward(hours=1)
+        await keeper.tick()
+        await settle(keeper, job, 1)
+    assert job.triggers == [f"schedule: {name} at {(START + timedelta(hours=1)).isoformat()}"]
+
+
+@pytest.mark.parametrize("state", ["active", "paused", "missed"])
+def test_resume_heals_what_a_clock_ahead_has_left(make: Make, store: ScheduleStore, clock: Clock, state: str) -> None:
+    name = make(Every(timedelta(hours=1), clock.forward(days=400)))
+    clock.forward(days=-400)
+    store.update(name, lambda found: structs.replace(found, state=ScheduleState(state)))
+    healed = store.update(name, lambda found: resumed(found, clock.now))
+    assert (healed.state, healed.next(clock.now, 1)) == (ScheduleState.ACTIVE, (START + timedelta(hours=1),))
+    assert "ahead" in healed.note
+
+
+def test_a_schedule_without_a_coming_firing_is_not_resumed(make: Make, store: ScheduleStore, clock: Clock) -> None:
+    name = make(Once(START + timedelta(hours=1)))
+    store.update(name, lambda found: structs.replace(found, state=ScheduleState.MISSED))
+    clock.forward(hours=2)
+    with pytest.raises(ScheduleError, match="no firing is left"):
+        store.update(name, lambda found: resumed(found, clock.now))
+
+
+def test_far_ahead_records_are_told_by_list(make: Make, store: ScheduleStore, clock: Clock) -> None:
+    clock.forward(days=400)
+    make()
+    clock.forward(days=-400)
+    (found,) = listed(store, clock.now)
+    assert ["ahead" in warning for warning in found["warnings"]] == [True]
+    assert found["next"] == [(START + timedelta(hours=hour)).isoformat() for hour in (1, 2, 3)]
+
+
+async def test_a_delivery_of_a_clock_that_was_ahead_is_taken_over(
+    keep: Keep, make: Make, clock: Clock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told, job = tmp_path / "told", Job()
+    make(Once(START + timedelta(hours=1)))
+    program = (sys.executable, "-c", f"open({str(told)!r}, 'a').write('x')")
+
+    async def dies(*_: object) -> None:
+        return None
+
+    async with keep(job, schedule_command=program) as keeper:
+        clock.forward(days=400)
+        with monkeypatch.context() as patched:
+            patched.setattr(TimeKeeper, "_deliver", dies)
+            await settle(keeper, job, 1)
+    clock.forward(days=-400)
+    async with keep(job, schedule_command=program) as keeper:
+        with anyio.fail_after(60):
+            while keeper.store.names():
+                await keeper.tick()
+    assert told.read_text() == "x"
+
+
 async def test_a_paused_schedule_fires_by_hand_alone(keep: Keep, make: Make, clock: Clock) -> None:
     name, job = make(), Job()
     async with keep(job) as keeper:
@@ -278,6 +401,54 @@ async def test_a_result_whose_deliverer_died_is_delivered_by_another_process_lat
         ((_, binding),) = keeper.store.trashed()
     assert (told.read_text(), len(job.triggers)) == ("x", 1)
     assert binding.state is ScheduleState.DONE
+
+
+async def test_waiting_for_a_slot_and_a_clock_that_jumps_end_no_run(keep: Keep, make: Make, clock: Clock) -> None:
+    """Six schedules fire at once, of which a process performs four at a time."""
+    names, job = [make(short=f"s{number}") for number in range(6)], Job()
+    job.go = anyio.Event()
+    async with keep(job) as keeper:
+        clock.forward(hours=1)
+        await keeper.tick()
+        with anyio.fail_after(60):
+            while len(job.triggers) < 4:  # noqa: ASYNC110 - the engine has no event for it
+                await anyio.sleep(0.01)
+        passed = keeper.elapsed()
+        keeper.elapsed = lambda: passed + 100_000
+        clock.forward(days=3650)
+        await keeper.tick()
+        clock.forward(days=-3650)
+        await keeper.tick()
+        job.go.set()
+        await settle(keeper, job, 6)
+        ended = {keeper.store.read(name).runs[0].status for name in names}
+    assert ended == {"completed"}
+
+
+async def test_a_run_that_no_process_continues_is_ended_after_the_time_to_continue_it(
+    keep: Keep, make: Make, store: ScheduleStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, job, seconds = make(), Job(), 0.0
+    job.go = anyio.Event()
+
+    async def is_left(engine: Engine, run_id: str) -> bool:
+        del engine, run_id
+        return left
+
+    async with keep(job) as keeper:
+        keeper.elapsed = lambda: seconds
+        clock.forward(hours=1)
+        await keeper.tick()
+        left = True
+        monkeypatch.setattr(Engine, "is_left", is_left)
+        for at, is_left_then in ((1.0, True), (600.0, True), (700.0, False), (1000.0, True), (1610.0, True)):
+            seconds, left = at, is_left_then
+            await keeper.tick()
+            assert store.read(name).running is not None
+        seconds = 1616.0
+        await keeper.tick()
+        (run,) = store.read(name).runs
+    assert (run.status, store.read(name).state) == ("cancelled", ScheduleState.ACTIVE)
 
 
 @pytest.mark.parametrize(

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from server.config.machine import current_environment
 from server.run.factory import create_service, recording
 from server.schedules.background import ScheduledRuns
+from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights, limited_settings, rights_of
 from server.schedules.skill_text import CREATOR
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
+from skills_core.run.scripts.confinement import run_confined
+from skills_core.run.scripts.environment import SCHEDULED_RUN
+from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.process import Command, ProcessLimits
 from skills_core.run.trace.store import TraceStore
 from skills_core.sources import explicit_sources
 from skills_core.testing.script import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.schedules.conftest import Clock, Make
+from tests.server.sessions import REPOSITORY
 from tests.server.settings import make_settings
 
 Perform = Callable[..., Any]
@@ -31,7 +41,7 @@ Perform = Callable[..., Any]
 def test_rights_are_those_of_both(tmp_path: Path) -> None:
     (tmp_path / "a").mkdir()
     given = {"run_tools": ("read_file", "write_file"), "workspace": str(tmp_path / "a"), "skill_tools": ("x/*", "y/b")}
-    wide = make_settings(**given)
+    wide = make_settings(**given, model="http://127.0.0.1:1/v1#own")
     rights = rights_of(make_settings(**given | {"run_tools": ("read_file",), "skill_tools": ("x/a", "y/*", "z/c")}))
     limited = limited_settings(wide, rights, "http://127.0.0.1:1/v1#m")
     assert ([*limited.runs.tools], limited.runs.model) == (["read_file"], "http://127.0.0.1:1/v1#m")
@@ -39,6 +49,57 @@ def test_rights_are_those_of_both(tmp_path: Path) -> None:
     elsewhere = limited_settings(make_settings(**given | {"workspace": str(tmp_path)}), rights, None)
     assert (elsewhere.runs.tools, elsewhere.runs.workspace) == ((), None)
     assert limited_settings(wide, Rights(), None).runs.tools == ()
+
+
+def test_a_schedule_names_no_address_for_its_model() -> None:
+    """The key of the settings would be sent there."""
+    own = make_settings(model="http://127.0.0.1:1/v1#own", model_key="secret")
+    for model in ("http://127.0.0.1:2/v1#own", "https://127.0.0.1:1/v1#own", "http://127.0.0.1:1/v1/x#own"):
+        for settings in (own, make_settings(), make_settings(model="anthropic:x", model_key="secret")):
+            with pytest.raises(ScheduleError, match="an address that the settings"):
+                limited_settings(settings, Rights(), model)
+    assert limited_settings(own, Rights(), "http://127.0.0.1:1/v1#other").runs.model == "http://127.0.0.1:1/v1#other"
+    assert limited_settings(own, Rights(), "anthropic:x").runs.model == "anthropic:x"
+
+
+def test_without_a_sandbox_a_run_starts_programs_only_if_the_settings_say_so(tmp_path: Path) -> None:
+    given = {
+        "run_tools": ("read_file", "run_command"),
+        "workspace": str(tmp_path),
+        "skill_tools": ("x/*",),
+        "tools": ("run_skill_script",),
+    }
+    for more, confined, expected in (({}, False, 0), ({}, True, 1), ({"schedule_unsandboxed": True}, False, 1)):
+        settings = make_settings(**given, **more)
+        limited = limited_settings(settings, rights_of(settings), None, is_confined=confined)
+        found = "run_command" in limited.runs.tools, bool(limited.tools.declared), bool(limited.tools.enabled)
+        assert found == (expected,) * 3
+        assert "read_file" in limited.runs.tools
+
+
+async def test_the_key_does_not_go_to_the_address_of_a_schedule(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint
+) -> None:
+    endpoint.script = ["hi"]
+    name = make(model=endpoint.model)
+    other = "http://127.0.0.1:9/v1#x"
+    outcome = await perform(store, name, manual=True, model=other, model_key="secret")
+    assert (outcome["status"], outcome["problem"]) == ("failed", "configuration")
+    assert not endpoint.requests
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads the file system of processes")
+@pytest.mark.parametrize("before", [[], ["env", "-u", SCHEDULED_RUN], ["setsid", "-w", "env", "-u", SCHEDULED_RUN]])
+def test_no_process_below_the_run_of_a_schedule_makes_schedules(tmp_path: Path, before: list[str]) -> None:
+    """The command is started as a run starts one where no sandbox works."""
+    add = [*before, sys.executable, "-m", "server", "schedule", "add", "mail", "--every", "2h", "--task", "x"]
+    script = f"import subprocess, sys; sys.exit(subprocess.run({add!r}).returncode)"
+    environment = {**os.environ, "XDG_STATE_HOME": str(tmp_path), SCHEDULED_RUN: "run", "PYTHONPATH": str(REPOSITORY)}
+    command = Command((sys.executable, "-c", script), tmp_path, environment)
+    run = functools.partial(run_confined, Isolation(), command, ProcessLimits(), python=Path(sys.executable))
+    done = anyio.run(run)
+    assert (done.exit_code, b"makes no schedules" in done.stderr) == (2, True)
+    assert not [*tmp_path.rglob("schedule.json")]
 
 
 @pytest.fixture
@@ -49,7 +110,7 @@ def perform(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home"))
 
     async def performed(store: ScheduleStore, name: str, *, manual: bool = False, **more: Any) -> Any:
-        settings = make_settings(model=endpoint.model, **more)
+        settings = make_settings(**{"model": endpoint.model, **more})
         library = Library(explicit_sources([skills]), current_environment)
         monkeypatch.setattr("server.schedules.store.state_home", lambda: store.root.parents[1])
         scheduled, service = ScheduledRuns(library, settings), create_service(library, settings)

@@ -17,6 +17,7 @@ from server.config.sources import sources_of
 from server.schedules.creation import NewSchedule, create
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.rights import Rights
+from server.schedules.skill_text import PLACEHOLDERS
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.locations import Places
@@ -135,5 +136,13 @@ def test_the_script_makes_a_skill_without_a_time_that_gets_one_by_the_command(
     assert not store.is_bound(made["name"])
     assert subprocess.run([*script, "../mail"], capture_output=True, check=False).returncode == 2
     command = [sys.executable, "-m", "server", "schedule", "add", made["name"], "--every", "2h", "--json"]
+    file, written = Path(made["path"]), Path(made["path"]).read_text()
+    for text in PLACEHOLDERS.values():
+        assert text in file.read_text()
+        refused = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+        assert (refused.returncode, "still as it was made" in refused.stderr) == (2, True)
+        assert not store.is_bound(made["name"])
+        written = written.replace(text, "Check the mail.")
+        file.write_text(written)
     bound = json.loads(subprocess.run(command, cwd=REPOSITORY, capture_output=True, check=True).stdout)
     assert (bound["name"], len(bound["next"])) == (made["name"], 3)

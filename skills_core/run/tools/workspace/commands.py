@@ -15,7 +15,7 @@ from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.run.tools.command_patterns import OPERATORS
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import resolve_path
+from skills_core.run.tools.workspace.paths import Workspace
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _resolve_program(root: Path, name: str, search_path: str) -> str:
     if Path(name).is_absolute():
         return name
     if "/" in name or os.sep in name:
-        return str(resolve_path(root, name).path)
+        return str(Workspace(root).locate(name).path)
     found = find_program(name, search_path)
     if found:
         return found

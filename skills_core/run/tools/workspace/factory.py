@@ -9,6 +9,7 @@ from skills_core.run.scripts.process import run_process
 from skills_core.run.tools.workspace.commands import command_environment, run_command_tool
 from skills_core.run.tools.workspace.files import list_directory_tool, read_file_tool, write_file_tool
 from skills_core.run.tools.workspace.git_diff import git_diff_tool
+from skills_core.run.tools.workspace.paths import Workspace
 from skills_core.run.tools.workspace.search import grep_tool
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
@@ -27,18 +28,21 @@ def workspace_tools(
     allowed: Iterable[WorkspaceTool],
     host: Mapping[str, str],
     run: Callable[[Command, ProcessLimits], Awaitable[ProcessResult]] = run_process,
+    private: Iterable[Path] = (),
 ) -> tuple[Tool, ...]:
     """Return the allowed tools for the workspace at `root`, an absolute path.
 
-    `host` is the environment of this process; programs get a fixed list of its variables. `run` runs a command, in a
-    sandbox or not.
+    What lies at an absolute path in `private` is not shown and not written; commands are kept away from it by `run`
+    alone. `host` is the environment of this process; programs get a fixed list of its variables. `run` runs a command,
+    in a sandbox or not.
     """
+    workspace = Workspace.without(root, private)
     make: dict[WorkspaceTool, Callable[[], Tool]] = {
-        WorkspaceTool.READ_FILE: partial(read_file_tool, root),
-        WorkspaceTool.WRITE_FILE: partial(write_file_tool, root),
-        WorkspaceTool.LIST_DIRECTORY: partial(list_directory_tool, root),
-        WorkspaceTool.GREP: partial(grep_tool, root),
-        WorkspaceTool.GIT_DIFF: partial(git_diff_tool, root, host.get("PATH", "")),
+        WorkspaceTool.READ_FILE: partial(read_file_tool, workspace),
+        WorkspaceTool.WRITE_FILE: partial(write_file_tool, workspace),
+        WorkspaceTool.LIST_DIRECTORY: partial(list_directory_tool, workspace),
+        WorkspaceTool.GREP: partial(grep_tool, workspace),
+        WorkspaceTool.GIT_DIFF: partial(git_diff_tool, workspace, host.get("PATH", "")),
         WorkspaceTool.RUN_COMMAND: partial(run_command_tool, root, command_environment(host), run),
     }
     return tuple(make[name]() for name in dict.fromkeys(allowed))

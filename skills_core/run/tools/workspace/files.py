@@ -12,15 +12,14 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, ToolFailedError
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, require_writable, resolve_path, text_argument
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, require_writable, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext
+    from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["list_directory_tool", "read_file_tool", "select_lines", "write_file_tool"]
 
@@ -34,11 +33,11 @@ DEFAULT_LINES = 2000
 """Lines of a file that are shown by default."""
 
 
-def read_file_tool(root: Path) -> Tool:
+def read_file_tool(workspace: Workspace) -> Tool:
     """Return the tool that reads text files of the workspace."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = resolve_path(root, text_argument(arguments, "path"))
+        location = workspace.locate(text_argument(arguments, "path"))
         raw = await anyio.to_thread.run_sync(_read_bytes, location)
         return select_lines(location.relative, raw, arguments)
 
@@ -98,11 +97,11 @@ def _read_bytes(location: Location) -> bytes:
         raise ToolFailedError(str(error)) from None
 
 
-def write_file_tool(root: Path) -> Tool:
+def write_file_tool(workspace: Workspace) -> Tool:
     """Return the tool that writes a file of the workspace, or changes one place in it."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = require_writable(resolve_path(root, text_argument(arguments, "path")))
+        location = require_writable(workspace.locate(text_argument(arguments, "path")))
         content = text_argument(arguments, "content")
         return await anyio.to_thread.run_sync(_write, location, content, arguments.get("replace"))
 
@@ -156,12 +155,12 @@ def _replace_once(location: Location, content: str, replace: str) -> str:
     return text.replace(replace, content)
 
 
-def list_directory_tool(root: Path) -> Tool:
+def list_directory_tool(workspace: Workspace) -> Tool:
     """Return the tool that lists a folder of the workspace, or finds files in it."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = resolve_path(root, text_argument(arguments, "path"))
-        return await anyio.to_thread.run_sync(_list, location, text_argument(arguments, "pattern"))
+        location = workspace.locate(text_argument(arguments, "path"))
+        return await anyio.to_thread.run_sync(_list, workspace, location, text_argument(arguments, "pattern"))
 
     return Tool(
         "list_directory",
@@ -182,11 +181,11 @@ def list_directory_tool(root: Path) -> Tool:
     )
 
 
-def _list(location: Location, pattern: str) -> str:
+def _list(workspace: Workspace, location: Location, pattern: str) -> str:
     has_pattern = path_matcher(pattern) if pattern else None
     if pattern and has_pattern is None:
         raise ToolFailedError(f"{one_line(pattern)[:200]}: a pattern is a path within the folder, with *, ** and ?")
-    found = walk(location, deep=has_pattern is not None)
+    found = walk(workspace, location, deep=has_pattern is not None)
     shown: list[str] = []
     for path in found:
         if has_pattern is None or (not path.endswith("/") and has_pattern(path)):

@@ -20,7 +20,7 @@ from skills_core.errors import ToolFailedError
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import find_program
-from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, resolve_path, text_argument
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, text_argument
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.run.scripts.process import ProcessResult
     from skills_core.run.tools.tool import CallContext
+    from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["git_diff_tool"]
 
@@ -47,8 +48,9 @@ _MUST_NOT_BE_LINKS = ("HEAD", "config", "index", "objects", "refs", "packed-refs
 _DIFF = ("diff", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=all", "--submodule=short")
 
 
-def git_diff_tool(root: Path, path: str) -> Tool:
+def git_diff_tool(workspace: Workspace, path: str) -> Tool:
     """Return the tool; `path` is the search path for programs, as in the environment variable PATH."""
+    root = workspace.root
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
         await anyio.to_thread.run_sync(_require_own_repository, root)
@@ -58,8 +60,11 @@ def git_diff_tool(root: Path, path: str) -> Tool:
             if not _REVISION.fullmatch(revision):
                 raise ToolFailedError(f"{one_line(revision)[:100]}: not a commit or branch")
             options.append(revision)
-        within = resolve_path(root, text_argument(arguments, "path")).relative
-        finished = await _git(root, path, drivers, [*_DIFF, *options, "--", *([within] if within else [])])
+        within = workspace.locate(text_argument(arguments, "path")).relative
+        wanted = [f":(top,literal){within}"] if within else []
+        # git accepts exclusions beside the root only.
+        wanted += [f":(top,exclude,icase){_literal(private)}" for private in workspace.private]
+        finished = await _git(root, path, drivers, [*_DIFF, *options, "--", *wanted])
         return _result_text(finished)
 
     return Tool(
@@ -82,6 +87,11 @@ def git_diff_tool(root: Path, path: str) -> Tool:
         perform,
         Role(path="path", recursive=True),
     )
+
+
+def _literal(path: str) -> str:
+    """Return a pattern of git for just this path, and what is below it."""
+    return re.sub(r"([*?\[\\])", r"\\\1", path)
 
 
 def _require_own_repository(root: Path) -> None:
@@ -142,7 +152,6 @@ def _environment(path: str) -> dict[str, str]:
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_ATTR_NOSYSTEM": "1",
         "GIT_TERMINAL_PROMPT": "0",
-        "GIT_LITERAL_PATHSPECS": "1",
         "GIT_OPTIONAL_LOCKS": "0",
         "GIT_NO_LAZY_FETCH": "1",
         # Empty, so that git fetches no missing objects with a program that the repository names.

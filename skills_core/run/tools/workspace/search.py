@@ -14,16 +14,16 @@ from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailed
 from skills_core.patterns import compile_matcher
 from skills_core.run.tools.path_patterns import path_matcher
 from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, resolve_path, text_argument
+from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from skills_core.run.ports import JsonObject
     from skills_core.run.tools.tool import CallContext
+    from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["grep_tool"]
 
@@ -50,15 +50,17 @@ class _Search:
     ended: str = ""
 
 
-def grep_tool(root: Path) -> Tool:
+def grep_tool(workspace: Workspace) -> Tool:
     """Return the tool."""
 
     async def perform(arguments: JsonObject, _context: CallContext) -> str:
-        location = resolve_path(root, text_argument(arguments, "path"))
+        location = workspace.locate(text_argument(arguments, "path"))
         stopped = threading.Event()
         try:
             # A thread cannot be cancelled; it checks the event.
-            return await anyio.to_thread.run_sync(_search, location, arguments, stopped, abandon_on_cancel=True)
+            return await anyio.to_thread.run_sync(
+                _search, workspace, location, arguments, stopped, abandon_on_cancel=True
+            )
         finally:
             stopped.set()
 
@@ -86,7 +88,7 @@ def grep_tool(root: Path) -> Tool:
     )
 
 
-def _search(location: Location, arguments: JsonObject, stopped: threading.Event) -> str:
+def _search(workspace: Workspace, location: Location, arguments: JsonObject, stopped: threading.Event) -> str:
     try:
         search = _Search(compile_matcher(text_argument(arguments, "pattern")), stopped)
     except InvalidPatternError as error:
@@ -96,7 +98,7 @@ def _search(location: Location, arguments: JsonObject, stopped: threading.Event)
     if files and has_pattern is None:
         raise ToolFailedError(f"{one_line(files)[:200]}: a pattern is a path within the folder, with *, ** and ?")
     shown: list[str] = []
-    for line in _lines(search, location, has_pattern):
+    for line in _lines(search, workspace, location, has_pattern):
         if len(shown) == MAX_MATCHES:
             search.ended = f"only the first {MAX_MATCHES} lines are shown"
             break
@@ -106,9 +108,11 @@ def _search(location: Location, arguments: JsonObject, stopped: threading.Event)
     return "\n".join([*(shown or ["No line matches the pattern."]), *(f"[{note}]" for note in notes)])
 
 
-def _lines(search: _Search, location: Location, has_pattern: Callable[[str], bool] | None) -> Iterator[str]:
+def _lines(
+    search: _Search, workspace: Workspace, location: Location, has_pattern: Callable[[str], bool] | None
+) -> Iterator[str]:
     with Reader() as reader:
-        for path in _files(location):
+        for path in _files(workspace, location):
             if search.stopped.is_set():
                 return
             if has_pattern is not None and path and not has_pattern(path):
@@ -128,14 +132,14 @@ def _lines(search: _Search, location: Location, has_pattern: Callable[[str], boo
             yield from _matching_lines(search, one_line(where), raw)
 
 
-def _files(location: Location) -> Iterable[str]:
+def _files(workspace: Workspace, location: Location) -> Iterable[str]:
     """Return the files to search: those of a folder, or the file at the path itself."""
     try:
         plain = location.path.is_file() if location.relative else False
     except OSError:
         plain = False
     # Opening the file within the boundary decides whether it may be read.
-    return [""] if plain else walk(location, deep=True)
+    return [""] if plain else walk(workspace, location, deep=True)
 
 
 def _matching_lines(search: _Search, where: str, raw: bytes) -> Iterator[str]:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Iterator
 
+    from skills_core.run.tools.workspace.paths import Workspace
+
 __all__ = ["walk"]
 
 MAX_ENTRIES = 50_000
@@ -28,11 +30,12 @@ _SKIPPED = frozenset({".git", "node_modules", "__pycache__", ".venv"})
 _REFUSED = {Reason.SYMLINK: "a link, not followed", Reason.SPECIAL_FILE: "not a regular file"}
 
 
-def walk(location: Location, *, deep: bool) -> Iterator[str]:
+def walk(workspace: Workspace, location: Location, *, deep: bool) -> Iterator[str]:
     """Yield the entries of a folder, as relative paths sorted by name; folders end with `/`.
 
     `deep` yields only files, of all subfolders too, without those that git ignores, `.git` and similar folders. Links
-    and special files are yielded with a note if not `deep`, and left out otherwise.
+    and special files are yielded with a note if not `deep`, and left out otherwise. What is private in the workspace is
+    left out.
 
     Raises:
         ToolFailedError: the folder cannot be listed, or has too many entries.
@@ -45,9 +48,10 @@ def walk(location: Location, *, deep: bool) -> Iterator[str]:
         while waiting:
             folder = waiting.pop()
             try:
-                listing = _list_folder(reader, _within(location, folder))
+                place = _within(location, folder)
+                listing = _without_private(workspace, place, _list_folder(reader, place))
                 if ignoring is not None:
-                    listing = ignoring.without_ignored(_within(location, folder).relative, listing)
+                    listing = ignoring.without_ignored(place.relative, listing)
             except OSError as error:
                 if not folder:
                     where = one_line(location.relative) or "the workspace"
@@ -83,6 +87,20 @@ def _list_folder(reader: Reader, location: Location) -> Listing:
             else:
                 refused.append((entry.name, Reason.SPECIAL_FILE if _is_plain(entry) else Reason.SYMLINK))
     return Listing(tuple(sorted(files, key=itemgetter(0))), tuple(sorted(folders)), tuple(sorted(refused)))
+
+
+def _without_private(workspace: Workspace, location: Location, listing: Listing) -> Listing:
+    if not workspace.private:
+        return listing
+
+    def is_shown(name: str) -> bool:
+        return not workspace.hides(_within(location, name).relative)
+
+    return Listing(
+        tuple(each for each in listing.files if is_shown(each[0])),
+        tuple(filter(is_shown, listing.folders)),
+        tuple(each for each in listing.refused if is_shown(each[0])),
+    )
 
 
 def _is_plain(entry: os.DirEntry[str]) -> bool:

@@ -14,8 +14,8 @@ from dbos import _migration, _sys_db_sqlite
 
 from skills_core.run.durable import client as client_module
 from skills_core.run.durable.client import Activity, open_client
-from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.engine import Engine, open_engine
+from skills_core.run.durable.errors import StoreError, UnknownRunError
 from skills_core.run.durable.lifecycle import create_tables
 from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.store import make_private, store_of
@@ -187,3 +187,29 @@ async def test_a_short_lived_worker_leaves_queued_runs_of_a_dead_one(url: str) -
     async with open_engine(store_of(url), {"job": job}, WorkerConfig(**QUICK, only=frozenset())) as engine:
         assert await engine.run("job", "two", {}) == {"value": 2}
         assert (await engine.get("one")).outcome is None
+
+
+async def test_a_run_is_left_once_its_worker_is_gone_and_no_other_continues_it(url: str) -> None:
+    """A worker of another pool sees it too."""
+    other = WorkerConfig(pool="others", **QUICK)
+    job = Job()
+    async with open_engine(store_of(url), {"job": job}, CAREFUL) as engine:
+        await engine.start("job", "one", {"n": 1}, here=True)
+        await job.reached.wait()
+        assert not await engine.is_left("one")
+        with pytest.raises(UnknownRunError):
+            await engine.is_left("two")
+    grow_older(url, LIMIT + 5)
+    async with open_engine(store_of(url), {"job": Job()}, other) as engine:
+        await until_left(engine, "one")
+    async with open_engine(store_of(url), {"job": Job()}, CAREFUL) as engine:
+        await until_left(engine, "one")
+    put_into_queue(url)
+    async with open_engine(store_of(url), {"job": Job()}, other) as engine:
+        await until_left(engine, "one")
+
+
+async def until_left(engine: Engine, run_id: str) -> None:
+    with anyio.fail_after(60):
+        while not await engine.is_left(run_id):  # noqa: ASYNC110 - a worker that has just connected trusts no silence
+            await anyio.sleep(0.05)

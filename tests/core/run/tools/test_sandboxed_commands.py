@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +116,44 @@ async def test_descendants_of_a_command_end_with_it_in_all_sessions(
     # The kernel takes a moment for killing what a sandbox held.
     with anyio.fail_after(30):
         await anyio.run_process(["flock", "lock", "true"], cwd=tmp_path)
+
+
+@in_sandbox
+async def test_a_command_neither_sees_nor_replaces_what_is_private_in_its_workspace(
+    tmp_path: Path, make_gate: Any
+) -> None:
+    home = tmp_path / "home"
+    state, config, file = home / ".local/state/own", home / ".config/own", home / "servers.json"
+    (state / "skills").mkdir(parents=True)
+    (state / "skills/schedule.json").write_text("the secret")
+    (state / "scripts").mkdir()
+    (state / "scripts/tool").write_text("a tool")
+    file.write_text("the secret")
+    setup = replace(setup_of(FOUND, tmp_path), private=(state, config, file), cache=state / "scripts")
+    run = sandboxed_runner(setup, home)
+    gate = make_gate(*workspace_tools(home, [WorkspaceTool.RUN_COMMAND], {"PATH": os.environ["PATH"]}, run))
+
+    async def sh(script: str) -> str:
+        return str((await gate.call("run_command", {"command": ["sh", "-c", script]}, 1)).text)
+
+    assert "the secret" not in await sh("cat .local/state/own/skills/* servers.json; find . -type f | xargs cat")
+    assert "a tool" in await sh("cat .local/state/own/scripts/tool")
+    for script in (
+        "echo x > .local/state/own/skills/made",
+        "mkdir -p .local/state/own/skills && echo x > .local/state/own/skills/made",
+        "rm -rf .local/state/own",
+        "mv .local/state/own moved; mv .local/state moved; mv .local moved; mkdir -p .local/state/own/skills",
+        "mv .config moved; mkdir -p .config/own && echo x > .config/own/settings",
+        "mv servers.json moved; rm servers.json; echo x > servers.json",
+        "umount .local/state/own; mount --bind / .local/state/own; echo x > .local/state/own/made",
+        "echo x > .local/state/own/scripts/tool; rm .local/state/own/scripts/tool; mv .local/state/own/scripts moved",
+    ):
+        await sh(script)
+    assert (state / "skills/schedule.json").read_text() == file.read_text() == "the secret"
+    # mv copies what it cannot rename, of which there is nothing.
+    assert not [each for each in (home / "moved").rglob("*") if each.is_file() and each.read_text() == "the secret"]
+    assert {each.name for each in home.iterdir()} == {".config", ".local", "servers.json", "moved"}
+    assert [*config.iterdir()] == []
+    assert sorted(each.name for each in state.rglob("*")) == ["schedule.json", "scripts", "skills", "tool"]
+    assert (state / "scripts/tool").read_text() == "a tool"
+    assert await sh("echo made > .local/state/made; cat .local/state/made") == "[exit code 0]\nmade"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -261,3 +262,77 @@ def test_without_directory_handles_the_same_paths_are_refused(tmp_path: Path, mo
     assert not write_file(Location(root, "new/x"), b"2")
     assert (root / "new" / "x").read_bytes() == b"2"
     assert list((tmp_path / "secret").iterdir()) == []
+
+
+@pytest.fixture
+def home(work: Path) -> Path:
+    """A workspace with the state and the settings in it, of which the latter do not exist yet."""
+    (work / ".local/state/own/skills").mkdir(parents=True)
+    (work / ".local/state/own/skills/schedule.json").write_text(HIDDEN)
+    (work / ".local/state/other").mkdir()
+    (work / ".local/state/other/file").write_text("shown")
+    (work / "servers.json").write_text(HIDDEN)
+    return work
+
+
+@pytest.fixture
+def call_at_home(home: Path, make_gate: Any) -> Any:
+    private = [home / ".local/state/own", home / ".config/own", home / "servers.json", home.parent / "elsewhere"]
+    gate = make_gate(*workspace_tools(home, WorkspaceTool, {"PATH": os.environ["PATH"]}, private=private))
+
+    async def run(name: str, **arguments: Any) -> Any:
+        return await gate.call(name, arguments, 1)
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        ".local/state/own/skills/schedule.json",
+        ".local//state/./own/skills/schedule.json",
+        ".LOCAL/State/own/skills/schedule.json",
+        ".local/state/own",
+        ".config/own/settings.toml",
+        ".config/OWN./settings.toml",
+        "servers.json",
+    ],
+)
+async def test_no_tool_reads_or_writes_what_is_private(call_at_home: Any, home: Path, path: str) -> None:
+    before = sorted((each, each.read_text() if each.is_file() else "") for each in home.rglob("*"))
+    for name, arguments in (
+        ("read_file", {}),
+        ("write_file", {"content": "x"}),
+        ("list_directory", {}),
+        ("grep", {"pattern": "secret"}),
+    ):
+        answer = await call_at_home(name, path=path, **arguments)
+        assert answer.decision is CallDecision.FAILED
+        assert "are private" in answer.text
+    assert sorted((each, each.read_text() if each.is_file() else "") for each in home.rglob("*")) == before
+
+
+async def test_lists_and_searches_leave_out_what_is_private(call_at_home: Any) -> None:
+    assert HIDDEN not in (await call_at_home("grep", pattern=".")).text
+    found = (await call_at_home("list_directory", pattern="**/*")).text
+    assert ("schedule.json" in found, "servers.json" in found, ".local/state/other/file" in found) == (0, 0, 1)
+    assert (await call_at_home("list_directory", path=".local/state")).text == "other/"
+    assert (await call_at_home("read_file", path=".local/state/other/file")).text == "shown"
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+async def test_a_diff_leaves_out_what_is_private(call_at_home: Any, home: Path) -> None:
+    def git(*arguments: str) -> None:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        subprocess.run(["git", *identity, *arguments], cwd=home, check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", "-A")
+    git("commit", "-qm", "x")
+    for path in (".local/state/own/skills/schedule.json", "servers.json", "notes.md"):
+        (home / path).write_text("changed")
+    for arguments in ({}, {"path": ".local"}, {"revision": "HEAD"}):
+        text = (await call_at_home("git_diff", **arguments)).text
+        assert ("schedule.json" in text, "servers.json" in text) == (False, False)
+        assert ("notes.md" in text) == ("path" not in arguments)
+    assert "are private" in (await call_at_home("git_diff", path="servers.json")).text
