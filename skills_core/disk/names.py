@@ -49,7 +49,7 @@ _IGNORED = re.compile(
 
 
 def is_above_schedules(folder: str) -> bool:
-    """Tell whether a folder, an absolute path with `/`, is Agenvoy's folder of skills, which has the tree `SCHEDULES`."""
+    """Tell whether a folder, an absolute path with `/`, is Agenvoy's folder of skills, the one above `SCHEDULES`."""
     return folder.endswith("/agenvoy/skills")
 
 

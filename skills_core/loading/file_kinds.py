@@ -1,7 +1,7 @@
 """Decide by a file's path how it is read: as the main file of a folder, a document, or a convention file.
 
-Rules: adk-skill's. A file named `*.skill.md`, and each Markdown file below `.skills` or `.claude/skills`, is a document:
-it needs frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
+Rules: adk-skill's. A file named `*.skill.md`, and each Markdown file below `.skills` or `.claude/skills`, is a
+document: it needs frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
 """
 
 from __future__ import annotations
