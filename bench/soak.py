@@ -2,8 +2,8 @@
 
 Requirements: each well-behaved client receives one notification of each kind for each edit, before the next
 edit; clients that list, search, activate and read get right answers only; the server logs no error, including at its
-stop; and its memory stays within three percent of that after a settling time. The exit code is 1 if a requirement is not
-met.
+stop; and its memory stays within three percent of that after a settling time. The exit code is 1 if a requirement is
+not met.
 
 SOAK_SECONDS sets the duration, 60 by default and at most 900. With SOAK_ROLES=50, clients log in with tokens of that
 many roles, of which each one sees other skills.

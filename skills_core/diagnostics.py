@@ -60,6 +60,7 @@ class Reason(StrEnum):
     # The document: frontmatter and body
     MISSING_FRONTMATTER = "missing_frontmatter"
     UNCLOSED_FRONTMATTER = "unclosed_frontmatter"
+    STAR_FENCES = "star_fences"
     INVALID_YAML = "invalid_yaml"
     YAML_LIMIT = "yaml_limit"
     YAML_REPAIRED = "yaml_repaired"

@@ -2,7 +2,7 @@
 
 They are the project's folders from the working directory up to the root of its git repository, the user's own folders,
 those of plugins, the bundled skills, and last the folders of other agents. A folder that does not exist is a source
-too, because it may be created later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill.
+too, because it may be created later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill, Agenvoy.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["DEFAULT_BOUNDS", "JDAI_FOLDER", "Places", "default_sources", "plugins_folder", "project_of"]
 
 JDAI_FOLDER: Final = ".jdai"
-"""The folder of JD.AI in a home directory or project; its skills are read strictly, wherever they are."""
+"""The folder of JD.AI in a home directory or project; unknown fields make a skill in it invalid; see `Strictness`."""
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
 
@@ -120,17 +120,19 @@ def _candidates(places: Places, bounds: ScanBounds, *, conventions: bool, may_le
     folders = [places.working_directory, *places.working_directory.parents]
     folders = [folder for folder in folders[: folders.index(project) + 1] if folder != home]
     for folder in folders:
-        yield source(folder / JDAI_FOLDER / "skills", Scope.WORKSPACE, Strictness.STRICT, project=project)
+        yield source(folder / JDAI_FOLDER / "skills", Scope.WORKSPACE, Strictness.JDAI, project=project)
         yield source(folder / ".agents" / "skills", Scope.WORKSPACE, project=project)
         yield source(folder / DOCUMENTS_FOLDER, Scope.WORKSPACE, Strictness.REQUIRED, project=project)
     if conventions and project != home:
         yield source(project, Scope.WORKSPACE, project=project, kinds=frozenset({SkillKind.CONVENTION}))
-    yield source(home / JDAI_FOLDER / "skills", Scope.MANAGED, Strictness.STRICT)
+    yield source(home / JDAI_FOLDER / "skills", Scope.MANAGED, Strictness.JDAI)
     yield source(places.config_home / "skillserve" / "skills", Scope.MANAGED)
     yield source(home / ".agents" / "skills", Scope.MANAGED)
-    yield source(plugins_folder(home), Scope.PLUGIN, Strictness.STRICT, below=("*", "skills"))
+    yield source(plugins_folder(home), Scope.PLUGIN, Strictness.JDAI, below=("*", "skills"))
     if places.bundled is not None:
         yield source(places.bundled, Scope.BUNDLED)
+    # Agenvoy keeps it below `.config` on every system, whatever `XDG_CONFIG_HOME` says.
+    yield source(home / ".config" / "agenvoy" / "skills", Scope.LEGACY)
     yield source(home / ".claude" / "skills", Scope.LEGACY)
     for folder in folders:
         yield source(folder / ".claude" / "skills", Scope.LEGACY, project=project)

@@ -51,6 +51,7 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
         **dict.fromkeys((Reason.UNCLOSED_FRONTMATTER, Reason.UNKNOWN_FIELD), InvalidFrontmatterError),
         **dict.fromkeys((Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), InvalidFrontmatterError),
         **dict.fromkeys((Reason.DESCRIPTION_TOO_LONG, Reason.COMPATIBILITY_TOO_LONG), InvalidFrontmatterError),
+        Reason.STAR_FENCES: InvalidFrontmatterError,
         Reason.INVALID_FIELD: InvalidFrontmatterError,
         Reason.INVALID_PATTERN: InvalidFrontmatterError,
     }
@@ -58,8 +59,8 @@ ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
 """The class of errors for each reason that makes a skill invalid, at any strictness."""
 
 _NOT_A_SKILL = (
-    "this is neither a folder with a SKILL.md nor a file that is a skill (SKILL.md, *.skill.md, *.md below .skills, or"
-    " a convention file such as AGENTS.md)"
+    "this is neither a folder with a SKILL.md nor a file that is a skill (SKILL.md, *.skill.md, *.md below .skills"
+    " or .claude/skills, or a convention file such as AGENTS.md)"
 )
 
 _FIELD_OF = {
@@ -72,7 +73,8 @@ _FIELD_OF = {
 def read_skill(path: str | os.PathLike[str], strictness: Strictness = Strictness.REQUIRED) -> Instructions:
     """Read a skill by the path of its folder or its file; links below the folder are not followed.
 
-    The file is a SKILL.md, a `*.skill.md`, a Markdown file below `.skills` or a convention file such as `AGENTS.md`.
+    The file is a SKILL.md, a `*.skill.md`, a Markdown file below `.skills` or `.claude/skills`, or a convention file
+    such as `AGENTS.md`.
     By default, name and description are required; see `Strictness`. Other findings are in the result's `diagnostics`.
 
     Raises:

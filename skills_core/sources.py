@@ -36,16 +36,21 @@ class Scope(StrEnum):
 class Strictness(StrEnum):
     """Whether a breach of a rule makes a skill invalid (strict) or yields a warning (lenient).
 
-    With `required`, only a missing name or description makes it invalid, as in adk-skill's `.skills` folders.
+    With `required`, only a missing name or description makes it invalid, as in adk-skill's `.skills` folders. With
+    `jdai`, every breach does, except that a name may be spelt freely and differ from the folder's, as in JD.AI.
     """
 
     LENIENT = "lenient"
     REQUIRED = "required"
+    JDAI = "jdai"
     STRICT = "strict"
 
 
 class SkillKind(StrEnum):
-    """What makes a skill: a SKILL.md in a folder, a document (`*.skill.md`, or below `.skills`), a convention file."""
+    """What makes a skill: a SKILL.md in a folder, a document, or a convention file.
+
+    A document is a file named `*.skill.md`, or Markdown below `.skills` or `.claude/skills`.
+    """
 
     FOLDER = "folder"
     DOCUMENT = "document"

@@ -95,6 +95,7 @@ def project(tmp_path: Path) -> Path:
     shutil.copytree(REPOSITORY / "sample_skills", folder / "sample_skills")
     shutil.copytree(REPOSITORY / "docs/workflows", folder / "docs/workflows")
     (folder / "sales.csv").write_text("month,amount\n1,2\n2,3\n")
+    (folder / "queries.json").write_text('{"queries": []}')
     own = folder / "skills/my-skill"
     shutil.copytree(REPOSITORY / "sample_skills/release-notes", own)
     text = (own / "SKILL.md").read_text(encoding="utf-8")

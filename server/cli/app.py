@@ -18,6 +18,7 @@ from server.cli.commands.audit import audit
 from server.cli.commands.audit_log import audit_log
 from server.cli.commands.catalog import catalog
 from server.cli.commands.config import config
+from server.cli.commands.drift import drift
 from server.cli.commands.eval import evaluate
 from server.cli.commands.guard import guard
 from server.cli.commands.history import history, rollback
@@ -78,7 +79,7 @@ def _options(
 
 
 _COMMANDS = (
-    *(serve, status, search, catalog, visibility, show, activate, validate, init, trust, reload),
+    *(serve, status, search, drift, catalog, visibility, show, activate, validate, init, trust, reload),
     *(guard, verify, fetch, run),
     *(triggers, lint, report),
     analytics,

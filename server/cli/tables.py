@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from server.hosting.status_filter import StatusFilter
     from skills_core.catalog import Catalog
     from skills_core.selection import Match
+    from skills_core.selection.drift import FoundBefore, QueryDrift
     from skills_core.skill import Skill
 
-__all__ = ["console_for_people", "print_matches", "print_status"]
+__all__ = ["console_for_people", "print_drift", "print_matches", "print_status"]
 
 _WIDE = 10_000
 _INDENT = 2
@@ -101,6 +102,27 @@ def print_matches(matches: Sequence[Match]) -> None:
     console.print(
         table if matches else "No skill matches. Describe the task, technology or file format in other words."
     )
+
+
+def print_drift(found: Sequence[QueryDrift]) -> None:
+    """Print each query whose matches moved, with one line for each of these."""
+    console = console_for_people()
+    for each in found:
+        if each.moved or each.is_new:
+            console.print(f"[bold]{escape(one_line(each.query.query)) or '(no words)'}[/]")
+        if each.is_new:
+            console.print("  no result is kept; --update keeps one")
+        for drift in each.moved:
+            name, moves = escape(one_line(drift.name)), ", ".join(drift.moves)
+            before, now = _ranked(drift.before), _ranked(drift.now)
+            edited = "; its text was edited" if drift.edited else ""
+            console.print(f"  {name}: {before} → {now} ({moves}{edited})", soft_wrap=True)
+    moved = sum(bool(each.moved) for each in found)
+    console.print(f"{moved} of {len(found)} queries moved.")
+
+
+def _ranked(found: FoundBefore | None) -> str:
+    return f"{found.rank}. ({found.score:.2f}, {found.band.value})" if found else "not found"
 
 
 def console_for_people(*, plain: bool = False) -> Console:

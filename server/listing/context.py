@@ -8,19 +8,40 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
-from server.listing.schemas import SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
+from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
 
-__all__ = ["MAX_MESSAGE", "MESSAGE", "WITH_SKILLS", "offers_prompt", "offers_tool", "prompt", "tools"]
+__all__ = [
+    "EXCLUDE_TAGS",
+    "INPUT",
+    "MAX_MATCHES",
+    "MAX_MESSAGE",
+    "MESSAGE",
+    "MIN_SCORE",
+    "TAGS",
+    "TOP_K",
+    "WITH_SKILLS",
+    "offers_prompt",
+    "offers_tool",
+    "prompt",
+    "tools",
+]
 
 WITH_SKILLS = "with_skills"
 MESSAGE = "message"
+MIN_SCORE = "min_score"
+TOP_K = "top_k"
+TAGS = "tags"
+EXCLUDE_TAGS = "exclude_tags"
 
 MAX_MESSAGE = 100_000
 """Most characters of a message."""
+
+MAX_MATCHES = 5
+"""Most matches that take part, which is as many as a menu shows."""
 
 _NAMED = {"name": TEXT, "digest": TEXT, "uri": TEXT}
 _FOUND = object_of(**_NAMED, **SCORED)
@@ -37,7 +58,11 @@ def offers_tool(catalog: Catalog, settings: Settings) -> bool:
 
 
 def prompt() -> dict[str, Any]:
-    """Return the entry of the prompt in `prompts/list`."""
+    """Return the entry of the prompt in `prompts/list`.
+
+    The other arguments of the tool work here too, but are not listed: clients ask the user for each argument that is
+    listed, fill them with the words of the message one by one, or leave prompts with several out.
+    """
     return {
         "name": WITH_SKILLS,
         "title": "With skills",
@@ -51,6 +76,27 @@ def tools(catalog: Catalog, settings: Settings) -> list[dict[str, Any]]:
     return [_SKILL_CONTEXT] if offers_tool(catalog, settings) else []
 
 
+_TAGS: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS}
+
+INPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {"type": "string", "maxLength": MAX_MESSAGE, "description": "The user's message, as it was typed."},
+        MIN_SCORE: {"type": "number", "minimum": 0, "description": "Leave out matches with a lower score."},
+        TOP_K: {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": MAX_MATCHES,
+            "description": f"Most matches that take part, {MAX_MATCHES} if not given; with 1, there is no menu.",
+        },
+        TAGS: {**_TAGS, "description": "Search only skills with such a tag."},
+        EXCLUDE_TAGS: {**_TAGS, "description": "Leave out skills with such a tag."},
+    },
+    "required": [MESSAGE],
+    "additionalProperties": False,
+}
+"""The arguments of the tool, which the prompt takes as well."""
+
 _SKILL_CONTEXT: dict[str, Any] = {
     "name": OptionalTool.SKILL_CONTEXT.value,
     "title": "Skills for a message",
@@ -58,14 +104,7 @@ _SKILL_CONTEXT: dict[str, Any] = {
         "For programs that put a prompt together: return a user's message with the skills that apply to it, and which "
         "these are. A model calls activate_skill instead."
     ),
-    "inputSchema": {
-        "type": "object",
-        "properties": {
-            MESSAGE: {"type": "string", "maxLength": MAX_MESSAGE, "description": "The user's message, as it was typed."}
-        },
-        "required": [MESSAGE],
-        "additionalProperties": False,
-    },
+    "inputSchema": INPUT,
     "outputSchema": object_of(
         text=TEXT,
         always=list_of(object_of(**_NAMED), "Skills that go with every message."),

@@ -6,9 +6,12 @@ from typing import Any
 
 from skills_core.selection import Band
 
-__all__ = ["NEWS", "SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
+__all__ = ["MAX_TAGS", "NEWS", "SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
 
 TEXT: dict[str, Any] = {"type": "string"}
+MAX_TAGS = 50
+"""Most tags in an argument."""
+
 TEXTS: dict[str, Any] = {"type": "array", "items": TEXT}
 
 NEWS: dict[str, Any] = {**TEXTS, "description": "What has changed in the skills since the last result, if anything."}

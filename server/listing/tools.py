@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from server.listing import admin, context, declared, guard, history, runs, schedules
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.order import enum_names, names_within, size_of
-from server.listing.schemas import NEWS, SCORED, TEXT, TEXTS, hints, list_of, object_of
+from server.listing.schemas import MAX_TAGS, NEWS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.topics import TOPICS, shortened_topics, topics_within
 from skills_core.rendering import ACTIVATION_TOOL, render_entry
 
@@ -31,7 +31,6 @@ __all__ = [
     "MAX_MATCHES",
     "MAX_QUERY",
     "MAX_RESULT",
-    "MAX_TAGS",
     "RAISED",
     "READ",
     "describe",
@@ -45,7 +44,6 @@ FIND = "find_skills"
 DEFAULT_MATCHES = 10
 MAX_MATCHES = 100
 MAX_QUERY = 2000
-MAX_TAGS = 50
 
 MAX_RESULT = 500_000
 """Longest activation in characters that a client is asked to pass on uncut: the maximum that Claude Code allows."""

@@ -132,7 +132,7 @@ def _findings(place: Path, listed: Mapping[str, str]) -> tuple[list[Diagnostic],
 
     `listed` maps the folder of each skill to its name. A folder that lies too deep is not found.
     """
-    source = Source(place.parent, Scope.PLUGIN, Strictness.STRICT, DEFAULT_BOUNDS, below=(place.name, SKILLS_FOLDER))
+    source = Source(place.parent, Scope.PLUGIN, Strictness.JDAI, DEFAULT_BOUNDS, below=(place.name, SKILLS_FOLDER))
     catalog = Library([source], lambda: _ANY_MACHINE).catalog
     findings, found = list(catalog.problems), set()
     invalid = [skill.name for skill in catalog.skills if skill.state is State.INVALID]

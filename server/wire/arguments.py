@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from server.wire.errors import InvalidRequestError
@@ -12,7 +13,7 @@ from skills_core.errors import did_you_mean, similar_to
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["flag", "read_arguments", "string"]
+__all__ = ["flag", "read_arguments", "string", "strings"]
 
 _MAX_NAMED = 5
 # Unknown arguments that an error names.
@@ -26,6 +27,7 @@ _IS: dict[str, Callable[[object], bool]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": _is_integer,
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value),
     "object": lambda value: isinstance(value, dict),
     # Models write a string for a list of one item, and some tools accept it.
     "array": lambda value: isinstance(value, list | str),
@@ -119,6 +121,8 @@ def _suggestions(unknown: str, arguments: Mapping[str, Any], schema: Mapping[str
 def _described(schema: Mapping[str, Any]) -> str:
     """Describe the values of an argument in words."""
     words = {"string": "a string", "boolean": "true or false", "object": "an object", "array": "a list"}
+    if schema["type"] == "number":
+        return f"a number, from {schema.get('minimum', 0)} on"
     if schema["type"] == "integer":
         least = schema.get("minimum", 0)
         most = schema.get("maximum")
@@ -142,6 +146,21 @@ def string(arguments: Mapping[str, Any], name: str, default: str | None = None) 
     if not isinstance(value, str):
         raise InvalidRequestError(f"{name} must be a string")
     return value
+
+
+def strings(arguments: Mapping[str, Any], name: str, most: int) -> tuple[str, ...]:
+    """Return a list of at most `most` strings, empty if it is missing; one string stands for a list of one.
+
+    Raises:
+        InvalidRequestError: the value is not such a list.
+    """
+    value = arguments.get(name) or []
+    value = [value] if isinstance(value, str) else value
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise InvalidRequestError(f"{name} must be a list of strings")
+    if len(value) > most:
+        raise InvalidRequestError(f"{name} may have at most {most} items")
+    return tuple(value)
 
 
 def flag(arguments: Mapping[str, Any], name: str) -> bool:

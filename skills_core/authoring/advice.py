@@ -38,6 +38,7 @@ ADVICE: Mapping[Reason, str] = MappingProxyType(
         Reason.EMPTY: "Write the frontmatter with name and description, then the instructions.",
         Reason.MISSING_FRONTMATTER: "Begin the file with a line '---', then name and description, then a line '---'.",
         Reason.UNCLOSED_FRONTMATTER: "Add a line '---' after the last field.",
+        Reason.STAR_FENCES: "Write '---' for '***' on the lines before and after the fields.",
         Reason.INVALID_YAML: "Write each field as 'key: value', and put values with special characters in quotes.",
         Reason.YAML_LIMIT: "Make the frontmatter shorter or flatter, and move long texts into the body.",
         Reason.YAML_REPAIRED: "Put the value in double quotes, on one line.",

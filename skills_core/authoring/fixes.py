@@ -46,9 +46,9 @@ class FixResult:
 def fix_main(raw: bytes, folder: str) -> FixResult:
     """Fix the bytes of a SKILL.md; `folder` is the name of the skill's folder.
 
-    Fixes, in this order: a byte order mark, text on the line of the closing fence, hidden characters in the
-    frontmatter, values that are not YAML, misspelt fields, a name that is missing or breaks a rule while the folder's
-    name does not, and values that need quotes.
+    Fixes, in this order: a byte order mark, fences of stars, text on the line of the closing fence, hidden characters
+    in the frontmatter, values that are not YAML, misspelt fields, a name that is missing or breaks a rule while the
+    folder's name does not, and values that need quotes.
     """
     content = raw
     while content.startswith(BOM):
@@ -61,6 +61,7 @@ def fix_main(raw: bytes, folder: str) -> FixResult:
         return FixResult(raw)
     if content != raw:
         draft = replace(draft, fixes=(Fix(Reason.HIDDEN_CHARACTERS, "removed the byte order mark", 1),))
+    draft = _with_dashes(draft)
     glued, draft = _is_fence_glued(draft), _with_separate_fence(draft)
     for _ in range(_MAX_ROUNDS):
         before, draft = draft.yaml, _fixed_once(draft, folder)
@@ -90,6 +91,17 @@ def _with_valid_values(draft: Draft, folder: str) -> Draft:
 
 def _is_repaired(document: Document) -> bool:
     return any(found.code is Reason.YAML_REPAIRED for found in document.diagnostics)
+
+
+def _with_dashes(draft: Draft) -> Draft:
+    """Replace fences of stars by fences of dashes, unless a line of the frontmatter would then end it."""
+    if draft.fences is None or not draft.fences.stars:
+        return draft
+    head, tail = draft.head.replace("***", "---", 1), draft.tail.replace("***", "---", 1)
+    fix = Fix(Reason.STAR_FENCES, "wrote the fences as '---'", 1)
+    fixed = replace(draft, head=head, tail=tail, fixes=(*draft.fixes, fix))
+    before, after = draft.document(), fixed.document()
+    return fixed if (after.fields, after.body) == (before.fields, before.body) else draft
 
 
 def _is_fence_glued(draft: Draft) -> bool:

@@ -29,15 +29,19 @@ if TYPE_CHECKING:
     from skills_core.context.rankings import Ranking
     from skills_core.context.section import Section
     from skills_core.context.triggers import Triggered
-    from skills_core.selection.policy import Match
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skill import Skill
 
-__all__ = ["AssembledContext", "ContextBounds", "assemble_context"]
+__all__ = ["DEFAULT_CHOICE", "AssembledContext", "ContextBounds", "assemble_context"]
 
 logger = logging.getLogger(__name__)
 
 MAX_DESCRIPTION = 300
 # Maximum characters of a description in a menu.
+
+
+DEFAULT_CHOICE = replace(TOP_TEN, top_k=MAX_MENU)
+"""The policy for the best matches: any score, as many as a menu shows, all tags."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +82,12 @@ def assemble_context(
     ranking: Ranking,
     bounds: ContextBounds = _BOUNDS,
     recipient: Recipient = UNKNOWN_RECIPIENT,
+    choice: SelectionPolicy = DEFAULT_CHOICE,
 ) -> AssembledContext:
     """Return the context of a user's message; `ranking` ranks the skills that the catalog offers to models.
 
+    `choice` restricts the matches of the search, not the section and the called skill: with `top_k` 1, the best one is
+    selected without a menu. Weak matches are left out whatever their score.
     A message that calls a skill gets the skill's activation, rendered for `recipient` in a text of its own, instead of
     a search. A message without any skill is returned unchanged.
     """
@@ -95,7 +102,7 @@ def assemble_context(
         _log_choice("called", call.skill)
         texts = (*before, activation_of(call, recipient), request_of(call))
         return replace(context, texts=texts, call=call)
-    selected, menu = _choose(message, section, ranking)
+    selected, menu = _choose(message, section, ranking, choice)
     if selected is not None:
         _log_choice("selected", selected.skill, selected)
         before += [
@@ -108,11 +115,13 @@ def assemble_context(
     return replace(context, texts=(text,), selected=selected, menu=menu)
 
 
-def _choose(message: str, section: Section, ranking: Ranking) -> tuple[Match | None, tuple[Match, ...]]:
+def _choose(
+    message: str, section: Section, ranking: Ranking, choice: SelectionPolicy
+) -> tuple[Match | None, tuple[Match, ...]]:
     """Return the best match, or a menu if several are close, among skills that are not in the section."""
     there = {id(skill) for skill in section.skills}
-    policy = replace(TOP_TEN, top_k=MAX_MENU + len(there))
-    matches = [match for match in ranking(message, policy) if id(match.skill) not in there]
+    policy = replace(choice, top_k=choice.top_k + len(there))
+    matches = [match for match in ranking(message, policy) if id(match.skill) not in there][: choice.top_k]
     best = matches[0].score if matches else 0.0
     # Recomputed without the skills of the section, which take no part in the comparison.
     matches = [replace(match, relative=match.score / best if best else 1.0) for match in matches]

@@ -5,16 +5,22 @@ from __future__ import annotations
 import re
 
 __all__ = [
+    "CLAUDE_SKILLS",
     "DOCUMENTS_FOLDER",
     "EVALS",
     "MAIN_FILE",
     "MAIN_FILE_LOWERCASE",
     "NOT_A_SOURCE",
+    "SCHEDULES",
+    "is_above_schedules",
     "is_ignored",
 ]
 
 MAIN_FILE = "SKILL.md"
 """The file that makes its folder a skill."""
+
+CLAUDE_SKILLS = ".claude/skills"
+"""Claude Code's folder of skills, in a home directory or project; adk-skill reads single files in it too."""
 
 MAIN_FILE_LOWERCASE = "skill.md"
 """The main file of a folder that has no `SKILL.md`."""
@@ -24,6 +30,9 @@ DOCUMENTS_FOLDER = ".skills"
 
 NOT_A_SOURCE = "skillserve-workspace.json"
 """The file that keeps its folder out of every search for skills: a workspace of test results, or scheduler skills."""
+
+SCHEDULES = "scheduler"
+"""The tree of scheduler skills among Agenvoy's skills. A schedule or its user starts them; no model may find them."""
 
 EVALS = "evals"
 """The folder, in any case, in the folder of a skill, that has the files of its tests."""
@@ -37,6 +46,11 @@ _IGNORED = re.compile(
       | Thumbs\.db | desktop\.ini""",
     re.VERBOSE | re.DOTALL,
 )
+
+
+def is_above_schedules(folder: str) -> bool:
+    """Tell whether a folder, an absolute path with `/`, is Agenvoy's folder of skills, the one above `SCHEDULES`."""
+    return folder.endswith("/agenvoy/skills")
 
 
 def is_ignored(name: str) -> bool:

@@ -4,6 +4,7 @@ A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is
 `scan` walks everything; `rescan` lists only the folders that changed. Links are followed if the source follows links
 and `links` allows the target; then `locate` returns where the bytes of a path are. Ignored names are left out, and so
 is the content of workspaces of test results, which hold copies of skills; a root and a skill are no such workspace.
+Agenvoy's scheduler skills are left out too.
 
 A folder that the system cannot list keeps its last listing, and the tree names it as unread.
 """
@@ -20,7 +21,7 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import Listing, ListingBuilder, find_main, list_folder, reason_for, unreadable_listing
 from skills_core.disk.gitignore import GitIgnore
 from skills_core.disk.links import follow
-from skills_core.disk.names import NOT_A_SOURCE
+from skills_core.disk.names import NOT_A_SOURCE, SCHEDULES, is_above_schedules
 from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
@@ -300,7 +301,11 @@ class _Walk:
                 folders=tuple(name for name in listing.folders if wanted in {"*", name}),
                 unread=tuple(name for name in listing.unread if wanted in {"*", name}),
             )
-        return self._with_links(folder, listing) if self.source.follow_symlinks and listing.refused else listing
+        if self.source.follow_symlinks and listing.refused:
+            listing = self._with_links(folder, listing)
+        if SCHEDULES not in listing.folders or not is_above_schedules(join(self.source.root.as_posix(), folder)):
+            return listing
+        return replace(listing, folders=tuple(name for name in listing.folders if name != SCHEDULES))
 
     def _with_links(self, folder: str, listing: Listing) -> Listing:
         """Return the listing with the allowed links followed."""

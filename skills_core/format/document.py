@@ -24,6 +24,7 @@ __all__ = ["BOM", "Document", "Fences", "find_fences", "has_frontmatter", "parse
 
 BOM = b"\xef\xbb\xbf"
 _FENCE = re.compile(r"---[ \t]*\r?$", re.MULTILINE)
+_STAR_FENCE = re.compile(r"\*\*\*[ \t]*\r?$", re.MULTILINE)
 _GLUED_FENCE = re.compile(r"^---(?=\S)", re.MULTILINE)
 
 _LOSSES = frozenset({YamlNoteKind.DUPLICATE_KEY, YamlNoteKind.NON_FINITE_NUMBER})
@@ -62,13 +63,15 @@ class Document:
 class Fences(NamedTuple):
     """The positions of the frontmatter in a SKILL.md: from `start` to `end`, without the line ends of the fences.
 
-    `body` is the end of the closing fence; `glued` tells that text follows on the line of the closing fence.
+    `body` is the end of the closing fence; `glued` tells that text follows on the line of the closing fence, `stars`
+    that the fences are `***` lines.
     """
 
     start: int
     end: int
     body: int
     glued: bool = False
+    stars: bool = False
 
 
 @dataclass(slots=True)
@@ -87,8 +90,12 @@ class _Findings:
 
 
 def has_frontmatter(raw: bytes) -> bool:
-    """Tell whether the bytes of a file begin with a fence."""
-    return raw.removeprefix(BOM).partition(b"\n")[0].rstrip() == b"---"
+    """Tell whether the bytes of a file begin with a fence; `***` counts only if it encloses name or description."""
+    raw = raw.removeprefix(BOM)
+    first = raw.partition(b"\n")[0].rstrip()
+    if first == b"***":
+        return isinstance(find_fences(raw.decode("utf-8", "replace")), Fences)
+    return first == b"---"
 
 
 def parse_document(raw: bytes, path: str) -> Document:
@@ -114,8 +121,12 @@ def parse_document(raw: bytes, path: str) -> Document:
     if fences.glued:
         message = "text follows the closing '---' on its line; the frontmatter was read as if it ended there"
         findings.add(Severity.WARNING, Reason.YAML_REPAIRED, message, text.count("\n", 0, fences.body) + 1)
+    if fences.stars:
+        message = "the frontmatter stands between '***' lines; most hosts find it only between '---' lines"
+        findings.add(Severity.WARNING, Reason.STAR_FENCES, message, 1)
     yaml, rest = text[fences.start : fences.end], text[fences.body :]
-    document = _parse_frontmatter(yaml, rest.strip(), findings, verbatim=not fences.glued)
+    verbatim = not fences.glued and not fences.stars
+    document = _parse_frontmatter(yaml, rest.strip(), findings, verbatim=verbatim)
     return replace(document, body_offset=marked + len(text) - len(rest.lstrip()))
 
 
@@ -123,7 +134,7 @@ def find_fences(text: str) -> Fences | Reason:
     """Return the positions of the frontmatter of a SKILL.md, or MISSING_FRONTMATTER or UNCLOSED_FRONTMATTER."""
     opening = _FENCE.match(text)
     if opening is None:
-        return Reason.MISSING_FRONTMATTER
+        return _star_fences(text) or Reason.MISSING_FRONTMATTER
     closing = _closing(text, opening.end())
     glued = _glued(text, opening, closing)
     if glued is not None:
@@ -131,10 +142,32 @@ def find_fences(text: str) -> Fences | Reason:
     return Reason.UNCLOSED_FRONTMATTER if closing is None else _fences(text, opening, closing)
 
 
-def _closing(text: str, start: int) -> re.Match[str] | None:
-    closing = _FENCE.search(text, start)
+def _star_fences(text: str) -> Fences | None:
+    """Return the positions of frontmatter between `***` lines, as Agenvoy's documentation writes it.
+
+    In Markdown such a line is a thematic break, so what follows must have a name or a description.
+    """
+    opening = _STAR_FENCE.match(text)
+    closing = _closing(text, opening.end(), _STAR_FENCE) if opening else None
+    if opening is None or closing is None:
+        return None
+    fences = _fences(text, opening, closing)
+    yaml = text[fences.start : fences.end]
+    try:
+        mapping = load_mapping(yaml)
+    except YamlError as error:
+        repaired = repair(yaml) if error.fault is YamlFault.SYNTAX else None
+        if repaired is None:
+            return None
+        mapping = repaired.mapping
+    is_frontmatter = "name" in mapping.value or "description" in mapping.value
+    return fences._replace(stars=True) if is_frontmatter else None
+
+
+def _closing(text: str, start: int, fence: re.Pattern[str] = _FENCE) -> re.Match[str] | None:
+    closing = fence.search(text, start)
     while closing is not None and text[closing.start() - 1] != "\n":
-        closing = _FENCE.search(text, closing.end())
+        closing = fence.search(text, closing.end())
     return closing
 
 

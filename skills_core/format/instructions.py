@@ -20,6 +20,10 @@ if TYPE_CHECKING:
 __all__ = ["Instructions", "invalid_instructions", "parse_convention", "parse_instructions"]
 
 
+_FREE_IN_JDAI = frozenset({Reason.INVALID_NAME, Reason.NAME_MISMATCH})
+# In JD.AI, the name in the frontmatter identifies a skill, whatever its spelling and its folder.
+
+
 @dataclass(frozen=True, slots=True)
 class Instructions:
     """A parsed SKILL.md: typed frontmatter, the body for the model, and diagnostics.
@@ -48,8 +52,8 @@ def parse_instructions(
     """Parse the bytes of a SKILL.md or a document; diagnostics name the file as `path`.
 
     With lenient strictness only errors make the skill invalid. With strict, any breach of a rule does, and is an error;
-    hidden characters break no rule. `name` is that of the skill's folder, or the default name of a file that is not
-    `in_folder`.
+    hidden characters break no rule. See `Strictness` for what lies between. `name` is that of the skill's folder, or
+    the default name of a file that is not `in_folder`.
     """
     document = parse_document(raw, path)
     if document.fault is not None:
@@ -100,8 +104,15 @@ def _invalidates(diagnostic: Diagnostic, strictness: Strictness) -> bool:
     if diagnostic.code is Reason.DECODED_PATTERN:
         return False  # an invalid skill would not guard at all, and skillserve matches the pattern as intended
     if diagnostic.severity is Severity.WARNING:
-        required = strictness is Strictness.REQUIRED and diagnostic.code is Reason.MISSING_NAME
-        return required or strictness is Strictness.STRICT
+        match strictness:
+            case Strictness.LENIENT:
+                return False
+            case Strictness.REQUIRED:
+                return diagnostic.code is Reason.MISSING_NAME
+            case Strictness.JDAI:
+                return diagnostic.code not in _FREE_IN_JDAI
+            case Strictness.STRICT:
+                return True
     return diagnostic.severity is Severity.ERROR
 
 

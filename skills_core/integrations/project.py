@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["discover_instruction_files", "discover_skill_files", "load_skills", "project_sources"]
 
 _HIDDEN_FOLDERS: Final = (
-    (f"{JDAI_FOLDER}/skills", Strictness.STRICT),
+    (f"{JDAI_FOLDER}/skills", Strictness.JDAI),
     (".agents/skills", Strictness.LENIENT),
     (".claude/skills", Strictness.LENIENT),
 )
@@ -61,8 +61,9 @@ def discover_skill_files(
 ) -> tuple[Path, ...]:
     """Return the paths of all files in a project that make a skill, sorted, each once; none of them is read.
 
-    They are the main files of skill folders, and documents (`*.skill.md`, and Markdown files below `.skills`, of which
-    those without frontmatter turn out to be no skills when they are read). See `project_sources` for the parameters.
+    They are the main files of skill folders, and documents (`*.skill.md`, and Markdown files below `.skills` and
+    `.claude/skills`; those without frontmatter turn out not to be skills when they are read). See `project_sources`
+    for the parameters.
 
     Raises:
         InvalidSourceError: `root` is no directory, or cannot be accessed.

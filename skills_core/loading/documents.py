@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.disk.folders import find_main
-from skills_core.disk.names import DOCUMENTS_FOLDER
-from skills_core.loading.file_kinds import kind_of_file, strictness_for
+from skills_core.loading.file_kinds import holds_documents, kind_of_file, strictness_for
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
@@ -24,7 +23,7 @@ __all__ = ["find_documents", "may_be_document", "strictness_at"]
 _AT_ROOT_ONLY = "SOUL.MD"
 
 _SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
-# Folders below `.skills` whose documents are supporting files.
+# Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
 
 _BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
 # Build output, which may hold copies of convention files.
@@ -39,7 +38,7 @@ def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> 
     """Yield the names and kinds of the files in one folder of the tree that may be skills."""
     parts = {part.lower() for part in folder.split("/")}
     folders = _folders(source, folder)
-    is_below = DOCUMENTS_FOLDER in folders
+    is_below = holds_documents(folders)
     if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
         return
     found = [
@@ -58,7 +57,7 @@ def may_be_document(path: Path) -> bool:
 
 def _is_wanted(source: Source, folder: str, name: str, kind: SkillKind, *, below: bool) -> bool:
     if kind is SkillKind.DOCUMENT:
-        # One outside of `.skills` is named `*.skill.md`, and belongs to every source that is searched for single files.
+        # One outside of these folders is a `*.skill.md`, and belongs to every source that is searched for single files.
         return kind in source.kinds or not below
     if kind is SkillKind.CONVENTION:
         return kind in source.kinds and not (folder and name.upper() == _AT_ROOT_ONLY)

@@ -1,14 +1,15 @@
 """Decide by a file's path how it is read: as the main file of a folder, a document, or a convention file.
 
-Rules: adk-skill's. A file named `*.skill.md`, and each Markdown file below `.skills`, is a document: it needs
-frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
+Rules: adk-skill's. A file named `*.skill.md`, and each Markdown file below `.skills` or `.claude/skills`, is a
+document: it needs frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
-from skills_core.disk.names import DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.names import CLAUDE_SKILLS, DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.format.conventions import CONVENTIONS
 from skills_core.format.document import has_frontmatter
 from skills_core.format.instructions import parse_convention, parse_instructions
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 
     from skills_core.format.instructions import Instructions
 
-__all__ = ["default_name", "is_named_as_skill", "kind_of_file", "parse_single_file", "strictness_for"]
+__all__ = [
+    "default_name",
+    "holds_documents",
+    "is_named_as_skill",
+    "kind_of_file",
+    "parse_single_file",
+    "strictness_for",
+]
 
 _SKILL_SUFFIX = ".skill.md"
 
@@ -28,9 +36,20 @@ def kind_of_file(folders: Sequence[str], name: str) -> SkillKind | None:
     """Return the kind of skill that a file is by the names of its folders and its own; None for any other file."""
     if name in {MAIN_FILE, MAIN_FILE_LOWERCASE}:
         return SkillKind.FOLDER
-    if is_named_as_skill(name) or (DOCUMENTS_FOLDER in folders and name.lower().endswith(".md")):
+    is_markdown = name.lower().endswith(".md")
+    if is_named_as_skill(name) or (DOCUMENTS_FOLDER in folders and is_markdown):
         return SkillKind.DOCUMENT
-    return SkillKind.CONVENTION if name.upper() in CONVENTIONS else None
+    if name.upper() in CONVENTIONS:
+        return SkillKind.CONVENTION
+    return SkillKind.DOCUMENT if is_markdown and holds_documents(folders) else None
+
+
+def holds_documents(folders: Sequence[str]) -> bool:
+    """Tell whether Markdown files in a folder, given by the names of the folders that lead to it, are documents."""
+    if DOCUMENTS_FOLDER in folders:
+        return True
+    above, below = CLAUDE_SKILLS.split("/")
+    return any(pair == (above, below) for pair in itertools.pairwise(folders))
 
 
 def is_named_as_skill(name: str) -> bool:

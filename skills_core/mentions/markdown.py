@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 __all__ = ["without_fences"]
 
@@ -10,24 +14,27 @@ _MARKS = ("```", "~~~")
 _FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")
 
 
-def without_fences(text: str) -> str:
+def without_fences(text: str, languages: Collection[str] | None = None) -> str:
     """Return `text` with fenced code replaced by spaces, so that all other text keeps its position.
 
-    An unclosed fence extends to the end of the text.
+    With `languages`, in lower case, only code that is marked as one of them is replaced. An unclosed fence extends to
+    the end of the text.
     """
     if not any(mark in text for mark in _MARKS):
         return text
     kept: list[str] = []
-    fence = ""
+    fence, hides = "", True
     for line in text.split("\n"):
         mark = _FENCE.match(line) if _MARKS[0] in line or _MARKS[1] in line else None
         if fence:
             if mark and mark[1].startswith(fence) and not line[mark.end() :].strip():
                 fence = ""
-            kept.append(" " * len(line))
+            kept.append(" " * len(line) if hides else line)
         elif mark and "`" not in line[mark.end() :]:
             fence = mark[1]
-            kept.append(" " * len(line))
+            language = line[mark.end() :].strip().partition(" ")[0].lower()
+            hides = languages is None or language in languages
+            kept.append(" " * len(line) if hides else line)
         else:
             kept.append(line)
     return "\n".join(kept)

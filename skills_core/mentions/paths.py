@@ -23,7 +23,7 @@ from skills_core.mentions.places import in_ascii, lines_at, positions_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["PathMentions", "Respelled", "mentioned_paths"]
+__all__ = ["PathMentions", "Respelled", "mentioned_paths", "path_below_skill"]
 
 _MAX_WORD = 1024
 # No longer path can be one of a skill's.
@@ -253,3 +253,17 @@ def _is_skill_folder(name: str, names: Collection[str]) -> bool:
 def _is_url(before: str, parents: list[str]) -> bool:
     """Tell whether the token goes on after the scheme of a URL, as `//host/pdf/run.py` does after `https:`."""
     return before.endswith(":") and parents[:2] == ["", ""]
+
+
+def path_below_skill(sign: str, path: str, names: Collection[str] = ()) -> str | None:
+    """Return the part of a path below what it calls the skill's folder; None if it does not name that folder.
+
+    `sign` is the variable or placeholder in front of `path`, such as `{baseDir}`, or empty; `names` are those of
+    `mentioned_paths`.
+    """
+    parts = _parts(path)
+    if sign:
+        is_folder = parts[0] == "" and re.search(_FOLDER_VARIABLE, sign) is not None
+        return "/".join(parts[1:]) if is_folder else None
+    named = [number for number, part in enumerate(parts[:-1]) if _is_skill_folder(part, names)]
+    return "/".join(parts[named[-1] + 1 :]) if named else None

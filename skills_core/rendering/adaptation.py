@@ -9,14 +9,15 @@ import posixpath
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools
+from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools, missing_scripts
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
+from skills_core.sources import SkillKind
 from skills_core.toolboxes import Capability
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from skills_core.mentions import PathMentions
@@ -24,11 +25,12 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
     from skills_core.toolboxes import Toolbox
 
-__all__ = ["MAX_PATHS", "MAX_TOOLS", "render_adaptation"]
+__all__ = ["MAX_MISSING", "MAX_PATHS", "MAX_TOOLS", "render_adaptation"]
 
 MAX_TOOLS = 24
 MAX_PATHS = 24
 MAX_FOLDERS = 3
+MAX_MISSING = 8
 
 MAX_SEARCHED = 262_144
 """Characters of a body that are searched; instructions are hardly longer, and the request waits for the search."""
@@ -71,6 +73,7 @@ def render_adaptation(skill: Skill, recipient: Recipient) -> list[str]:
 # Cached because skills are activated repeatedly, and searching a long body takes milliseconds.
 _tools_in = lru_cache(_CACHE_SIZE)(mentioned_tools)
 _paths_in = lru_cache(_CACHE_SIZE)(mentioned_paths)
+_missing_in = lru_cache(_CACHE_SIZE)(missing_scripts)
 
 
 def _tool_name_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
@@ -136,11 +139,20 @@ def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator
     files = frozenset(path for path in files_for_models(skill.content) if main is None or path != main.path)
     found = _paths_in(body, files, frozenset(names))
     paths = [path for path in found.paths if path.isprintable()]
-    if not paths:
+    missing = [*_missing_lines(body, skill, frozenset(names))]
+    if not paths and not missing:
         return
+    yield "<skill_paths>"
+    if paths:
+        yield from _named_lines(found, paths, skill, recipient)
+    yield from missing
+    yield "</skill_paths>"
+
+
+def _named_lines(found: PathMentions, paths: Sequence[str], skill: Skill, recipient: Recipient) -> Iterator[str]:
+    """Explain how to read and run the files that the body names."""
     folder = recipient.folder_of(skill)
     reader = _disk_reader(recipient, folder)
-    yield "<skill_paths>"
     yield from _usage_lines(skill, recipient, paths, folder)
     yield from _folder_line(found, str(folder) if folder else skill.root_uri)
     most = min(MAX_PATHS, recipient.listed)
@@ -151,7 +163,29 @@ def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator
         yield f"<path name={quote_attribute(path)}{file}{uri}/>"
     if len(paths) > most:
         yield f"{len(paths) - most} more files are named; the same calls work for them."
-    yield "</skill_paths>"
+
+
+def _missing_lines(body: str, skill: Skill, names: frozenset[str]) -> Iterator[str]:
+    """Tell which scripts the body runs that the skill does not have, so that the model neither searches nor invents."""
+    missing = _missing_in(body, frozenset(skill.content.files), names)
+    lacking = [script.path for script in missing if script.certain]
+    # A single file, such as AGENTS.md, speaks of its project.
+    unclear = [script.path for script in missing if not script.certain and skill.content.kind is SkillKind.FOLDER]
+    if lacking:
+        yield (
+            f"The skill lacks {_listed(lacking)}, which the instructions run. If the task needs it, tell the user that "
+            "it is missing; do not write your own in its place."
+        )
+    if unclear:
+        yield (
+            f"The instructions run {_listed(unclear)}, which the skill does not have. Look in the user's project; if "
+            "it is not there either, tell the user; do not write your own in its place."
+        )
+
+
+def _listed(paths: Sequence[str]) -> str:
+    shown = ", ".join(quote_attribute(path) for path in paths[:MAX_MISSING])
+    return shown if len(paths) <= MAX_MISSING else f"{shown} and {len(paths) - MAX_MISSING} more"
 
 
 def _disk_reader(recipient: Recipient, folder: Path | None) -> str | None:

@@ -110,3 +110,19 @@ def unprivileged() -> Iterator[Path]:
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o777)
         shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def catalog_of(
+    tmp_path_factory: pytest.TempPathFactory, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> Callable[..., Catalog]:
+    """Write skills, by folder, and load them: a text is a description, a mapping holds what `write_skill` takes."""
+
+    def make(**skills: str | dict[str, object]) -> Catalog:
+        root = tmp_path_factory.mktemp("skills")
+        for folder, options in skills.items():
+            given = {"description": options} if isinstance(options, str) else options
+            write_skill(root, folder.replace("__", "/").replace("_", "-"), **given)
+        return load(root).catalog
+
+    return make

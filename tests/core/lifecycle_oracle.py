@@ -28,17 +28,18 @@ class Place:
 
 
 PLACES = (
-    Place("project/sub/.jdai/skills", "strict", of_project=True),
+    Place("project/sub/.jdai/skills", "jdai", of_project=True),
     Place("project/sub/.agents/skills", "lenient", of_project=True),
     Place("project/sub/.skills", "required", of_project=True),
-    Place("project/.jdai/skills", "strict", of_project=True),
+    Place("project/.jdai/skills", "jdai", of_project=True),
     Place("project/.agents/skills", "lenient", of_project=True),
     Place("project/.skills", "required", of_project=True),
-    Place("home/.jdai/skills", "strict"),
+    Place("home/.jdai/skills", "jdai"),
     Place("xdg/skillserve/skills", "lenient"),
     Place("home/.agents/skills", "lenient"),
-    Place("home/.jdai/plugins/some-plugin/skills", "strict"),
+    Place("home/.jdai/plugins/some-plugin/skills", "jdai"),
     Place("bundled", "lenient", bundled=True),
+    Place("home/.config/agenvoy/skills", "lenient"),
     Place("home/.claude/skills", "lenient"),
     Place("project/sub/.claude/skills", "lenient", of_project=True),
     Place("project/.claude/skills", "lenient", of_project=True),
@@ -160,13 +161,14 @@ def _faults(skill: Written) -> set[str]:
     faults = set()
     if not skill.described:
         faults.add("missing_description")
-    if skill.name is None and skill.place.strictness in {"required", "strict"}:
+    if skill.name is None and skill.place.strictness in {"required", "jdai", "strict"}:
         faults.add("missing_name")
-    if skill.place.strictness == "strict":
+    if skill.place.strictness in {"jdai", "strict"}:
         if skill.stray_field:
             faults.add("unknown_field")
         if skill.raw is not None:
             faults |= _readings(skill.raw).faults
+    if skill.place.strictness == "strict":
         if skill.name is not None and skill.name != skill.folder_name:
             faults.add("name_mismatch")
         if skill.name is not None and skill.name != skill.name.lower():

@@ -9,7 +9,7 @@ import pytest
 
 from skills_core import Environment, Library, Reason, Scope, State
 from skills_core.locations import Places, default_sources, project_of
-from skills_core.sources import PREVIEW_BOUNDS
+from skills_core.sources import PREVIEW_BOUNDS, explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,6 +28,7 @@ PRECEDENCE = [
     "home/.agents/skills",
     "home/.jdai/plugins/some-plugin/skills",
     "bundled",
+    "home/.config/agenvoy/skills",
     "home/.claude/skills",
     "project/sub/.claude/skills",
     "project/.claude/skills",
@@ -223,3 +224,29 @@ def test_an_unknown_field_makes_a_skill_invalid_in_strict_sources_only(
     write_skill(places.home.parent / place, "a", fields="nobody-knows: 1")
     (skill,) = find().skills
     assert skill.state is state
+
+
+@pytest.mark.parametrize("named", ["home/.config/agenvoy/skills", "home/.config/agenvoy", ""])
+def test_scheduler_skills_of_agenvoy_are_not_served_however_their_folder_is_found(
+    named: str, places: Places, write_skill: Callable[..., Path]
+) -> None:
+    own = places.home / ".config" / "agenvoy" / "skills"
+    write_skill(own, "code-reviewer")
+    write_skill(own / ".system", "plan")
+    write_skill(own / "scheduler", "news-0a1b2c3d")
+    sources = explicit_sources([places.home.parent / named]) if named else default_sources(places)
+    library = Library(sources, lambda: Environment(os="linux", has_bin=lambda _: True))
+    assert {skill.name for skill in library.catalog.skills} == {"code-reviewer", "plan"}
+    late = write_skill(own / "scheduler", "late-0a1b2c3d")
+    changes = library.reload([late, late / "SKILL.md"])
+    assert not changes.added
+    assert library.reload().added == ()
+
+
+def test_a_folder_of_schedules_that_a_user_names_is_served(places: Places, write_skill: Callable[..., Path]) -> None:
+    tree = places.home / ".config" / "agenvoy" / "skills" / "scheduler"
+    write_skill(tree, "news-0a1b2c3d")
+    write_skill(places.home / "skills" / "scheduler", "other")
+    machine = Environment(os="linux", has_bin=lambda _: True)
+    for named, name in ((tree, "news-0a1b2c3d"), (places.home / "skills", "other")):
+        assert [skill.name for skill in Library(explicit_sources([named]), lambda: machine).catalog.active] == [name]

@@ -14,6 +14,7 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
 from skills_core.locations import JDAI_FOLDER
 from skills_core.skill import State
+from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,17 +51,21 @@ def resolve_target(path: Path) -> ValidationTarget:
         return ValidationTarget(path, path.parent, only="")
     if may_be_document(path.absolute()):
         return ValidationTarget(path, path.parent, only=path.name)
-    message = "this is no folder, no SKILL.md, no *.skill.md, no document below .skills and no convention file"
+    message = (
+        "this is not a folder, a SKILL.md, a *.skill.md, a document below .skills or .claude/skills, or a convention"
+        " file"
+    )
     return ValidationTarget(path, None, error=Diagnostic(Severity.ERROR, Reason.NOT_A_DIRECTORY, message, where))
 
 
 def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
     """Return the result for each skill; a target in a folder of JD.AI is read as strictly as it is served."""
-    strict = strict or JDAI_FOLDER in target.path.absolute().parts
+    in_jdai = JDAI_FOLDER in target.path.absolute().parts
+    strictness = Strictness.STRICT if strict else Strictness.JDAI if in_jdai else None
     where = printable(str(target.path))
     if target.error is not None:
         return [ValidationResult(where, valid=False, diagnostics=(target.error,))]
-    skills = _skills(target, strict=strict, follow_symlinks=follow_symlinks)
+    skills = _skills(target, strictness, follow_symlinks=follow_symlinks)
     if not skills:
         message = "there is no skill here" + ("" if target.only else " or in any folder below")
         error = Diagnostic(Severity.ERROR, Reason.MISSING_SKILL_FILE, message, where)
@@ -84,7 +89,7 @@ def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
         (skill.source.root, skill.content.folder): skill
         for target in targets
         if target.error is None
-        for skill in _skills(target, strict=False, follow_symlinks=False)
+        for skill in _skills(target, None, follow_symlinks=False)
     }
     folders = [root / folder for root, folder in skills]
     with recorded_change(folders, Cause.FIX, "Fix mechanical errors"):
@@ -102,8 +107,8 @@ def with_write_errors(results: Iterable[ValidationResult], applied: Iterable[App
     ]
 
 
-def _skills(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[Skill]:
+def _skills(target: ValidationTarget, strictness: Strictness | None, *, follow_symlinks: bool) -> list[Skill]:
     if target.folder is None:
         return []
-    library = open_quietly([target.folder], strict=strict, follow_symlinks=follow_symlinks)
+    library = open_quietly([target.folder], strictness=strictness, follow_symlinks=follow_symlinks)
     return [skill for skill in library.catalog.skills if target.only in {None, skill.content.place}]

@@ -15,7 +15,8 @@ from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
 from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
-from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, MAX_TAGS, READ
+from server.listing.schemas import MAX_TAGS
+from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, READ
 from server.operation.notes import note_denied, note_error, note_found, note_invalid, note_tool
 from server.operation.records import RequestReason
 from server.protocol.activation.calls import Activation
@@ -31,7 +32,7 @@ from server.protocol.tools.read_skill_file import FileReader
 from server.protocol.tools.run_skill import RunHandlers
 from server.protocol.tools.schedules import ScheduleHandlers
 from server.protocol.tools.skill_context import ContextHandlers
-from server.wire.arguments import read_arguments, string
+from server.wire.arguments import read_arguments, string, strings
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.rendering.escaping import escape_json, escape_tags
@@ -161,15 +162,13 @@ class ToolHandlers:
     async def _call_find(self, call: ToolCall) -> dict[str, Any]:
         arguments = call.arguments
         query = string(arguments, "query")
-        tags = arguments.get("tags") or []
+        tags = strings(arguments, "tags", MAX_TAGS)
         limit = arguments.get("limit", DEFAULT_MATCHES)
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise InvalidRequestError("tags must be a list of strings")
         if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_MATCHES:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
-        if len(query) > MAX_QUERY or len(tags) > MAX_TAGS:
-            raise InvalidRequestError(f"query may have at most {MAX_QUERY} characters, tags at most {MAX_TAGS} items")
-        policy = replace(TOP_TEN, top_k=limit, include_tags=tuple(tags))
+        if len(query) > MAX_QUERY:
+            raise InvalidRequestError(f"query may have at most {MAX_QUERY} characters")
+        policy = replace(TOP_TEN, top_k=limit, include_tags=tags)
         search = partial(call.view.search, query, policy)
         matches = await self._host.searches.run(call.ctx, search)
         logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")

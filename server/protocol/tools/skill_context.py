@@ -7,13 +7,24 @@ from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
 from server.hosting.search_results import match_object
-from server.listing.context import MAX_MESSAGE, MESSAGE, WITH_SKILLS
+from server.listing.context import (
+    EXCLUDE_TAGS,
+    INPUT,
+    MAX_MATCHES,
+    MAX_MESSAGE,
+    MESSAGE,
+    MIN_SCORE,
+    TAGS,
+    TOP_K,
+    WITH_SKILLS,
+)
 from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
+from server.listing.schemas import MAX_TAGS
 from server.operation.notes import note_skill
 from server.operation.records import Use
 from server.protocol.tool_call import Tool
-from server.wire.arguments import string
+from server.wire.arguments import read_arguments, string, strings
 from server.wire.errors import InvalidRequestError
 
 if TYPE_CHECKING:
@@ -26,7 +37,7 @@ if TYPE_CHECKING:
     from server.protocol.activation.recipients import Recipients
     from server.protocol.tool_call import ToolCall
     from skills_core.context import AssembledContext
-    from skills_core.selection import Match
+    from skills_core.selection import Match, SelectionPolicy
     from skills_core.skill import Skill
 
 __all__ = ["ContextHandlers"]
@@ -52,7 +63,7 @@ class ContextHandlers:
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
     ) -> dict[str, Any]:
         """Return the result of `prompts/get`, with each text as a message of the user."""
-        found = await self._assembled(arguments, ctx, view)
+        found = await self._assembled(_of_prompt(arguments), ctx, view)
         messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
         return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
 
@@ -74,9 +85,10 @@ class ContextHandlers:
         # Few clients need this, and importing it takes time at each start.
         from skills_core.context import ContextBounds, assemble_context
 
+        choice = _choice(arguments)
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
         recipient = self._recipients.of(ctx, view)
-        assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient)
+        assemble = partial(assemble_context, message, view.catalog, view.search, bounds, recipient, choice)
         found = await self._host.searches.run(ctx, assemble)
         if found.call is not None:
             key = found.call.skill.key
@@ -88,6 +100,28 @@ class ContextHandlers:
             self._host.usage.add(found.call.skill.settings_key)
             note_skill(found.call.skill, Use.ACTIVATED)
         return found
+
+
+def _of_prompt(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of the prompt, which are strings, as those of the tool; commas separate tags."""
+    read = read_arguments(WITH_SKILLS, arguments, INPUT)
+    for name in (TAGS, EXCLUDE_TAGS):
+        if isinstance(read.get(name), str):
+            read[name] = [tag.strip() for tag in read[name].split(",") if tag.strip()]
+    return read
+
+
+def _choice(arguments: Mapping[str, Any]) -> SelectionPolicy:
+    """Return which matches of the search may be selected."""
+    top_k, min_score = arguments.get(TOP_K, MAX_MATCHES), arguments.get(MIN_SCORE, 0)
+    if not 1 <= top_k <= MAX_MATCHES:
+        raise InvalidRequestError(f"{TOP_K} must be a whole number from 1 to {MAX_MATCHES}")
+    if min_score < 0:
+        raise InvalidRequestError(f"{MIN_SCORE} must be a number, from 0 on")
+    from skills_core.selection import SelectionPolicy
+
+    tags, excluded = (strings(arguments, name, MAX_TAGS) for name in (TAGS, EXCLUDE_TAGS))
+    return SelectionPolicy(top_k, min_score, tags, excluded)
 
 
 def _has_skills(found: AssembledContext) -> bool:

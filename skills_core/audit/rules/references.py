@@ -11,6 +11,7 @@ from skills_core.audit.finding import Severity
 from skills_core.audit.rule import Hit, Rule
 from skills_core.audit.skill.links import links_of, named_files, resolve, respelled_in
 from skills_core.errors import did_you_mean, similar_paths
+from skills_core.mentions import missing_scripts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,6 +54,23 @@ def _missing(skill: SkillUnderAudit) -> Iterator[Hit]:
                 severity = Severity.NOTE if link.in_code else Severity.WARNING
                 hint = "" if outside else did_you_mean(similar_paths(link.target, skill.files), "; did")
                 yield Hit(file, f"the link to {link.target[:200]!r} {what}{hint}", link.start, severity)
+        yield from _missing_scripts(skill, file)
+
+
+def _missing_scripts(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[Hit]:
+    if not file.is_markdown or file.text is None:
+        return
+    linked = {posixpath.normpath(link.target) for link in links_of(file)}
+    names = {skill.name, skill.frontmatter.name or skill.name}
+    for script in missing_scripts(file.text, skill.files, names):
+        if script.path in linked:
+            continue
+        message = f"this runs {script.path[:200]!r}, which is not a file of the skill"
+        if script.certain:
+            yield Hit(file, message, script.position, Severity.WARNING)
+        elif skill.is_folder:
+            hint = "if it is one of the user's project, say so"
+            yield Hit(file, f"{message}; {hint}", script.position, Severity.NOTE)
 
 
 def _respelled(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -135,9 +153,9 @@ RULES = (
     Rule(
         "missing-file",
         Severity.WARNING,
-        "Link to a missing file",
-        "The model tries to read the file, fails, and goes on without what the file should say.",
-        "Correct the path (it is relative to the skill's folder), add the file, or remove the link.",
+        "Missing file",
+        "The model tries to read or run the file, fails, and goes on without it or writes one of its own.",
+        "Correct the path (it is relative to the skill's folder), add the file, or remove the mention.",
         _missing,
     ),
     Rule(

@@ -185,6 +185,11 @@ class SkillUnderAudit:
         main = main_path or next((each for each in names if each in by_path), MAIN_FILE)
         return cls(name, MappingProxyType(by_path), main)
 
+    @property
+    def is_folder(self) -> bool:
+        """Whether the skill is a folder with a SKILL.md, and not a single file."""
+        return self.main_path in {MAIN_FILE, MAIN_FILE_LOWERCASE}
+
     @cached_property
     def main(self) -> AuditedFile | None:
         """The SKILL.md, None if the skill has none."""

@@ -99,6 +99,20 @@ def test_a_path_in_another_case_is_found_and_not_as_missing(found_in: Found) -> 
     assert missing.message.endswith("leads to no file of the skill; did you mean 'forms.md'?")
 
 
+@pytest.mark.parametrize("command", ["Run python scripts/x.py.\n", "Run it:\n\n```bash\npython scripts/x.py\n```\n"])
+def test_a_missing_script_is_found_in_prose_and_in_fenced_code(command: str, found_in: Found) -> None:
+    (found,) = found_in(command)
+    assert (found.rule, found.severity) == ("missing-file", "note")
+    assert "user's project" in found.message
+    (found,) = found_in(f"{command}\nElse run scripts/y.py.\n", {"scripts/y.py": "print()\n"})
+    assert (found.rule, found.severity) == ("missing-file", "warning")
+    assert "project" not in found.message
+
+
+def test_a_script_named_twice_is_one_finding(found_in: Found) -> None:
+    assert len(found_in("See `scripts/x.py`.\n\nRun python scripts/x.py.\n\nAgain: python scripts/x.py\n")) == 1
+
+
 def test_a_link_in_an_example_or_with_a_placeholder_is_no_link(severities: Severities) -> None:
     assert severities("```\n[a](missing.md)\n```\n[b]({path}) [c](#top) [d](mailto:a@example.com) `[e](x.md)`\n") == {}
 

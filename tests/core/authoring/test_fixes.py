@@ -283,3 +283,13 @@ def test_either_all_hidden_characters_are_removed_or_none(text: str) -> None:
     raw = skill(f"name: my-skill\ndescription: d\nhomepage: '{text}'")
     after = fix_main(raw, "my-skill").raw
     assert after == raw or not find_hidden(after.decode())
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_fences_of_stars_become_dashes_and_breaks_in_the_body_stay(end: str) -> None:
+    raw = "***\nname: my-skill\ndescription: d\n***\n\nOne\n\n***\n\nTwo\n".replace("\n", end).encode()
+    result = fix_main(raw, "my-skill")
+    expected = "---\nname: my-skill\ndescription: d\n---\n\nOne\n\n***\n\nTwo\n"
+    assert result.raw.decode() == expected.replace("\n", end)
+    assert [(fix.code, fix.line) for fix in result.fixes] == [(Reason.STAR_FENCES, 1)]
+    assert found_in(result.raw, "my-skill") == ()

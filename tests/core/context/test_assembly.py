@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from skills_core import (
     match_skill_call,
     request_of,
 )
+from skills_core.context.assembly import DEFAULT_CHOICE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,3 +216,37 @@ def test_each_decision_is_logged_with_score_and_digest(
     selected, called = [record.getMessage() for record in caplog.records]
     assert selected.startswith(f"context: selected pdf {digests['pdf']} score ")
     assert called == f"context: called other {digests['other']}"
+
+
+def chosen(catalog: Catalog, message: str, **policy: Any) -> tuple[str | None, list[str]]:
+    choice = replace(DEFAULT_CHOICE, **policy)
+    found = assemble_context(message, catalog, by_full_text(catalog.offered), choice=choice)
+    return found.selected.skill.key if found.selected else None, [match.skill.key for match in found.menu]
+
+
+def test_a_policy_restricts_the_search_by_score_number_and_tags(catalog_of: Callable[..., Catalog]) -> None:
+    forms = {"description": "Fill PDF forms.", "body": "Open."}
+    catalog = catalog_of(
+        first={**forms, "fields": "tags: [Office]"},
+        other={**forms, "fields": "tags: [web]"},
+        third={**forms, "fields": "tags: [desk]"},
+        git=GIT,
+    )
+    message = "fill pdf forms, commit"
+    assert chosen(catalog, message) == (None, ["first", "other", "third"])
+    assert chosen(catalog, message, top_k=2) == (None, ["first", "other"])
+    assert chosen(catalog, message, top_k=1) == ("first", [])
+    assert chosen(catalog, message, include_tags=("office",)) == ("first", [])
+    assert chosen(catalog, message, exclude_tags=("office",)) == (None, ["other", "third"])
+    ranked = by_full_text(catalog.offered)(message, DEFAULT_CHOICE)
+    assert chosen(catalog, message, min_score=ranked[0].score + 0.01) == (None, [])
+    found = assemble_context(
+        message, catalog, by_full_text(catalog.offered), choice=replace(DEFAULT_CHOICE, min_score=1e6)
+    )
+    assert [each.skill.key for each in found.triggered] == ["git"]
+
+
+def test_skills_of_the_section_take_no_place_of_the_best(catalog_of: Callable[..., Catalog]) -> None:
+    pdf = {"description": "Fill PDF forms.", "body": "Open."}
+    catalog = catalog_of(always={**pdf, "fields": 'triggers: ["*"]'}, other=pdf)
+    assert chosen(catalog, "fill pdf forms", top_k=1) == ("other", [])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity
-from skills_core.format.document import Document, parse_document
+from skills_core.format.document import Document, has_frontmatter, parse_document
 
 HEAD = b"---\nname: a\ndescription: d\n---\n"
 
@@ -223,3 +223,38 @@ def test_no_bytes_raise_and_all_fields_are_json(raw: bytes) -> None:
     assert set(document.lines) <= set(document.fields)
     assert (document.fault is None) == (not errors(document))
     document.body.encode("utf-8")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+def test_frontmatter_between_stars_is_read_with_a_warning(mark: bytes, end: str) -> None:
+    text = "***\nname: a\ndescription: d\nversion: 1.0.0\n***\n\nYou are now a reviewer.\n\n***\n\nMore.\n"
+    document = parse(mark + text.replace("\n", end).encode())
+    assert dict(document.fields) == {"name": "a", "description": "d", "version": "1.0.0"}
+    assert document.body.splitlines()[0] == "You are now a reviewer."
+    assert [(found.severity, found.code, found.line) for found in document.diagnostics] == [
+        (Severity.WARNING, Reason.STAR_FENCES, 1)
+    ]
+    assert (document.lines["description"], document.verbatim) == (3, False)
+
+
+def test_frontmatter_between_stars_is_repaired_as_any_other() -> None:
+    document = parse(b"***\nname: a\ndescription: Use when: asked\n***\nBody")
+    assert document.fields["description"] == "Use when: asked"
+    assert [found.code for found in document.diagnostics] == [Reason.STAR_FENCES, Reason.YAML_REPAIRED]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "***\n\nA quotation.\n\n***\n",
+        "***\nNote: a thematic break, and another\n***\n",
+        "***\nname: a\ndescription: d\n",
+        "***\nname: a\ndescription: d\n---\n",
+        "***\n***\n",
+        "****\nname: a\n****\n",
+    ],
+)
+def test_a_thematic_break_is_not_a_fence(text: str) -> None:
+    assert parse(text.encode()).fault is Reason.MISSING_FRONTMATTER
+    assert not has_frontmatter(text.encode())

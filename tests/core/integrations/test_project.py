@@ -46,12 +46,14 @@ def test_skill_files_are_those_of_skills_and_of_hidden_folders_sorted(tmp_path: 
         put(tmp_path, path)
     for path in (".claude/skills/c/SKILL.md", ".agents/skills/d/SKILL.md", ".jdai/skills/e/SKILL.md"):
         put(tmp_path, path)
+    put(tmp_path, ".claude/skills/f.md")
     for path in (".skills/notes.txt", ".skills/references/r.md", "AGENTS.md", "y/inner.skill.md", "readme.md"):
         put(tmp_path, path)
     found = discover_skill_files(tmp_path)
     assert below(tmp_path, found) == [
         ".agents/skills/d/SKILL.md",
         ".claude/skills/c/SKILL.md",
+        ".claude/skills/f.md",
         ".jdai/skills/e/SKILL.md",
         ".skills/a.md",
         ".skills/nested/b.md",

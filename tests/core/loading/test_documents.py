@@ -127,6 +127,41 @@ def test_below_dot_skills_every_markdown_file_with_frontmatter_is_a_skill(
         assert len(library.catalog.skills) == 3
 
 
+def test_below_claude_skills_loose_markdown_with_frontmatter_is_a_skill(
+    tmp_path: Path, load: Callable[..., Library], write_skill: Callable[..., Path]
+) -> None:
+    root = tmp_path / ".claude" / "skills"
+    put(root, "search.md", DOCUMENT.format(name="search"))
+    put(root, "group/Other.MD", DOCUMENT.format(name="other-name"))
+    put(root, "README.md", "# What lies here\n")
+    for folder in ("references", "agents", "Scripts"):
+        put(root, f"group/{folder}/read.md", DOCUMENT.format(name="for-reading"))
+    put(root, "group/nameless.md", "---\ndescription: d\n---\n")
+    put(tmp_path, ".claude/agents/helper.md", DOCUMENT.format(name="helper"))
+    put(tmp_path, "docs/skills/guide.md", DOCUMENT.format(name="guide"))
+    write_skill(root, "folder", files={"more.md": DOCUMENT.format(name="of-the-folder")})
+    (root / "unnamed").mkdir()
+    (root / "unnamed" / "SKILL.md").write_text("---\ndescription: d\n---\n")
+    catalog = load(root).catalog
+    assert keys(catalog) == {
+        "folder": "folder",
+        "other-name": "group/Other.MD",
+        "search": "search.md",
+        "unnamed": "unnamed",
+    }
+    assert [(skill.content.place, skill.reason) for skill in catalog.skills if skill.state is not State.ACTIVE] == [
+        ("group/nameless.md", Reason.MISSING_NAME)
+    ]
+    assert not load(tmp_path).catalog.skills
+
+
+def test_a_convention_file_below_claude_skills_needs_no_frontmatter(
+    tmp_path: Path, load: Callable[..., Library]
+) -> None:
+    put(tmp_path, ".claude/skills/CLAUDE.md", "# Rules\n")
+    assert keys(load(tmp_path / ".claude" / "skills").catalog) == {"claude": "CLAUDE.md"}
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

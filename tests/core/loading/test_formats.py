@@ -12,6 +12,7 @@ from skills_core import (
     Library,
     Reason,
     Scope,
+    Severity,
     Source,
     State,
     Strictness,
@@ -185,6 +186,28 @@ def test_jdai_an_unknown_top_level_field_is_invalid_in_jdai_folders(
     sources = default_sources(Places(tmp_path.resolve() / "home", here, tmp_path.resolve() / "config"))
     skill = only(Library(sources, lambda: OPEN))
     assert (skill.state, skill.reason, skill.source.scope) == (State.INVALID, Reason.UNKNOWN_FIELD, Scope.MANAGED)
+
+
+@pytest.mark.parametrize("name", ["CodeReview", "code-review", "Code Review", "code_review"])
+def test_jdai_a_name_of_its_own_and_with_capitals_is_active_with_a_warning(
+    name: str, tmp_path: Path, only: Callable[[Library], Skill]
+) -> None:
+    space = tmp_path.resolve()
+    folder = space / "work" / ".jdai" / "skills" / "review"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text(f"---\nname: {name}\ndescription: d\n---\n", encoding="utf-8")
+    sources = default_sources(Places(space / "home", space / "work", space / "config"))
+    skill = only(Library(sources, lambda: replace(OPEN, trusts=lambda _: True)))
+    assert (skill.state, skill.name) == (State.ACTIVE, name)
+    codes = {Reason.NAME_MISMATCH} | ({Reason.INVALID_NAME} if name != "code-review" else set())
+    warnings = {each.code for each in skill.diagnostics if each.severity is Severity.WARNING}
+    assert warnings == codes
+
+
+def test_jdai_a_name_too_long_or_missing_is_invalid(load_text: Callable[..., Skill]) -> None:
+    for field, reason in ((f"name: {'n' * 65}", Reason.NAME_TOO_LONG), ("license: MIT", Reason.MISSING_NAME)):
+        skill = load_text(f"---\n{field}\ndescription: d\n---\n", "review", strictness=Strictness.JDAI)
+        assert (skill.state, skill.reason) == (State.INVALID, reason)
 
 
 def test_jdai_parameters_of_a_workflow_step_are_filled_into_the_body(load_text: Callable[..., Skill]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.mentions import Respelled, mentioned_paths, mentioned_tools
+from skills_core.mentions import Respelled, mentioned_paths, mentioned_tools, missing_scripts
 from skills_core.mentions.markdown import without_fences
 
 FILES = frozenset(
@@ -360,3 +360,97 @@ def test_files_are_those_that_a_look_at_each_word_finds(body: str) -> None:
     # A skill with many files is searched word by word.
     many = FILES | {f"more/{number}.md" for number in range(100)}
     assert mentioned_paths(body, FILES, ["pdf"]) == mentioned_paths(body, many, ["pdf"])
+
+
+COMMANDS = [
+    "python {}",
+    "python3.12 -u {} --in a.csv",
+    "Then python {} input.pdf output/",
+    "Run {} on the file.",
+    "2. Execute the script `{}`.",
+    "1. Check: `python {} a.json`",
+    '```bash\nbash {} "$INPUT"\n```',
+    "```\n$ uv run --with requests {} x\n```",
+    "~~~sh\ndeno run --allow-read {}\n~~~",
+    "Create the report with python {}.",
+    "> Run `{}` and save the result.",
+]
+
+
+def missing(body: str, *names: str) -> list[tuple[str, bool]]:
+    found = missing_scripts(body, FILES, names)
+    return [(script.path, script.certain) for script in found]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_script_that_is_run_and_is_not_there_is_missing(command: str) -> None:
+    assert missing(command.format("scripts/gone.py")) == [("scripts/gone.py", True)]
+    assert missing(command.format("scripts/run.py")) == []
+    assert missing(command.format("scripts/RUN.py")) == []
+    without_folder = missing_scripts(command.format("scripts/gone.py"), {"SKILL.md"})
+    assert [(script.path, script.certain) for script in without_folder] == [("scripts/gone.py", False)]
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("{baseDir}/tools/gone.py", "x"),
+        ("${CLAUDE_SKILL_DIR}/tools/gone.py", "x"),
+        ("$SKILL_DIR/tools/gone.py", "x"),
+        ("<path-to-skill>/tools/gone.py", "x"),
+        ("~/.claude/skills/pdf/tools/gone.py", "pdf"),
+        ("skills/pdf/tools/gone.py", "pdf"),
+        (r"skills\pdf\tools\gone.py", "pdf"),
+    ],
+)
+def test_a_script_below_what_means_the_skills_folder_is_certainly_its_own(path: str, name: str) -> None:
+    assert missing(f"Run `python {path} a`.", name) == [("tools/gone.py", True)]
+
+
+@pytest.mark.parametrize("command", ["./scripts/gone.sh --all", "$ ./scripts/gone.sh", "scripts/gone.sh"])
+def test_a_script_that_is_a_command_itself_is_missing(command: str) -> None:
+    assert missing(f"```sh\n{command}\n```") == [("scripts/gone.sh", True)]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "python gone.py",
+        "python src/gone.py",
+        "python ../scripts/gone.py",
+        "python /opt/scripts/gone.py",
+        "python $HOME/scripts/gone.py",
+        "python {project}/scripts/gone.py",
+        "python ~/scripts/gone.py",
+        "python https://example.org/scripts/gone.py",
+        "python scripts/{name}.py",
+        "python scripts/gone.pyc",
+        "python scripts/your_script.py",
+        "python scripts/script_name.py",
+        "python scripts/gone.py, for example",
+        "In your project, run `python scripts/gone.py`.",
+        "If the target repository has tests, run scripts/gone.py",
+        "Write the query to `scripts/gone.py`.\n\nThen run `python scripts/gone.py`.",
+        "```sh\ncat > scripts/gone.py <<'EOF'\nprint(1)\nEOF\npython scripts/gone.py\n```",
+        "```sh\ncurl -o scripts/gone.py https://example.org\npython scripts/gone.py\n```",
+        "```sh\ncd checkout\npython scripts/gone.py\n```",
+        "```markdown\nRun `python scripts/gone.py`.\n```",
+        "The script scripts/gone.py is old.",
+        "[scripts/gone.py](scripts/gone.py)",
+    ],
+)
+def test_a_script_of_others_an_example_and_one_that_the_steps_make_are_not_missing(body: str) -> None:
+    assert missing(body) == []
+
+
+def test_where_a_repository_is_cloned_a_mere_scripts_folder_is_its_own() -> None:
+    body = "```sh\ngit clone https://example.org/x\n```\n\n```sh\npython scripts/gone.py\n```\n"
+    assert missing_scripts(body, {"SKILL.md"}) == ()
+    assert missing(body) == [("scripts/gone.py", True)]
+
+
+@given(st.text(alphabet="python run./scripts{}$`~<>-\n'\" ab", max_size=200))
+def test_any_text_has_only_missing_scripts_that_it_names_and_the_skill_lacks(body: str) -> None:
+    for script in missing_scripts(body, FILES, {"a"}):
+        assert script.path not in FILES
+        assert script.path.rpartition("/")[2] in body

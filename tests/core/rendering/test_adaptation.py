@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Recipient, render_activation
-from skills_core.rendering.adaptation import MAX_PATHS, MAX_TOOLS
+from skills_core.rendering.adaptation import MAX_MISSING, MAX_PATHS, MAX_TOOLS
 from skills_core.rendering.escaping import escape_tags
 from skills_core.toolboxes import Toolbox, toolbox_named
 
@@ -248,3 +248,31 @@ def test_any_body_stays_verbatim_except_for_our_tags(body: str, template: Skill)
         text = render_activation(skill, {}, recipient)
         told = escape_tags(body)
         assert f"\n{told}\n\nSkill root: " in text or f"\n{told}\n\nParameters without" in text
+
+
+def test_scripts_that_the_skill_lacks_are_told_with_and_without_others(make: Callable[..., Skill]) -> None:
+    skill = make("Then run `python scripts/gone.py`.\n\n```sh\nbash scripts/run.sh\n```", files={"scripts/run.sh": "x"})
+    told = element(render_activation(skill, {}, CLAUDE), "skill_paths")
+    assert 'The skill lacks "scripts/gone.py", which the instructions run.' in told
+    assert '<path name="scripts/run.sh"' in told
+    assert "do not write your own" in told
+
+
+def test_a_script_that_may_be_one_of_the_project_is_told_as_such(make: Callable[..., Skill]) -> None:
+    told = element(render_activation(make("Then run:\n\n    python scripts/gone.py\n"), {}, FAR), "skill_paths")
+    (line,) = told.splitlines()
+    assert line.startswith('The instructions run "scripts/gone.py", which the skill does not have. Look in the user')
+    assert line.endswith("do not write your own in its place.")
+
+
+def test_many_missing_scripts_are_counted(make: Callable[..., Skill]) -> None:
+    skill = make("\n".join(f"python scripts/gone{number:02}.py" for number in range(30)))
+    told = element(render_activation(skill, {}, Recipient()), "skill_paths")
+    assert told.count(".py") == MAX_MISSING
+    assert f"and {30 - MAX_MISSING} more" in told
+
+
+def test_a_convention_file_speaks_of_its_project(tmp_path: Path, load: Callable[..., Library]) -> None:
+    (tmp_path / "AGENTS.md").write_text("# Rules\n\nThen run `python scripts/gone.py`.\n", encoding="utf-8")
+    (skill,) = load(tmp_path).catalog.active
+    assert "gone.py" not in element(render_activation(skill, {}, CLAUDE), "skill_paths")

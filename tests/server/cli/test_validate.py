@@ -231,3 +231,11 @@ def test_skills_in_a_folder_of_jdai_are_validated_as_strictly_as_they_are_served
     assert run("validate", tmp_path / "elsewhere").returncode == 0
     assert run("validate", tmp_path / ".jdai" / "skills").returncode == 1
     assert run("validate", tmp_path / ".jdai" / "skills" / "one" / "SKILL.md").returncode == 1
+
+
+def test_a_name_of_its_own_is_valid_in_a_folder_of_jdai_unless_it_is_validated_strictly(tmp_path: Path) -> None:
+    folder = tmp_path / ".jdai" / "skills" / "review"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("---\nname: CodeReview\ndescription: d\n---\n", encoding="utf-8")
+    assert run("validate", folder).returncode == 0
+    assert run("validate", "--strict", folder).returncode == 1

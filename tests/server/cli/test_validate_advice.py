@@ -76,6 +76,7 @@ RECIPES: dict[Reason, Recipe] = {
     Reason.EMPTY: document(""),
     Reason.MISSING_FRONTMATTER: document("text"),
     Reason.UNCLOSED_FRONTMATTER: document("---\nname: one\n"),
+    Reason.STAR_FENCES: document("***\nname: one\ndescription: d\n***\n"),
     Reason.INVALID_YAML: document("---\n- one\n---\n"),
     Reason.YAML_LIMIT: document("---\nname: one\ndescription: d\nmetadata: " + "[" * 200 + "]" * 200 + "\n---\n"),
     Reason.YAML_REPAIRED: skill(description="Use when: asked"),

@@ -147,7 +147,7 @@ async def test_the_file_tool_gives_text_images_and_other_bytes_in_their_own_kind
         ("find_skills", {"query": "thing", "limit": 0}, "from 1 to 100"),
         ("find_skills", {"query": 3}, "query must be a string"),
         ("find_skills", {"query": "word " * 500}, "query may have at most 2000 characters"),
-        ("find_skills", {"query": "x", "tags": ["t"] * 51}, "tags at most 50 items"),
+        ("find_skills", {"query": "x", "tags": ["t"] * 51}, "tags may have at most 50 items"),
         ("activate_skill", {"name": "alpha", "arguments": {"a": "x" * 100_001}}, "100000 characters"),
         ("activate_skill", {"name": "elsewhere"}, "it is excluded (missing_env"),
     ],

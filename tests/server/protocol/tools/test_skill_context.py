@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -247,3 +248,49 @@ async def test_a_skill_that_a_message_calls_counts_as_used_and_one_that_is_found
 
 def test_the_setting_and_the_function_inject_as_much() -> None:
     assert Settings().search.max_injected_chars == MAX_INJECTED_CHARS
+
+
+async def test_a_caller_sets_least_score_number_and_tags(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("pdf-too", description=PDF, body="Shut {{arguments}}.", fields="tags: [Office]")
+    make_skill("pdf", description=PDF, body="Shut {{arguments}}.", fields="tags: [web]")
+    async with connect(**TOOL) as session:
+        for given, typed, selected in (
+            ({"top_k": "1"}, {"top_k": 1}, "pdf"),
+            ({"tags": "office, print"}, {"tags": ["office", "print"]}, "pdf-too"),
+            ({"tags": '["office"]'}, {"tags": "office"}, "pdf-too"),
+            ({"exclude_tags": "web"}, {"exclude_tags": ["web"]}, "pdf-too"),
+            ({"min_score": "1e6"}, {"min_score": 1e6}, None),
+            ({"min_score": "0.1", "top_k": "1"}, {"min_score": 0.1, "top_k": "1"}, "pdf"),
+        ):
+            prompt = await session.client.get_prompt("with_skills", {"message": "fill pdf forms", **given})
+            result = await session.client.call_tool("skill_context", {"message": "fill pdf forms", **typed})
+            assert not result.is_error, result.content
+            assert [each.content.text for each in prompt.messages] == [block.text for block in result.content]
+            found = result.structured_content["selected"]
+            assert (found["name"] if found else None) == selected, given
+            assert result.structured_content["menu"] == []
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"min_score": "high"}, "min_score must be a number, from 0 on"),
+        ({"min_score": "-1"}, "min_score must be a number, from 0 on"),
+        ({"min_score": "NaN"}, "min_score must be a number, from 0 on"),
+        ({"min_score": "1e999"}, "min_score must be a number, from 0 on"),
+        ({"top_k": "0"}, "top_k must be a whole number from 1 to 5"),
+        ({"top_k": "6"}, "top_k must be a whole number from 1 to 5"),
+        ({"top_k": "1.5"}, "top_k must be a whole number from 1 to 5"),
+        ({"tags": ",".join("t" * 51)}, "tags may have at most 50 items"),
+        ({"minscore": "1"}, "Did you mean 'min_score'?"),
+    ],
+)
+async def test_a_choice_that_cannot_be_read_is_an_error_that_says_what_is_expected(
+    given: dict[str, str], told: str, connect: Connect
+) -> None:
+    async with connect(**TOOL) as session:
+        with pytest.raises(MCPError, match=re.escape(told)):
+            await session.client.get_prompt("with_skills", {"message": "x", **given})
+        typed = {name: value.split(",") if name == "tags" else value for name, value in given.items()}
+        result = await session.client.call_tool("skill_context", {"message": "x", **typed})
+        assert told in result.content[0].text
