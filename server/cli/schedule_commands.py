@@ -83,9 +83,10 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
     try:
         name = store.find(request.short)
     except UnknownScheduleError:
-        name = _created(store, request, when, zone, now)
+        name, task = _created(store, request, when, zone, now), request.task
         what = "made"
     else:
+        task = None
         if store.is_bound(name):
             rebind(store, name, when, zone, now)
         else:
@@ -95,8 +96,11 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
             print_notice(
                 f"{name} exists, so only its time is changed; edit {store.root / name / 'SKILL.md'} for the task"
             )
-    text = f"{name}  {what}\n{echo(when, zone, now)}"
-    return text, {**schedule_object(store, name, store.read(name), now), "echo": echo(when, zone, now)}
+    understood = echo(when, zone, now, task)
+    return f"{name}  {what}\n{understood}", {
+        **schedule_object(store, name, store.read(name), now),
+        "echo": understood,
+    }
 
 
 def _when(request: ScheduleRequest, now: datetime, zone: str) -> When:
