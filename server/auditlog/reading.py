@@ -14,7 +14,7 @@ from server.auditlog.chain import InvalidLineError, read_line
 from server.auditlog.folder import contents, lines_of
 from server.auditlog.records import AuditEvent, timestamp
 from skills_core.errors import InvalidTimeError, SkillsError
-from skills_core.schedules.spans import COMPACT, compact_span
+from skills_core.schedules.parsing import COMPACT, compact_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

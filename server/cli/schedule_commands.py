@@ -101,9 +101,10 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
     try:
         name = store.find(request.short)
     except UnknownScheduleError:
-        name = _created(store, request, when, zone, now)
+        name, task = _created(store, request, when, zone, now), request.task
         what = "made"
     else:
+        task = None
         if store.is_bound(name):
             settings = settings_of(Machine(current_places()), request.flags)
             check_interval(when, terms_of(settings, store.read(name).model, now), now)
@@ -115,8 +116,11 @@ def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
             print_notice(
                 f"{name} exists, so only its time is changed; edit {store.root / name / 'SKILL.md'} for the task"
             )
-    text = f"{name}  {what}\n{echo(when, zone, now)}"
-    return text, {**schedule_object(store, name, store.read(name), now), "echo": echo(when, zone, now)}
+    understood = echo(when, zone, now, task)
+    return f"{name}  {what}\n{understood}", {
+        **schedule_object(store, name, store.read(name), now),
+        "echo": understood,
+    }
 
 
 def _when(request: ScheduleRequest, now: datetime, zone: str) -> When:

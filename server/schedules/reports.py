@@ -191,6 +191,7 @@ def _local(moment: datetime, binding: Binding) -> str:
     return in_zone(to_utc(moment), zone_named(when.zone if isinstance(when, Cron) else binding.zone)).isoformat()
 
 
-def echo(when: When, zone: str, now: datetime) -> str:
-    """Return what was understood, in full, with the next three firings."""
-    return describe(when, now, zone)
+def echo(when: When, zone: str, now: datetime, task: str | None) -> str:
+    """Return what was understood, in full: the time, its next three firings, and the task, None if it stays."""
+    shown = "The task is not changed." if task is None else f"Task: {task.strip()}"
+    return f"{describe(when, now, zone)}\n{shown}"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from skills_core.schedules.free_text import FoundTime, MissingReason, find_time
+from skills_core.errors import InvalidTimeError
+from skills_core.schedules.free_text import WHAT, WHEN, FoundTime, MissingReason, find_time
+from skills_core.schedules.parsing import read_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -13,13 +15,6 @@ if TYPE_CHECKING:
     from skills_core.schedules.when import When
 
 __all__ = ["Request", "Understood", "understand"]
-
-_WHEN: Final = (
-    "When should it run? Give one exact time, for example `+5m`, `18:00`, `tomorrow 9:00`, `every 2 hours` or "
-    "`every day at 9:00`."
-)
-_WHAT: Final = "What should be done at that time? Describe the task."
-_ANY_TASK: Final = "say hello"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +54,22 @@ def understand(request: Request, now: datetime, zone: str, *, needs_task: bool =
             return Understood(Request(task=request.text), question=found.question, asks_time=True)
         request = Request(time=request.text)
     if not (request.time or "").strip():
-        return Understood(request, question=_WHEN, asks_time=True)
+        return Understood(request, question=WHEN, asks_time=True)
     # The time is read by itself, so that times in the task are part of the task.
-    found = find_time(f"{request.time}\n{_ANY_TASK}", now, zone)
-    if not isinstance(found, FoundTime) or found.task != _ANY_TASK:
-        question = _WHEN if isinstance(found, FoundTime) else found.question
+    when, question = _read(request.time or "", now, zone)
+    if when is None:
         return Understood(request, question=question, asks_time=True)
     if needs_task and not (request.task or "").strip():
-        return Understood(request, found.when, question=_WHAT)
-    return Understood(request, found.when, request.task)
+        return Understood(request, when, question=WHAT)
+    return Understood(request, when, request.task)
+
+
+def _read(text: str, now: datetime, zone: str) -> tuple[When | None, str]:
+    """Return the time that a text gives, beside it at most words such as `please`; or None and the question to ask."""
+    try:
+        return read_time(text, now, zone), ""
+    except InvalidTimeError:
+        found = find_time(text, now, zone)
+    if isinstance(found, FoundTime):
+        return None, f"{found.task!r} is not part of a time. {WHEN}"
+    return found.when, found.question

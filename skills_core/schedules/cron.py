@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.zones import first_instant, instant_at, offset_of, transition, wall_time
@@ -47,6 +47,7 @@ _TERM = re.compile(
 _MAX_LENGTH = 300
 _NO_EXTRA = "cron expressions and times of every day need the extra `run`: pip install 'skillserve[run]'"
 _ALL_HOURS = 24
+_DAYS_OF_WEEK = 7
 _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall time
 _BEGINNING = datetime(1, 1, 3, tzinfo=UTC)  # a day that all zones can show
 _NEAR = timedelta(days=2)  # more than any two offsets differ
@@ -88,16 +89,36 @@ def _macro(expression: str) -> str:
 
 def _check_field(text: str, name: str, allowed: str, field: str) -> None:
     library = _cronsim(text)
-    position = [each for each, _ in _FIELDS].index(name)
+    parser = library.Field([each for each, _ in _FIELDS].index(name))
+    expected = f"expected {allowed}, with `*`, `,`, `-` and `/`"
     try:
-        if all(_TERM.fullmatch(term) for term in field.split(",")):
-            library.Field(position).parse(field)
+        for term in field.split(","):
+            if _TERM.fullmatch(term) is None:
+                break
+            parser.parse(term)
+            values, _, step = term.partition("/")
+            count = _values_of(library, parser, values) if step else 0
+            if step and int(step) > count:
+                expected = f"its step {step} is larger than the {count} values it counts, so it matches one alone"
+                break
+        else:
             return
     except (library.CronSimError, ValueError):
         pass
-    raise InvalidTimeError(
-        text, f"its field {name!r} is {field[:50]!r}; expected {allowed}, with `*`, `,`, `-` and `/`"
-    )
+    raise InvalidTimeError(text, f"its field {name!r} is {field[:50]!r}; {expected}")
+
+
+def _values_of(library: ModuleType, parser: Any, values: str) -> int:  # noqa: ANN401 - imported when it is used
+    """Return how many values of its field a step counts, as in `*`, `5-20` or `5`, which is `5` to the last.
+
+    Raises:
+        ValueError: no step applies to it, as to `L`.
+    """
+    found = parser.parse(values)
+    if not found <= {*library.RANGES[parser]}:
+        raise ValueError(values)
+    count = len(found) if values == "*" or "-" in values else max(library.RANGES[parser]) - min(found) + 1
+    return min(count, _DAYS_OF_WEEK) if parser == library.Field.DOW else count  # 0 and 7 are one day
 
 
 def _simulator(expression: str, wall: datetime, *, reverse: bool = False) -> CronSim | None:

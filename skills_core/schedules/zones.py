@@ -13,7 +13,17 @@ from zoneinfo import ZoneInfo, available_timezones
 
 from skills_core.errors import InvalidTimeError, did_you_mean, similar_to
 
-__all__ = ["first_instant", "in_zone", "instant_at", "offset_of", "to_utc", "transition", "wall_time", "zone_named"]
+__all__ = [
+    "first_instant",
+    "in_zone",
+    "instant_at",
+    "is_place_of_zone",
+    "offset_of",
+    "to_utc",
+    "transition",
+    "wall_time",
+    "zone_named",
+]
 
 _NAME = re.compile(r"[A-Z][A-Za-z0-9_+\-]*(?:/[A-Z][A-Za-z0-9_+\-]*){0,2}")
 # Each part of a name begins with a capital. Some file systems would accept others, which fail on the next machine.
@@ -38,6 +48,11 @@ def zone_named(name: str) -> ZoneInfo:
         name,
         f"there is no such time zone; give a name of the IANA database, as in Europe/Berlin.{did_you_mean(similar)}",
     )
+
+
+def is_place_of_zone(place: str) -> bool:
+    """Tell whether a zone is named after a place, as Asia/Tokyo is after `Tokyo`."""
+    return place.replace(" ", "_") in {each.rpartition("/")[2] for each in available_timezones()}
 
 
 def to_utc(moment: datetime) -> datetime:

@@ -86,7 +86,7 @@ def _end_of(span: str | None) -> datetime | None:
     import re
 
     from skills_core.errors import InvalidTimeError
-    from skills_core.schedules.spans import COMPACT, compact_span
+    from skills_core.schedules.parsing import COMPACT, compact_span
 
     wrong = f"--expires {span!r}: expected a span such as 12h or 90d"
     if not re.fullmatch(COMPACT, span, re.ASCII | re.IGNORECASE):

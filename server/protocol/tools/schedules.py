@@ -130,10 +130,12 @@ class ScheduleHandlers:
                 rebind(store, name, when, zone, now)
             else:
                 bind(store, name, self._wanted(call, understood), now)
+            task = None
         else:
             name = create(store, self._wanted(call, understood), now)
+            task = understood.task
         found = schedule_object(store, name, store.read(name), now)
-        return {"name": name, "echo": echo(when, zone, now), "next": found["next"], "state": found["state"]}
+        return {"name": name, "echo": echo(when, zone, now, task), "next": found["next"], "state": found["state"]}
 
     def _wanted(self, call: ToolCall, understood: Understood) -> Any:  # noqa: ANN401 - its type needs the extra
         from msgspec import structs

@@ -48,9 +48,8 @@ TIMES = {
     # days
     "today 18:00": "2026-11-23T18:00:00+01:00",
     "tonight 8:00": "2026-11-23T20:00:00+01:00",
-    "tonight at 8": "2026-11-23T20:00:00+01:00",
     "tomorrow 9:00": "2026-11-24T09:00:00+01:00",
-    "tomorrow at 9 in the morning": "2026-11-24T09:00:00+01:00",
+    "tomorrow morning at 9:00": "2026-11-24T09:00:00+01:00",
     "9:00 tomorrow": "2026-11-24T09:00:00+01:00",
     "the day after tomorrow at 9:00": "2026-11-25T09:00:00+01:00",
     "friday 9:00": "2026-11-27T09:00:00+01:00",
@@ -75,6 +74,14 @@ TIMES = {
     "2026-12-24T18:00:00Z": "2026-12-24T18:00:00+00:00",
     "2026-12-24T18:00+05:30": "2026-12-24T18:00:00+05:30",
     "2026-12-24 18:00 -0800": "2026-12-24T18:00:00-08:00",
+    "2026-12-24 18:00 UTC": "2026-12-24T18:00:00+00:00",
+    "2026-12-24 18:00 utc": "2026-12-24T18:00:00+00:00",
+    "2026-12-24T18:00-08:00": "2026-12-24T18:00:00-08:00",
+    "18:00 UTC-08:00": "2026-11-23T18:00:00-08:00",
+    "2026-12-24T18:00 UTC": "2026-12-24T18:00:00+00:00",
+    "2026-12-24 18:00:00 Asia/Taipei": "2026-12-24T18:00:00+08:00",
+    "2026-12-24 6pm UTC-8": "2026-12-24T18:00:00-08:00",
+    "2026-12-24T18:00:00.500Z": "2026-12-24T18:00:00.500000+00:00",
     # zones
     "9:30 UTC": "2026-11-23T09:30:00+00:00",
     "18:00 UTC+8": "2026-11-23T18:00:00+08:00",
@@ -94,29 +101,9 @@ def test_a_time_means(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "expected a time such as"),
-        ("9", "expected a time such as"),
-        ("soon", "not exact"),
-        ("9am probably", "not exact"),
-        ("about 9:00", "not exact"),
-        ("later", "not exact"),
-        ("in the morning", "no time of the day"),
-        ("tomorrow", "no time of the day"),
-        ("明天", "no time of the day"),
-        ("2026-12-24", "no time of the day"),
-        ("in 3 days", "several ways"),
-        ("at 9", "morning or evening; write 9:00, 9am or 9pm"),
-        ("next monday 9:00", "several ways"),
-        ("12/24 18:00", "several ways"),
-        ("Dec 24 at 18:00", "several ways"),
-        ("tomorrow midnight", "several ways"),
-        ("9:00-10:00", "several ways"),
-        ("9:00, 10:00", "more than one time"),
-        ("9:00 PST", "time zone"),
-        ("9:00 Berlin time", "time zone"),
-        ("明天北京時間 9 點", "time zone"),
         ("9:00 Europe/Atlantis", "no such time zone"),
         ("18:00+15:00", "offsets lie between"),
+        ("9:00-10:00", "an offset or the end of a range; write UTC-10:00"),
         ("25:00", "hours from 0 to 23"),
         ("9:60", "minutes and seconds from 0 to 59"),
         ("13pm", "from 1 to 12"),
@@ -135,7 +122,6 @@ def test_a_time_means(text: str) -> None:
         ("every 2 hours", "it recurs"),
         ("0 9 * * *", "it recurs"),
         ("每天 9 點", "it recurs"),
-        ("send it at 9:00", "expected a time such as"),
         ("x" * 5000, "5000 characters"),
     ],
 )
@@ -144,6 +130,44 @@ def test_a_time_that_is_none_or_not_exact_is_refused_with_its_fault(text: str, w
         parse_at(text, NOW, BERLIN)
     assert why in str(caught.value)
     assert len(str(caught.value)) < 600
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "9",
+        "soon",
+        "9am probably",
+        "about 9:00",
+        "later",
+        "in the morning",
+        "tomorrow",
+        "明天",
+        "2026-12-24",
+        "in 3 days",
+        "at 9",
+        "next monday 9:00",
+        "12/24 18:00",
+        "Dec 24 at 18:00",
+        "tomorrow midnight",
+        "9:00, 10:00",
+        "9:00 PST",
+        "9:00 Berlin time",
+        "明天北京時間 9 點",
+        "send it at 9:00",
+        "1.5 hours from now",
+        "in 2 hours 30 minutes",
+        "兩個半小時後",
+        "not at 9:00",
+        "9:00 at the latest",
+        "2026-12-24 18:00 UTC CET",
+        "2026-12-24 18:00 UTC+",
+    ],
+)
+def test_what_is_in_no_form_is_refused_with_the_forms(text: str) -> None:
+    with pytest.raises(InvalidTimeError, match=r"expected one of the forms `\+5m`.*明天 9 點"):
+        parse_at(text, NOW, BERLIN)
 
 
 def test_a_time_after_the_last_year_is_refused() -> None:

@@ -102,6 +102,24 @@ def test_json_of_others_is_read_or_refused(value: Any) -> None:
         ("* * * * 8", "'day of the week' is '8'"),
         ("* * * * FRI-SUN", "'day of the week' is 'FRI-SUN'"),
         ("*/0 * * * *", "'minute' is"),
+        ("*/00 * * * *", "'minute' is"),
+        ("*/61 * * * *", "step 61 is larger than the 60 values"),
+        ("0,*/90 * * * *", "step 90 is larger than the 60 values"),
+        ("50/11 * * * *", "step 11 is larger than the 10 values"),
+        ("1-5/6 * * * *", "step 6 is larger than the 5 values"),
+        ("5-70/2 * * * *", "'minute' is '5-70/2'"),
+        ("*/61 * * * * *", "'second' is '*/61'"),
+        ("0 */25 * * *", "step 25 is larger than the 24 values"),
+        ("0 0 */32 * *", "step 32 is larger than the 31 values"),
+        ("0 0 1 */13 *", "step 13 is larger than the 12 values"),
+        ("0 0 1 JUL-SEP/4 *", "step 4 is larger than the 3 values"),
+        ("0 0 * * */8", "step 8 is larger than the 7 values"),
+        ("0 0 * * MON-FRI/6", "step 6 is larger than the 5 values"),
+        ("0 0 L/2 * *", "'day of the month' is 'L/2'"),
+        ("0 0 LW/2 * *", "'day of the month' is 'LW/2'"),
+        ("70 * * * *", "'minute' is '70'"),
+        ("1,70 * * * *", "'minute' is '1,70'"),
+        ("70/2 * * * *", "'minute' is '70/2'"),
         ("5-1 * * * *", "'minute' is"),
         ("60 * * * * *", "'second' is '60'"),
         ("H * * * *", "'minute' is 'H'"),
@@ -130,6 +148,18 @@ def test_a_named_expression_is_stored_in_full(macro: str) -> None:
 def test_six_fields_begin_with_seconds() -> None:
     first, second = next_firings(Cron("*/30 0 9 * * *"), datetime(2026, 1, 1, tzinfo=UTC), 2)
     assert (first.second, second.second, second - first) == (0, 30, timedelta(seconds=30))
+
+
+@given(st.integers(0, 5), st.integers(1, 200), st.sampled_from(["*/{}", "1,*/{}", "*/{},1"]))
+def test_a_step_is_accepted_up_to_the_number_of_values_of_its_field(position: int, step: int, shape: str) -> None:
+    fields = ["0", "0", "0", "*", "*", "*"]
+    fields[position] = shape.format(step)
+    try:
+        Cron(" ".join(fields))
+    except InvalidTimeError:
+        assert step > (60, 60, 24, 31, 12, 7)[position]
+    else:
+        assert step <= (60, 60, 24, 31, 12, 7)[position]
 
 
 field = st.text("0123456789*/,-#LWMONJAN ?@\n\t\x00", max_size=12)

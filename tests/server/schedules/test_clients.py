@@ -86,6 +86,7 @@ async def test_a_request_with_time_and_task_is_scheduled_and_echoed(serve: Serve
         shown = await call(client, "show_schedule", name=made["name"])
     assert made["name"].startswith("mail-")
     assert "Europe/Berlin" in made["echo"]
+    assert made["echo"].endswith("\nTask: check the mail")
     assert len(made["next"]) == 3
     assert ([each["name"] for each in found], found[0]["state"]) == ([made["name"]], "active")
     assert "check the mail" in shown["body"]
@@ -107,7 +108,11 @@ async def test_the_user_is_asked_for_what_is_missing(serve: Serve) -> None:
     [
         ({"task": "Check the mail."}, "When should it run?"),
         ({"time": "+5m"}, "What should be done"),
-        ({"request": "send the report in the morning"}, "no time of the day"),
+        ({"request": "send the report in the morning"}, "says 'morning', a part of the day, but no exact time"),
+        ({"request": "don't check mail at 9:00"}, 'says "don\'t", a negation'),
+        ({"time": "1.5 hours from now", "task": "Check it."}, "in 2 hours"),
+        ({"time": "every 2 hours 30 minutes", "task": "Check it."}, "30"),
+        ({"time": "not at 9:00", "task": "Check it."}, "a negation"),
         ({}, "When should it run?"),
     ],
 )
@@ -120,10 +125,19 @@ async def test_without_a_user_the_call_says_what_to_ask(serve: Serve, arguments:
     assert ScheduleStore().names() == ()
 
 
+async def test_a_task_that_is_given_by_itself_may_say_anything(serve: Serve) -> None:
+    async with serve() as client:
+        task = "Do not send the 3 mails of tomorrow."
+        made = await call(client, "schedule_skill", time="2026-12-24 18:00 UTC", task=task, zone="UTC")
+    assert made["next"] == ["2026-12-24T18:00:00+00:00"]
+    assert made["echo"].endswith(f"\nTask: {task}")
+
+
 async def test_an_existing_schedule_gets_another_time_and_its_state_changes(serve: Serve) -> None:
     async with serve() as client:
         name = (await call(client, "schedule_skill", time="+5m", task="Check it."))["name"]
-        again = await call(client, "schedule_skill", name=name, time="every 2 hours")
+        again = await call(client, "schedule_skill", name=name, time="every 2 hours, please")
+        assert again["echo"].endswith("\nThe task is not changed.")
         assert (again["name"], len(again["next"])) == (name, 3)
         assert (await call(client, "pause_schedule", name=name))["state"] == "paused"
         assert (await call(client, "resume_schedule", name=name))["state"] == "active"

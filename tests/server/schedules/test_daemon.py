@@ -79,6 +79,15 @@ def test_a_command_asks_for_what_is_missing_and_guesses_nothing(schedule: Comman
     assert listed(schedule) == []
 
 
+def test_a_command_shows_the_task_with_the_time_and_refuses_what_has_no_form(schedule: Command) -> None:
+    made = schedule("add", "mail", "--at", "2099-12-24 18:00 UTC", "--tz", "UTC", "--task", "Check the mail.")
+    assert "Thursday 2099-12-24 18:00:00 +00:00 (UTC)" in made.stdout
+    assert made.stdout.endswith("\nTask: Check the mail.\n")
+    for given in (("--at", "1.5 hours from now"), ("--every", "2 hours 30 minutes"), ("--cron", "*/61 * * * *")):
+        assert schedule("add", "other", *given, "--task", "Check the mail.").returncode == 2
+    assert len(listed(schedule)) == 1
+
+
 def test_adding_an_existing_schedule_changes_its_time_alone(schedule: Command, tmp_path: Path) -> None:
     name = json.loads(schedule("add", "mail", "--every", "2h", "--task", "Check it.", "--json").stdout)["name"]
     text = (tmp_path / f"state/skillserve/skills/scheduler/{name}/SKILL.md").read_text()
