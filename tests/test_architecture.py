@@ -89,7 +89,7 @@ EVALS_FLOORS = (
 CORE_EVALS_FLOORS = (
     {"grading", "triggers", "proposals"},
     {"agents"},
-    {"statistics"},
+    {"feedback", "statistics"},
 )
 
 AUDIT_FLOORS = (

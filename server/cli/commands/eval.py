@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.commands.agent_options import Agent, AgentHome, AgentModel, ViaChoice, Way
+from server.cli.commands.agent_options import Agent, AgentChoice, AgentHome, AgentModel, ViaChoice, Way
 from server.cli.commands.options import AsJson, Model, RunTool, SkillTool
 from server.cli.commands.report_options import Ci, Junit, Markdown, MaxRegression, MinPassRate
 
@@ -44,9 +44,33 @@ AgentCommand = Annotated[
 JudgeModel = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="The model that grades assertions without a check.", show_default="that of --model"
+        metavar="MODEL",
+        help="The model that grades assertions without a check.",
+        show_default="that of --model, else the agent of --agent",
     ),
 ]
+JudgeAgent = Annotated[
+    AgentChoice | None,
+    typer.Option("--judge-agent", help="An agent that grades instead of a model, started once for each question."),
+]
+JudgeCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-command",
+        metavar="TEMPLATE",
+        help="The command of an agent that grades: {prompt} stands for the question, and what it prints is the answer, "
+        "read as that of --judge-agent or of any known agent.",
+    ),
+]
+Grade = Annotated[
+    bool,
+    typer.Option(
+        "--grade",
+        help="Run no agent; grade the outputs of the latest iteration by the assertions that evals.json has now. The "
+        "agent of --agent is the judge then.",
+    ),
+]
+NoGrade = Annotated[bool, typer.Option("--no-grade", help="Run the agents, and leave the outputs ungraded.")]
 Jobs = Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")]
 Timeout = Annotated[
     float | None,
@@ -82,11 +106,15 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     agent_home: AgentHome = None,
     model: Model = None,
     judge_model: JudgeModel = None,
+    judge_agent: JudgeAgent = None,
+    judge_command: JudgeCommand = None,
     run_tools: RunTool = None,
     skill_tools: SkillTool = None,
     jobs: Jobs = 4,
     timeout: Timeout = None,
     compare: Compare = False,
+    grade: Grade = False,
+    no_grade: NoGrade = False,
     new: New = False,
     propose: Propose = False,
     dry_run: DryRun = False,
@@ -99,8 +127,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Run a skill's test cases with and without it, and compare.
 
-    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration. The
-    exit code is 1 if a run ended with an error or could not be graded, or if a gate does not pass.
+    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration, and
+    grades its outputs again if assertions have changed. The exit code is 1 if a run ended with an error or could not be
+    graded, or if a gate does not pass.
     """
     from server.cli.evals.run_eval import run_eval
 

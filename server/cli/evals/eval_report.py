@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.evals.report.model import WITH_SKILL
 from skills_core.diagnostics import counted, one_line
+from skills_core.evals.grading.comparing import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,6 +30,11 @@ def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
         cases = counted(found["total"], "case")
         yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
     yield from map(one_line, report["notes"])
+    for case in (report.get("comparison") or {}).get("cases", ()):
+        winner = "a tie" if case["winner"] == TIE else f"{case['winner']} is better"
+        ratio = case["length_ratio"]
+        length = "" if ratio is None else f"; the result of {WITH_SKILL} is {ratio:.2f} times as long"
+        yield one_line(f"{case['case']}: blind comparison: {winner}{length}")
 
 
 def _spread(value: Mapping[str, Any]) -> str:

@@ -13,9 +13,11 @@ from server.cli.evals.eval_report import report_lines
 from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, print_gates
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
-from server.evals.iterations.eval_agent import eval_agent
+from server.evals.errors import EvalError
+from server.evals.iterations.eval_agent import EXECUTOR, eval_agent
 from server.evals.iterations.files import locked
-from server.evals.iterations.plan import EvalOptions, plan_eval, workspace_of
+from server.evals.iterations.judge import choose_judge, judge_agent
+from server.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
 from server.evals.report.live_report import live_report
 from server.transport.signals import until_signalled
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.config.settings import Settings
+    from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.plan import EvalPlan
 
 __all__ = ["run_eval"]
@@ -38,7 +41,7 @@ def run_eval(given: Mapping[str, Any]) -> None:
         return
     flags = {name: given[name] for name in ("model", "judge_model", "run_tools", "skill_tools")}
     settings = settings_of(Machine(current_places()), flags)
-    options = _options(given, settings.runs.seconds)
+    options = _options(given, settings)
     with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
         if given["dry_run"]:
             _print_plan(plan_eval(options, settings, Path(temporary)), settings, as_json=given["as_json"])
@@ -55,16 +58,57 @@ def _propose(given: Mapping[str, Any]) -> None:
     print_proposal(skill, place, model=model, dry_run=given["dry_run"], as_json=given["as_json"])
 
 
-def _options(given: Mapping[str, Any], seconds: float) -> EvalOptions:
-    agent = eval_agent(
-        given["agent"],
-        given["agent_command"],
-        via=given["via"],
-        model=given["agent_model"],
-        home=given["agent_home"],
-    )
+def _options(given: Mapping[str, Any], settings: Settings) -> EvalOptions:
+    mode, judge = _mode(given), _judge_agent(given)
+    names = given["agent"], given["agent_command"]
+    agent = None
+    if mode is not EvalMode.GRADE_ONLY:
+        # The home is that of the judge alone if our own executor performs.
+        home = given["agent_home"] if any(names) or judge is None else None
+        agent = eval_agent(*names, via=given["via"], model=given["agent_model"], home=home)
     same = {name: given[name] for name in ("workspace", "runs", "baseline", "jobs", "new", "compare")}
-    return EvalOptions(skill=given["skill_dir"], agent=agent, seconds=given["timeout"] or seconds, **same)
+    return EvalOptions(
+        skill=given["skill_dir"],
+        agent=agent,
+        seconds=given["timeout"] or settings.runs.seconds,
+        mode=mode,
+        judge=choose_judge(settings, judge, agent),
+        **same,
+    )
+
+
+def _mode(given: Mapping[str, Any]) -> EvalMode:
+    """Return what is asked for.
+
+    Raises:
+        EvalError: flags do not go together.
+    """
+    if not given["grade"]:
+        return EvalMode.RUN_ONLY if given["no_grade"] else EvalMode.WHOLE
+    flags = {"--no-grade": given["no_grade"], "--new": given["new"], "--baseline": given["baseline"]}
+    if wrong := next((flag for flag, value in flags.items() if value), None):
+        raise EvalError(
+            f"--grade grades the outputs that the latest iteration has and runs no agent; leave out {wrong}"
+        )
+    return EvalMode.GRADE_ONLY
+
+
+def _judge_agent(given: Mapping[str, Any]) -> CliAgent | None:
+    """Return the agent that the user names as the judge.
+
+    Raises:
+        EvalError: there is more than one judge, or the agent cannot be one.
+    """
+    own = given["judge_agent"], given["judge_command"]
+    if any(own) and given["judge_model"] is not None:
+        raise EvalError("there is one judge: name a model with --judge-model, or an agent with --judge-agent, not both")
+    if any(own) or not given["grade"]:
+        return judge_agent(*own, model=None, home=given["agent_home"])
+    if given["judge_model"] is not None:
+        return None
+    # Nothing is run, so an agent can only be the judge; our own executor judges with its model.
+    name = None if given["agent"] == EXECUTOR else given["agent"]
+    return judge_agent(name, given["agent_command"], model=given["agent_model"], home=given["agent_home"])
 
 
 def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
@@ -73,7 +117,7 @@ def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
         print_json(report_of(plan, None))
     else:
         print_text(_cost_line(plan))
-        for case in plan.cases:
+        for case in plan.cases if plan.options.grades else ():
             for check in filter(None, (each.check for each in case.assertions)):
                 first, *rest = check.strip().splitlines() or [""]
                 more = f" … ({counted(len(rest), 'more line')}; --json has all)" if rest else ""

@@ -6,6 +6,8 @@ copied, without following a link, and within limits.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import stat
 from collections import deque
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -36,8 +38,8 @@ class _File(NamedTuple):
     mode: int
 
 
-def publish_outputs(run: RunFolder, folder: Path) -> None:
-    """Replace `outputs` in the folder of a run with the agent's outputs.
+def publish_outputs(run: RunFolder, folder: Path, answer: str) -> str:
+    """Replace `outputs` in the folder of a run with the agent's outputs; return a digest of them and of the answer.
 
     Raises:
         EvalError: they cannot be copied, or are too many or too large.
@@ -46,12 +48,13 @@ def publish_outputs(run: RunFolder, folder: Path) -> None:
     remove_tree(half)
     half.mkdir(parents=True)
     place = run.outputs.relative_to(run.root).as_posix()
-    left = _MAX_BYTES
+    left, digests = _MAX_BYTES, dict[str, str]()
     try:
         with Reader() as reader:
             for file in _files(reader, run.root, place):
                 raw, _ = reader.read(Location(run.root, file.path), left)
                 left -= len(raw)
+                digests[file.path] = hashlib.sha256(raw).hexdigest()
                 write_file(Location(half, file.path.removeprefix(f"{place}/")), raw, file.mode)
     except FileRefusedError as error:
         raise EvalError(f"the outputs cannot be copied: {error}") from None
@@ -60,6 +63,8 @@ def publish_outputs(run: RunFolder, folder: Path) -> None:
     finally:
         remove_tree(target)
         half.replace(target)
+    whole = json.dumps([sorted(digests.items()), answer])
+    return "sha256:" + hashlib.sha256(whole.encode()).hexdigest()
 
 
 def stray_files(run: RunFolder, given: Iterable[str]) -> list[str]:

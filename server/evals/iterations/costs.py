@@ -49,12 +49,12 @@ class Estimate:
         """Return the estimate for people."""
         requests = [f"{counted(self.judge_requests, 'request')} to the judge"] if self.judge_requests else []
         requests += [f"{self.compare_requests} to compare outputs"] if self.compare_requests else []
-        parts = [counted(self.runs, "run"), *requests]
-        if self.tokens is not None:
+        parts = [counted(self.runs, "run") if self.runs else "no run: the outputs that exist are used", *requests]
+        if self.runs and self.tokens is not None:
             money = "" if self.cost_usd is None else f" (${self.cost_usd:.2f})"
             earlier = counted(self.basis, "earlier run")
             parts.append(f"about {counted(self.tokens, 'token')}{money}, as in {earlier}, without the judge's")
-        else:
+        elif self.runs:
             parts.append("tokens and money unknown: no earlier run here has recorded them")
         if self.checks:
             parts.append(f"{self.checks} assertions run commands of evals.json on this machine")

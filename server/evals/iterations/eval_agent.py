@@ -13,9 +13,10 @@ if TYPE_CHECKING:
 
     from server.evals.agents.cli_agent import CliAgent
 
-__all__ = ["eval_agent"]
+__all__ = ["EXECUTOR", "eval_agent"]
 
-_EXECUTOR: Final = "skillserve"
+EXECUTOR: Final = "skillserve"
+"""The name of our own executor among the agents."""
 
 
 def eval_agent(
@@ -27,11 +28,11 @@ def eval_agent(
         EvalError: the options do not go together.
         AgentUnavailableError: the agent cannot be used.
     """
-    if name == _EXECUTOR and template is not None:
+    if name == EXECUTOR and template is not None:
         raise EvalError(
             "--agent skillserve is our own executor; --agent-command starts another agent: name one of them"
         )
-    if template is None and name in {None, _EXECUTOR}:
+    if template is None and name in {None, EXECUTOR}:
         given = {"--agent-model": model, "--agent-home": home, "--via server": via == Via.SERVER or None}
         if wrong := next((flag for flag, value in given.items() if value is not None), None):
             raise EvalError(f"{wrong} is for a coding agent, such as --agent claude; our own executor has --model")

@@ -1,7 +1,8 @@
 """The files of an eval: `<workspace>/iteration-N/`, each written atomically, and read as if anything might be damaged.
 
-An iteration belongs to the identity in its `config.json`: the digests of skill, baseline and evals, the agent and the
-number of runs. A second call with the same identity continues it.
+An iteration belongs to the identity in its `config.json`, which is what the agents saw: skill and baseline, prompts and
+input files, the agent and the number of runs. A second call with the same identity continues it. Assertions are no part
+of it: they can be changed and added later, and the outputs are graded again.
 """
 
 from __future__ import annotations
@@ -19,7 +20,13 @@ from skills_core.disk.files import Location
 from skills_core.disk.locks import try_lock
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
-from skills_core.evals.grading.results import EvalRun, EvalStatus, grading_from_json, outcome_from_json
+from skills_core.evals.grading.results import (
+    EvalRun,
+    EvalStatus,
+    grading_from_json,
+    is_grading_of,
+    outcome_from_json,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -76,22 +83,30 @@ class Iteration:
             return read_bounded(self.path / relative, _MAX_FILE)
         return None
 
-    def run(self, key: RunKey, case: EvalCase) -> EvalRun | None:
-        """Return a run from its files; None if it has not ended."""
+    def run(self, key: RunKey, case: EvalCase, judge: str | None = None) -> EvalRun | None:
+        """Return a run from its files; None if it has not ended.
+
+        It has results if it was graded by the assertions of `case`, and by `judge`, or by any one if that is None.
+        """
         place = key.path(self.runs)
         outcome = outcome_from_json(self.read(f"{place}/outcome.json"), self.read(f"{place}/timing.json"))
         if outcome is None:
             return None
-        results = grading_from_json(self.read(f"{place}/grading.json")) if outcome.status is EvalStatus.DONE else None
-        # A changed assertion, or a file of another tool, is no grading of this case.
-        if results is not None and [each.text for each in results] != [each.text for each in case.assertions]:
+        grading = self.read(f"{place}/grading.json") if outcome.status is EvalStatus.DONE else None
+        results = grading_from_json(grading)
+        if results is not None and not is_grading_of(grading, results, case, judge):
             results = None
         return EvalRun(key, case, outcome, results)
 
+    @property
+    def config(self) -> Mapping[str, Any]:
+        """What the iteration was started with; empty if that cannot be read."""
+        config = self.read(CONFIG)
+        return config if isinstance(config, dict) else {}
+
     def is_of(self, identity: Mapping[str, object]) -> bool:
         """Tell whether the iteration was started with this identity."""
-        config = self.read(CONFIG)
-        return isinstance(config, dict) and config.get("identity") == identity
+        return self.config.get("identity") == identity
 
 
 def iterations_of(workspace: Path, runs: int) -> Sequence[Iteration]:

@@ -13,11 +13,13 @@ import anyio.to_thread
 from server.evals.agents.run_folder import RUNS_PREFIX
 from server.evals.errors import EvalError
 from server.evals.iterations.checks import CheckPlace, run_check
+from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.names import is_ignored
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.grading.judging import assertions_for_judge, judge
 from skills_core.evals.grading.material import Material, OutputFile, transcript_text
+from skills_core.evals.grading.results import GradingBasis, grading_to_json
 from skills_core.run.models import connected
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
+    from server.evals.iterations.files import Iteration
     from skills_core.evals.grading.cases import EvalCase
-    from skills_core.evals.grading.results import AssertionResult
+    from skills_core.evals.grading.results import AssertionResult, EvalRun
 
 __all__ = ["Grader", "final_material", "read_material"]
 
@@ -41,12 +44,33 @@ _MAX_TRANSCRIPT: Final = 64 * 1024 * 1024
 class Grader:
     """Grades runs; `model` is None if commands decide all assertions. Checks find the eval files in `evals`.
 
-    `instructions` are lines of the skill: that an agent has read them proves nothing.
+    `instructions` are lines of the skill: that an agent has read them proves nothing. `judge` names the model.
     """
 
     model: Model | None
     evals: Path
     instructions: tuple[str, ...] = ()
+    judge: str = ""
+
+    async def grade_run(self, iteration: Iteration, run: EvalRun) -> EvalRun:
+        """Grade a run and write `grading.json`; why it cannot be graded becomes part of its outcome.
+
+        Raises:
+            FileRefusedError: a file cannot be written.
+        """
+        place = run.key.path(iteration.runs)
+        try:
+            results, notes = await self.grade(run.case, iteration.folder(run.key))
+        except SkillsError as error:
+            run = replace(run, outcome=replace(run.outcome, grading_error=one_line(str(error))))
+        else:
+            known = [note for note in run.outcome.notes if not note.startswith("judge: ")]
+            outcome = replace(run.outcome, grading_error="", notes=(*known, *(f"judge: {note}" for note in notes)))
+            run = replace(run, outcome=outcome, results=tuple(results))
+            document = grading_to_json(results, GradingBasis.of(run.case, self.judge))
+            await anyio.to_thread.run_sync(iteration.write, f"{place}/grading.json", document)
+        await anyio.to_thread.run_sync(iteration.write, f"{place}/outcome.json", run.outcome.to_json())
+        return run
 
     async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], tuple[str, ...]]:
         """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
@@ -66,7 +90,7 @@ class Grader:
             if material.is_empty:
                 raise EvalError("the run left neither outputs nor a transcript, so there is nothing to judge")
             if self.model is None:
-                raise EvalError("assertions without a check need a judge; set --judge-model or --model")
+                raise EvalError("assertions without a check need a judge; name one with --judge-model or --judge-agent")
             async with connected(self.model):
                 judgement = await judge(self.model, case, judged, material)
             results |= {each.text: each for each in judgement.results}

@@ -4,45 +4,60 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
 from server.evals.agents.find_agent import check_no_twin
 from server.evals.errors import EvalError
-from server.evals.iterations.comparisons import COMPARISON
+from server.evals.iterations.comparisons import uncompared
 from server.evals.iterations.costs import estimate
 from server.evals.iterations.files import Iteration, iterations_of, new_iteration
 from server.evals.iterations.input_files import check_input_files
 from server.evals.iterations.runner import work_of
 from server.evals.skills.skill_versions import find_baseline, load_version
 from skills_core.disk.bounded import read_bounded
+from skills_core.disk.names import is_ignored
 from skills_core.evals.grading.cases import EVALS_FILE, read_eval_set
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from server.config.settings import Settings
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.costs import Estimate
+    from server.evals.iterations.judge import Judge
     from server.evals.iterations.runner import Work
     from server.evals.skills.skill_versions import SkillVersion
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["SNAPSHOTS", "EvalOptions", "EvalPlan", "plan_eval", "workspace_of"]
+__all__ = ["SNAPSHOTS", "EvalMode", "EvalOptions", "EvalPlan", "plan_eval", "workspace_of"]
 
 SNAPSHOTS: Final = "snapshots"
 """The folder of a workspace with the version of the skill that each iteration began with."""
 
 
+class EvalMode(StrEnum):
+    """How much of an eval is done."""
+
+    WHOLE = "whole"
+    """Agents run, and their outputs are graded."""
+    RUN_ONLY = "run"
+    """Agents run, and their outputs are kept without a grading."""
+    GRADE_ONLY = "grade"
+    """The outputs that the latest iteration has are graded, and no agent runs."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOptions:
-    """What the user asked for; without an agent, our own executor performs."""
+    """What the user asked for; without an agent, our own executor performs. `judge` is who would grade."""
 
     skill: Path
     workspace: Path | None = None
@@ -53,13 +68,26 @@ class EvalOptions:
     seconds: float = 900.0
     new: bool = False
     compare: bool = False
+    mode: EvalMode = EvalMode.WHOLE
+    judge: Judge | None = None
+
+    @property
+    def grades(self) -> bool:
+        """Whether outputs are graded."""
+        return self.mode is not EvalMode.RUN_ONLY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalPlan:
-    """An eval that is about to run. `resumed` tells that the iteration exists; `cost` is for what is left of it."""
+    """An eval that is about to run. `resumed` tells that the iteration exists; `cost` is for what is left of it.
+
+    `source` is the skill's folder with the eval files, and `version` the skill that the outputs are of. `runs` is the
+    number of runs of each case in each arm. `left_out` says what of the evals file or the iteration is not graded, and
+    `label` names the agent of an iteration that is graded alone.
+    """
 
     options: EvalOptions
+    source: Path
     version: SkillVersion
     cases: tuple[EvalCase, ...]
     baseline: Arm
@@ -70,6 +98,13 @@ class EvalPlan:
     identity: JsonObject
     work: tuple[Work, ...]
     cost: Estimate
+    label: str = ""
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def runs(self) -> int:
+        """How many runs each case has in each arm."""
+        return self.iteration.runs
 
     @property
     def arms(self) -> tuple[Arm, Arm]:
@@ -79,12 +114,12 @@ class EvalPlan:
     @property
     def keys(self) -> tuple[tuple[RunKey, EvalCase], ...]:
         """All runs; the arms take turns, so that a slow hour of a provider hits both."""
-        return tuple(_keys(self.cases, self.arms, self.options.runs))
+        return tuple(_keys(self.cases, self.arms, self.runs))
 
     @property
     def needs_judge(self) -> bool:
-        """Whether a model has to grade or compare."""
-        return self.options.compare or any(map(assertions_for_judge, self.cases))
+        """Whether a judge has to grade or compare."""
+        return self.options.compare or (self.options.grades and any(map(assertions_for_judge, self.cases)))
 
     @property
     def performs(self) -> bool:
@@ -96,7 +131,7 @@ class EvalPlan:
         return {
             "cases": len(self.cases),
             "arms": [arm.value for arm in self.arms],
-            "runs_per_configuration": self.options.runs,
+            "runs_per_configuration": self.runs,
             "runs": len(self.work),
             "runs_done": sum(not each.performs for each in self.work),
             "runs_to_do": self.cost.runs,
@@ -106,6 +141,8 @@ class EvalPlan:
                 for each in case.assertions
                 if each.check is not None
             ],
+            "judge": self.options.judge.label if self.options.judge and self.needs_judge else None,
+            "left_out": list(self.left_out),
             **self.cost.to_json(),
         }
 
@@ -124,10 +161,12 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     """
     folder = options.skill.resolve()
     version = load_version(folder)
-    cases, evals_digest = _read_cases(folder)
+    cases, seen = _read_cases(folder)
     workspace = (options.workspace or workspace_of(folder)).resolve()
     if workspace == folder or folder in workspace.parents:
         raise EvalError(f"{workspace}: the workspace lies in the skill; name a folder outside with --workspace")
+    if options.mode is EvalMode.GRADE_ONLY:
+        return _plan_grading(options, version, cases, seen, workspace)
     old = None
     if options.baseline is not None:
         old = find_baseline(options.baseline, folder, workspace / SNAPSHOTS, temporary)
@@ -135,11 +174,12 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
     if options.agent is not None and options.agent.tells_loads:
         for each in filter(None, (version, old)):
             check_no_twin(options.agent, each.name)
-    identity = _identity(options, settings, (version, old), evals_digest)
+    identity = _identity(options, settings, (version, old), seen)
     keys = list(_keys(cases, (Arm.WITH_SKILL, baseline), options.runs))
     iteration, work, resumed = _choose(workspace, options, identity, keys)
     return EvalPlan(
         options=options,
+        source=folder,
         version=version,
         cases=cases,
         baseline=baseline,
@@ -149,36 +189,120 @@ def plan_eval(options: EvalOptions, settings: Settings, temporary: Path) -> Eval
         resumed=resumed,
         identity=identity,
         work=tuple(work),
-        cost=_cost(options, workspace, work, cases),
+        cost=_cost(options, workspace, work, cases, options.runs),
     )
 
 
-def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], str]:
-    """Return the cases, and a digest of them and their input files."""
+def _plan_grading(
+    options: EvalOptions, current: SkillVersion, cases: Sequence[EvalCase], seen: Mapping[str, str], workspace: Path
+) -> EvalPlan:
+    """Return the plan to grade what the latest iteration has; the skill may have changed since.
+
+    Raises:
+        EvalError: there is no iteration of evals, or none of its outputs can be graded by the evals file.
+    """
+    latest = next(iter(iterations_of(workspace, 1)), None)
+    identity = latest.config.get("identity") if latest is not None else None
+    if latest is None or not isinstance(identity, dict):
+        where = workspace if latest is None else latest.path
+        raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
+    runs = identity.get("runs")
+    iteration = Iteration(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
+    usable, left_out = _comparable_cases(identity, cases, seen)
+    if not usable:
+        raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
+    baseline = Arm.WITHOUT_SKILL if identity.get("baseline") is None else Arm.OLD_SKILL
+    keys = _keys(usable, (Arm.WITH_SKILL, baseline), iteration.runs)
+    work = [each for each in work_of(iteration, keys, _label(options)) if not each.performs]
+    label = iteration.config.get("agent")
+    return EvalPlan(
+        options=options,
+        source=current.folder,
+        version=_kept(workspace, f"iteration-{iteration.number}") or current,
+        cases=usable,
+        baseline=baseline,
+        old_version=_kept(workspace, f"baseline-{iteration.number}"),
+        workspace=workspace,
+        iteration=iteration,
+        resumed=True,
+        identity=identity,
+        work=tuple(work),
+        cost=_cost(options, workspace, work, usable, iteration.runs),
+        label=label if isinstance(label, str) else "",
+        left_out=left_out,
+    )
+
+
+def _comparable_cases(
+    identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
+) -> tuple[tuple[EvalCase, ...], tuple[str, ...]]:
+    """Return the cases whose prompt and files are those of the iteration, and why others are not graded."""
+    known = identity.get("cases")
+    then = known if isinstance(known, dict) else {}
+    usable: list[EvalCase] = []
+    left_out: list[str] = []
+    for case in cases:
+        if case.folder not in then:
+            left_out.append(f"{case.folder} has no outputs in this iteration; run the eval with --new")
+        elif then[case.folder] != seen[case.folder]:
+            left_out.append(f"{case.folder} has another prompt or other files than its outputs; run the eval again")
+        else:
+            usable.append(case)
+    gone = sorted(set(then) - {case.folder for case in cases})
+    left_out += [f"{folder} is not in {EVALS_FILE} any more" for folder in gone]
+    return tuple(usable), tuple(left_out)
+
+
+def _kept(workspace: Path, name: str) -> SkillVersion | None:
+    """Return a version that an iteration has kept; None if there is none that can be loaded."""
+    parent = workspace / SNAPSHOTS / name
+    if not parent.is_dir() or parent.is_symlink():
+        return None
+    for folder in sorted(each for each in parent.iterdir() if each.is_dir() and not is_ignored(each.name)):
+        with suppress(EvalError):
+            return load_version(folder)
+    return None
+
+
+def _label(options: EvalOptions) -> str:
+    return "" if options.judge is None else options.judge.label
+
+
+def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], dict[str, str]]:
+    """Return the cases, and by case a digest of what its agents see: the prompt, and the input files with their names.
+
+    Assertions and expected outputs are no part of it, because no agent sees them.
+    """
     where = folder / EVALS_FILE
     raw = read_bounded(where)
     if raw is None:
         example = '{"skill_name": "…", "evals": [{"id": 1, "prompt": "…", "assertions": ["…"]}]}'
         raise EvalError(f"{where}: there is no such file; write one such as {example}")
     cases = read_eval_set(raw, str(where)).cases
-    files = sorted(check_input_files(folder, cases).items())
-    return cases, "sha256:" + hashlib.sha256(raw + json.dumps(files).encode()).hexdigest()
+    files = check_input_files(folder, cases)
+    return cases, {case.folder: _digest([case.prompt, [[path, files[path]] for path in case.files]]) for case in cases}
+
+
+def _digest(value: object) -> str:
+    return "sha256:" + hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
 def _identity(
-    options: EvalOptions, settings: Settings, versions: tuple[SkillVersion, SkillVersion | None], evals: str
+    options: EvalOptions, settings: Settings, versions: tuple[SkillVersion, SkillVersion | None], seen: dict[str, str]
 ) -> JsonObject:
-    """Return what two calls must share for the second to continue the first: all that a result depends on."""
+    """Return what two calls must share for the second to continue the first: all that an agent's work depends on.
+
+    How outputs are graded is no part of it, so outputs that exist can be graded by other assertions and judges.
+    """
     version, old = versions
     own = options.agent is None
     return {
         "skill": version.digest,
-        "evals": evals,
+        "cases": {**seen},
         "baseline": None if old is None else old.digest,
         "agent": None if options.agent is None else dict(options.agent.identity),
         "model": settings.runs.model if own else None,
         "run_tools": [str(tool) for tool in settings.runs.tools] if own else [],
-        "judge_model": settings.evals.judge_model or settings.runs.model,
         "runs": options.runs,
         "seconds": options.seconds,
         "version": __version__,
@@ -197,20 +321,22 @@ def _choose(
     earlier = iterations_of(workspace, options.runs)
     if earlier and not options.new and earlier[0].is_of(identity):
         latest = earlier[0]
-        work = work_of(latest, keys)
-        compared = all(latest.read(f"{key.folder}/{COMPARISON}") is not None for key, _ in keys)
+        work = work_of(latest, keys, _label(options), grades=options.grades)
+        compared = not uncompared(latest, [each.done for each in work if each.done is not None])
         unfinished = latest.read("benchmark.json") is None or not all(each.is_complete for each in work)
         if unfinished or (options.compare and not compared):
             return latest, work, True
     iteration = new_iteration(workspace, options.runs)
-    return iteration, work_of(iteration, keys), False
+    return iteration, work_of(iteration, keys, _label(options), grades=options.grades), False
 
 
-def _cost(options: EvalOptions, workspace: Path, work: Sequence[Work], cases: Sequence[EvalCase]) -> Estimate:
+def _cost(
+    options: EvalOptions, workspace: Path, work: Sequence[Work], cases: Sequence[EvalCase], runs: int
+) -> Estimate:
     pending = [each.key for each in work if each.performs]
-    judged = sum(not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
-    compared = 2 * len(cases) * options.runs if options.compare else 0
-    checks = sum(each.check is not None for case in cases for each in case.assertions)
+    judged = sum(each.grades and not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
+    compared = 2 * len(cases) * runs if options.compare else 0
+    checks = sum(each.check is not None for case in cases for each in case.assertions) if options.grades else 0
     return estimate(pending, _earlier_runs(workspace, work), judged, compared, checks, options.jobs)
 
 
@@ -218,8 +344,8 @@ def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:
     """Return the runs of the same cases in all iterations, whatever their number of runs was."""
     found: list[EvalRun] = []
     for iteration in iterations_of(workspace, 1):
-        config = iteration.read("config.json")
-        runs = config.get("identity", {}).get("runs") if isinstance(config, dict) else None
+        identity = iteration.config.get("identity")
+        runs = identity.get("runs") if isinstance(identity, dict) else None
         known = Iteration(workspace, iteration.number, runs if isinstance(runs, int) else 1)
         keys = {each.key: each.case for each in work if each.key.number <= known.runs}
         found += [run for key, case in keys.items() if (run := known.run(key, case)) is not None]

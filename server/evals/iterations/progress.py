@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import counted
+from skills_core.evals.grading.results import EvalStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -22,8 +23,12 @@ __all__ = ["showing_progress"]
 def _line(run: EvalRun) -> str:
     seconds = run.outcome.duration_ms / 1000
     tokens = "" if run.outcome.total_tokens is None else f", {counted(run.outcome.total_tokens, 'token')}"
-    if run.problem:
-        said = f"{run.outcome.status}: {run.problem}" if run.outcome.error else f"not graded: {run.problem}"
+    if run.outcome.status is not EvalStatus.DONE:
+        said = f"{run.outcome.status}: {run.problem}"
+    elif run.outcome.grading_error:
+        said = f"not graded: {run.outcome.grading_error}"
+    elif run.results is None:
+        said = "done, not graded"
     elif run.results:
         said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} passed"
     else:

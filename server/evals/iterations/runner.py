@@ -1,11 +1,10 @@
-"""Perform the runs of an iteration and grade them, a limited number at a time; what is done is never repeated."""
+"""Perform the runs of an iteration and grade them, a limited number at a time; what is done is not repeated."""
 
 from __future__ import annotations
 
 import logging
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 import anyio
@@ -24,13 +23,12 @@ from skills_core.evals.grading.results import (
     EvalRun,
     EvalStatus,
     RunKey,
-    grading_to_json,
     metadata_of,
 )
 from skills_core.evals.grading.run_status import absence_fault, load_fault, load_note, status_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from server.evals.agents.agent import Agent
@@ -41,19 +39,23 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.agent_run import AgentRun
     from skills_core.evals.grading.cases import EvalCase
 
-__all__ = ["EvalRunner", "ProgressListener", "Work", "work_of"]
+__all__ = ["EvalRunner", "ProgressListener", "Work", "grade_runs", "work_of"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is left to do for one run: `done` is the run as it is on disk, None if it has to be performed."""
+    """What is left to do for one run: `done` is the run as it is on disk, None if it has to be performed.
+
+    Without `grades`, nothing is left once it has been performed.
+    """
 
     key: RunKey
     case: EvalCase
     attempt: int
     done: EvalRun | None
+    grades: bool = True
 
     @property
     def performs(self) -> bool:
@@ -63,18 +65,64 @@ class Work:
     @property
     def is_complete(self) -> bool:
         """Whether nothing is left to do."""
-        return self.done is not None and not self.done.problem
+        return self.done is not None and not (self.grades and self.done.problem)
 
 
-def work_of(iteration: Iteration, keys: Iterable[tuple[RunKey, EvalCase]]) -> list[Work]:
-    """Return the work that is left in an iteration; runs that ended with an error are repeated."""
+def work_of(
+    iteration: Iteration, keys: Iterable[tuple[RunKey, EvalCase]], judge: str | None, *, grades: bool = True
+) -> list[Work]:
+    """Return the work that is left in an iteration; runs that ended with an error are repeated.
+
+    With `grades`, runs are graded that are not yet, or not by these assertions and this judge.
+    """
     found: list[Work] = []
     for key, case in keys:
-        run = iteration.run(key, case)
+        run = iteration.run(key, case, judge if grades else None)
         failed = run is not None and run.outcome.status is not EvalStatus.DONE
         attempt = run.outcome.attempt + 1 if run is not None and failed else 1
-        found.append(Work(key, case, attempt, None if failed else run))
+        found.append(Work(key, case, attempt, None if failed else run, grades))
     return found
+
+
+async def grade_runs(
+    iteration: Iteration, grader: Grader, work: Sequence[Work], jobs: int, listener: ProgressListener
+) -> None:
+    """Grade runs that have been performed; `jobs` at a time. Those that have not stay as they are.
+
+    Raises:
+        FileRefusedError: a file cannot be written.
+    """
+
+    async def one(each: Work) -> None:
+        if each.done is not None and not each.is_complete:
+            listener.started(each.key)
+            listener.ended(await grader.grade_run(iteration, replace(each.done, results=None)))
+
+    await _at_most(jobs, work, one)
+
+
+async def _at_most(jobs: int, work: Iterable[Work], do: Callable[[Work], Awaitable[None]]) -> None:
+    """Do the work, `jobs` at a time; the first error ends it.
+
+    Raises:
+        SkillsError: the first error.
+    """
+    faults: list[SkillsError] = []
+    limiter = anyio.CapacityLimiter(jobs)
+
+    async def one(each: Work, scope: anyio.CancelScope) -> None:
+        async with limiter:
+            try:
+                await do(each)
+            except SkillsError as error:  # raised below, where no task group wraps it
+                faults.append(error)
+                scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for each in work:
+            group.start_soon(one, each, group.cancel_scope)
+    if faults:
+        raise faults[0]
 
 
 class ProgressListener(Protocol):
@@ -94,7 +142,7 @@ class EvalRunner:
         self,
         iteration: Iteration,
         agent: Agent,
-        grader: Grader,
+        grader: Grader | None,
         folders: RunFolders,
         versions: Mapping[Arm, SkillVersion | None],
         source: Path,
@@ -103,7 +151,10 @@ class EvalRunner:
         jobs: int,
         listener: ProgressListener,
     ) -> None:
-        """Input files are read from `source`; each run has `seconds`, and `jobs` run at a time."""
+        """Input files are read from `source`; each run has `seconds`, and `jobs` run at a time.
+
+        Without a grader, the outputs are kept and not graded.
+        """
         self._iteration = iteration
         self._agent = agent
         self._grader = grader
@@ -122,22 +173,12 @@ class EvalRunner:
         """
         left = [each for each in work if not each.is_complete]
         tasks = {each.key: self._task(each) for each in left if each.performs}
-        faults: list[SkillsError] = []
-        limiter = anyio.CapacityLimiter(self._jobs)
 
-        async def one(each: Work, scope: anyio.CancelScope) -> None:
-            async with limiter:
-                try:
-                    await self._one(each, tasks.get(each.key))
-                except SkillsError as error:  # raised below, where no task group wraps it
-                    faults.append(error)
-                    scope.cancel()
+        async def one(each: Work) -> None:
+            await self._one(each, tasks.get(each.key))
 
-        async with self._agent_for(list(tasks.values())), anyio.create_task_group() as group:
-            for each in left:
-                group.start_soon(one, each, group.cancel_scope)
-        if faults:
-            raise faults[0]
+        async with self._agent_for(list(tasks.values())):
+            await _at_most(self._jobs, left, one)
 
     @asynccontextmanager
     async def _agent_for(self, tasks: list[AgentTask]) -> AsyncGenerator[None]:
@@ -164,8 +205,8 @@ class EvalRunner:
             outcome = await self._perform(work, task)
         assert outcome is not None  # noqa: S101 - a run is on disk, or has a task
         run = EvalRun(work.key, work.case, outcome)
-        if outcome.status is EvalStatus.DONE:
-            run = await self._grade(run)
+        if outcome.status is EvalStatus.DONE and self._grader is not None:
+            run = await self._grader.grade_run(self._iteration, run)
         self._listener.ended(run)
 
     async def _perform(self, work: Work, task: AgentTask) -> EvalOutcome:
@@ -213,7 +254,7 @@ class EvalRunner:
     def _publish(self, work: Work, run: AgentRun, task: AgentTask, outcome: EvalOutcome) -> EvalOutcome:
         place, folder = work.key.path(self._iteration.runs), self._iteration.folder(work.key)
         try:
-            publish_outputs(task.folder, folder)
+            outcome = replace(outcome, outputs_digest=publish_outputs(task.folder, folder, run.answer))
         except EvalError as error:
             if outcome.status is EvalStatus.DONE:
                 outcome = replace(outcome, status=EvalStatus.ERROR, error=one_line(str(error))[:500])
@@ -225,19 +266,3 @@ class EvalRunner:
         self._iteration.write(f"{place}/eval_metadata.json", metadata_of(work.case, work.key))
         self._iteration.write(f"{place}/outcome.json", outcome.to_json())
         return outcome
-
-    async def _grade(self, run: EvalRun) -> EvalRun:
-        """Grade a run and write `grading.json`; why it cannot be graded becomes part of its outcome."""
-        place = run.key.path(self._iteration.runs)
-        try:
-            results, notes = await self._grader.grade(run.case, self._iteration.folder(run.key))
-        except SkillsError as error:
-            run = replace(run, outcome=replace(run.outcome, grading_error=one_line(str(error))))
-        else:
-            known = [note for note in run.outcome.notes if not note.startswith("judge: ")]
-            outcome = replace(run.outcome, grading_error="", notes=(*known, *(f"judge: {note}" for note in notes)))
-            run = replace(run, outcome=outcome, results=tuple(results))
-            write = partial(self._iteration.write, f"{place}/grading.json", grading_to_json(results))
-            await anyio.to_thread.run_sync(write)
-        await anyio.to_thread.run_sync(self._iteration.write, f"{place}/outcome.json", run.outcome.to_json())
-        return run

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -13,17 +12,19 @@ from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
 from server.evals.iterations.baseline_check import instruction_lines
 from server.evals.iterations.checks import check_commands
-from server.evals.iterations.comparisons import BlindComparisons
-from server.evals.iterations.files import CONFIG, iterations_of
+from server.evals.iterations.comparisons import BlindComparisons, comparisons_of
+from server.evals.iterations.files import CONFIG
 from server.evals.iterations.grading import Grader
-from server.evals.iterations.plan import SNAPSHOTS
+from server.evals.iterations.judge import check_named
+from server.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.evals.iterations.progress import showing_progress
-from server.evals.iterations.runner import EvalRunner
+from server.evals.iterations.runner import EvalRunner, grade_runs
 from server.evals.skills.skill_versions import keep
+from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import EVALS_FILE
+from skills_core.evals.grading.comparing import ComparisonSummary
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
-from skills_core.evals.proposals.signals import feedback_on, read_feedback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,35 +49,21 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
         EvalError: one is missing.
         ModelUnavailableError: a model cannot be used.
     """
-    from skills_core.run.models import CLIENT, check_model, parse_model
-
-    own = plan.performs and plan.options.agent is None
-    if own and settings.runs.model is None:
+    if plan.performs and plan.options.agent is None:
+        if settings.runs.model is None:
+            raise EvalError(
+                "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
+            )
+        check_named(settings.runs.model)
+    if not plan.needs_judge:
+        return
+    if plan.options.judge is None:
         raise EvalError(
-            "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
+            "no judge: some assertions have no check, or --compare is given; name a model with --judge-model or an "
+            'agent with --judge-agent, or give each assertion a command: {"text": "…", "check": "…"}; --no-grade runs '
+            "the agents alone"
         )
-    judge = _judge_name(settings) if plan.needs_judge else None
-    if plan.needs_judge and judge is None:
-        raise EvalError(
-            "no judge: some assertions have no check, or --compare is given; name a model with --judge-model, or give "
-            'each assertion a command: {"text": "…", "check": "…"}'
-        )
-    for name in filter(None, dict.fromkeys((settings.runs.model if own else None, judge))):
-        if name == CLIENT:
-            raise EvalError("the model `client` needs a connected client; name another model")
-        check_model(parse_model(name), os.environ)
-
-
-def _judge_name(settings: Settings) -> str | None:
-    return settings.evals.judge_model or settings.runs.model
-
-
-def _open_judge(settings: Settings) -> Model:
-    from skills_core.run.models import open_model, parse_model
-
-    own = settings.evals.judge_model is not None
-    key = settings.evals.judge_key if own else settings.runs.model_key
-    return open_model(parse_model(_judge_name(settings) or ""), key.get_secret_value() if key else None)
+    plan.options.judge.check()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,35 +86,60 @@ class EvalSession:
             SkillsError: a file cannot be written, or the agent cannot be used.
         """
         plan, iteration = self.plan, self.plan.iteration
-        await check_commands(plan.cases, plan.version.folder / EVALS_FILE)
-        judge = await anyio.to_thread.run_sync(_open_judge, self.settings) if plan.needs_judge else None
-        versions = await anyio.to_thread.run_sync(self._keep_versions)
-        folders = await anyio.to_thread.run_sync(self._begin)
-        self.changed()
-        agent = plan.options.agent or self._own_agent(versions)
-        left = [each for each in plan.work if not each.is_complete]
-        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
-            runner = EvalRunner(
-                iteration,
-                agent,
-                Grader(judge, plan.version.folder / "evals", self._instructions()),
-                folders,
-                versions,
-                plan.version.folder,
-                seconds=plan.options.seconds,
-                jobs=plan.options.jobs,
-                listener=listener,
-            )
-            await runner.run(plan.work)
+        if plan.options.grades:
+            await check_commands(plan.cases, plan.source / EVALS_FILE)
+        judge = await anyio.to_thread.run_sync(self._open_judge)
+        label = await self._grade(judge) if plan.options.mode is EvalMode.GRADE_ONLY else await self._perform(judge)
         runs = await anyio.to_thread.run_sync(self._read_runs)
         problems = []
         if plan.options.compare and judge is not None:
             comparisons = BlindComparisons(iteration, judge, plan.baseline, plan.options.jobs)
             problems = await comparisons.run(runs)
-        benchmark = self._benchmark(runs, agent.label, problems)
+        benchmark = await anyio.to_thread.run_sync(self._benchmark, runs, label, problems)
         await anyio.to_thread.run_sync(iteration.write, "benchmark.json", benchmark)
-        await anyio.to_thread.run_sync(folders.remove)
         return benchmark
+
+    def _open_judge(self) -> Model | None:
+        options = self.plan.options
+        return options.judge.open(options.seconds) if options.judge and self.plan.needs_judge else None
+
+    async def _perform(self, judge: Model | None) -> str:
+        """Perform what is left and grade it; return the name of the agent."""
+        plan = self.plan
+        versions = await anyio.to_thread.run_sync(self._keep_versions)
+        agent = plan.options.agent or self._own_agent(versions)
+        folders = await anyio.to_thread.run_sync(self._begin, agent.label)
+        self.changed()
+        left = [each for each in plan.work if not each.is_complete]
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
+            runner = EvalRunner(
+                plan.iteration,
+                agent,
+                self._grader(judge) if plan.options.grades else None,
+                folders,
+                versions,
+                plan.source,
+                seconds=plan.options.seconds,
+                jobs=plan.options.jobs,
+                listener=listener,
+            )
+            await runner.run(plan.work)
+        await anyio.to_thread.run_sync(folders.remove)
+        return agent.label
+
+    async def _grade(self, judge: Model | None) -> str:
+        """Grade the outputs that exist; return the name of the agent that made them."""
+        plan = self.plan
+        await anyio.to_thread.run_sync(self._describe_cases)
+        self.changed()
+        left = [each for each in plan.work if not each.is_complete]
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
+            await grade_runs(plan.iteration, self._grader(judge), left, plan.options.jobs, listener)
+        return plan.label
+
+    def _grader(self, judge: Model | None) -> Grader:
+        named = self.plan.options.judge
+        return Grader(judge, self.plan.source / "evals", self._instructions(), named.label if named else "")
 
     def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
         from server.evals.agents.own_agent import OwnAgent
@@ -148,40 +160,53 @@ class EvalSession:
         versions = filter(None, (self.plan.version, self.plan.old_version))
         return tuple(line for version in versions for line in instruction_lines(version.skill))
 
-    def _begin(self) -> RunFolders:
-        """Write the files that an iteration begins with; those of an interrupted one stay."""
+    def _begin(self, label: str) -> RunFolders:
+        """Write the files that an iteration begins with; those of an interrupted one stay.
+
+        `label` names the agent.
+        """
         plan, iteration = self.plan, self.plan.iteration
-        config = iteration.read(CONFIG) if plan.resumed else None
-        folders = RunFolders.open(config.get("scratch") if isinstance(config, dict) else None)
-        started = config.get("started") if isinstance(config, dict) else None
+        config = iteration.config if plan.resumed else {}
+        folders = RunFolders.open(config.get("scratch"))
         document = {
             "identity": plan.identity,
-            "skill_path": str(plan.version.folder),
+            "skill_path": str(plan.source),
             "baseline": plan.options.baseline,
+            "agent": label,
             "evals_run": [case.id for case in plan.cases],
-            "started": started or _now(),
+            "started": config.get("started") or _now(),
             "scratch": str(folders.root),
         }
         iteration.write(CONFIG, document)
-        for case in plan.cases:
-            iteration.write(f"{case.folder}/eval_metadata.json", metadata_of(case))
-        if iteration.read("feedback.json") is None:
-            iteration.write("feedback.json", self._open_complaints())
+        self._describe_cases()
+        self._keep_feedback()
         return folders
 
-    def _open_complaints(self) -> dict[str, str]:
-        """Return the feedback that an iteration begins with: complaints of the last one, until someone empties them.
+    def _describe_cases(self) -> None:
+        for case in self.plan.cases:
+            self.plan.iteration.write(f"{case.folder}/eval_metadata.json", metadata_of(case))
 
-        Empty entries are left out, because they would call outputs fine that no one has seen.
+    def _keep_feedback(self) -> None:
+        """Begin the file of feedback; note in an existing one which outputs its words are about.
+
+        Runs that are repeated replace their outputs, and the words on the old ones must not become words on the new.
         """
-        plan = self.plan
-        earlier = (
-            each for each in iterations_of(plan.workspace, plan.options.runs) if each.number < plan.iteration.number
-        )
-        given = next((found for each in earlier if (found := each.read_bytes("feedback.json")) is not None), None)
-        feedback = read_feedback(given)
-        texts = {case.folder: feedback_on(case.folder, feedback) for case in plan.cases}
-        return {folder: text for folder, text in texts.items() if text}
+        iteration = self.plan.iteration
+        raw = iteration.read_bytes(FEEDBACK_FILE)
+        value = {} if raw is None else iteration.read(FEEDBACK_FILE)
+        if not isinstance(value, dict):
+            return  # A person wrote it, so it is not replaced; the report says that it cannot be read.
+        runs: dict[str, list[EvalRun | None]] = {case.folder: [] for case in self.plan.cases}
+        for key, case in self.plan.keys:
+            if key.arm is Arm.WITH_SKILL:
+                runs[key.folder].append(iteration.run(key, case))
+        outputs = {
+            case: digest_of_case(run.outcome.outputs_digest if run else None for run in found)
+            for case, found in runs.items()
+        }
+        marked = with_outputs(value, outputs)
+        if raw is None or marked != value:
+            iteration.write(FEEDBACK_FILE, marked)
 
     def _read_runs(self) -> list[EvalRun]:
         found = [(key, case, self.plan.iteration.run(key, case)) for key, case in self.plan.keys]
@@ -190,29 +215,63 @@ class EvalSession:
     def _benchmark(self, runs: list[EvalRun], label: str, problems: list[str]) -> JsonObject:
         plan = self.plan
         transcripts = {
-            (run.key.folder, run.key.arm, run.key.number): f"{run.key.path(plan.options.runs)}/transcript.jsonl"
-            for run in runs
+            (run.key.folder, run.key.arm, run.key.number): f"{run.key.path(plan.runs)}/transcript.jsonl" for run in runs
         }
         metadata = BenchmarkMetadata(
             skill_name=plan.version.skill.name,
-            skill_path=str(plan.version.folder),
+            skill_path=str(plan.source),
             iteration=plan.iteration.number,
             timestamp=_now(),
-            runs_per_configuration=plan.options.runs,
+            runs_per_configuration=plan.runs,
             model=label,
-            judge=_judge_name(self.settings) if plan.needs_judge else None,
-            baseline=plan.options.baseline,
+            judge=plan.options.judge.label if plan.options.judge and plan.needs_judge else None,
+            baseline=_text(plan.iteration.config.get("baseline")),
         )
-        return benchmark_of(runs, plan.baseline, metadata, transcripts, [*problems, *self._remarks()])
+        compared = comparisons_of(plan.iteration, runs)
+        arms = (Arm.WITH_SKILL.value, plan.baseline.value)
+        comparison = ComparisonSummary.of(compared, arms) if compared else None
+        said = [] if comparison is None else [comparison.line()]
+        counted_runs = runs if plan.options.grades else list(map(_without_grading, runs))
+        notes = [*said, *problems, *self._remarks()]
+        benchmark = benchmark_of(counted_runs, plan.baseline, metadata, transcripts, notes)
+        return {**benchmark, "comparison": None if comparison is None else comparison.to_json()}
 
     def _remarks(self) -> list[str]:
         """Return remarks on how the eval was set up."""
-        options, found = self.plan.options, list[str]()
-        if options.agent is not None and not options.agent.gets_skill:
+        options, found = self.plan.options, [f"Not graded: {each}." for each in self.plan.left_out]
+        if not options.grades:
+            found.append(
+                "The outputs are not graded. Look at them, write assertions, and grade them with "
+                f"`skillserve eval {self.plan.source} --grade`."
+            )
+        if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
             found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
-        if self.plan.needs_judge and options.agent is None and self.settings.evals.judge_model is None:
-            found.append("The model under test judges itself; name one of another family with --judge-model.")
+        if self.plan.needs_judge and self._judges_itself():
+            found.append(
+                "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
+            )
         return found
+
+    def _judges_itself(self) -> bool:
+        options = self.plan.options
+        if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
+            return False
+        if options.agent is None:
+            return options.judge.agent is None and self.settings.evals.judge_model is None
+        judge = options.judge.agent
+        return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
+
+
+def _without_grading(run: EvalRun) -> EvalRun:
+    """Return a run that is done and not graded as one of a case without assertions: its time and tokens count."""
+    if run.outcome.status is not EvalStatus.DONE or run.results is not None:
+        return run
+    outcome = replace(run.outcome, grading_error="")
+    return replace(run, case=replace(run.case, assertions=()), outcome=outcome, results=())
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
@@ -221,7 +280,7 @@ def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     report: JsonObject = {
         "skill": {
             "name": plan.version.skill.name,
-            "path": str(plan.version.folder),
+            "path": str(plan.source),
             "digest": plan.version.digest,
         },
         "workspace": str(plan.workspace),
@@ -236,7 +295,7 @@ def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     runs = benchmark["runs"]
     assert isinstance(runs, list)  # noqa: S101 - as it was made
     failed = sum(isinstance(run, dict) and bool(_errors_of(run)) for run in runs)
-    names = ("run_summary", "intervals", "patterns", "notes", "runs")
+    names = ("run_summary", "intervals", "patterns", "comparison", "notes", "runs")
     return {
         **report,
         "errors": failed,

@@ -15,12 +15,11 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import find_main, list_folder
 from skills_core.disk.names import EVALS, MAIN_FILE
 from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, read_feedback
 from skills_core.evals.proposals.proposed_change import CurrentSkill
 from skills_core.evals.proposals.signals import (
     CaseSignals,
     RunSignals,
-    feedback_on,
-    read_feedback,
     read_grades,
     read_object,
     shortened_transcript,
@@ -98,13 +97,23 @@ def _tree(reader: Reader, folder: Path) -> tuple[set[str], set[str]]:
 
 
 def read_cases(iteration: Path) -> tuple[CaseSignals, ...]:
-    """Return the signals of each case in an iteration; what is missing or damaged counts as absent."""
+    """Return the signals of each case in an iteration; what is missing or damaged counts as absent.
+
+    Feedback on outputs that were replaced says nothing of the skill as it is and is left out.
+    """
     with Reader() as reader:
         files = _Files(reader, iteration)
-        feedback = read_feedback(files.read("feedback.json", _MAX_JSON))
-        return tuple(
-            _case(files, name, feedback_on(name, feedback)) for name in files.folders("") if name.startswith("eval-")
-        )
+        names = [name for name in files.folders("") if name.startswith("eval-")]
+        value = read_object(files.read(FEEDBACK_FILE, _MAX_JSON))
+        feedback = read_feedback(value, names, _WITH_SKILL)
+        return tuple(_case(files, name, feedback.on(name, _outputs_of(files, name)).now or "") for name in names)
+
+
+def _outputs_of(files: _Files, case: str) -> str:
+    """Return the digest of the outputs of a case; empty if it is unknown."""
+    runs = _runs(files, f"{case}/{_WITH_SKILL}")
+    found = (read_object(files.read(f"{run}/outcome.json", _MAX_JSON)).get("outputs_digest") for run in runs)
+    return digest_of_case(each if isinstance(each, str) else None for each in found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from server.evals.report.feedback import FEEDBACK_FILE, read_feedback
 from server.evals.report.fields import count, first, record, records, text, texts
 from server.evals.report.folder import natural
 from server.evals.report.judgements import read_judgement
 from server.evals.report.model import Case, Comparison, Iteration, Run
 from server.evals.report.runs import merged, read_run, run_folders
 from skills_core.diagnostics import printable
+from skills_core.evals.feedback import FEEDBACK_FILE, read_feedback
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from server.evals.report.folder import Folder
     from server.evals.report.outputs import Budget
+    from skills_core.evals.feedback import Feedback
 
 __all__ = ["is_iteration", "read_iteration"]
 
@@ -51,13 +52,18 @@ def read_iteration(folder: Folder, relative: str, position: int, budget: Budget 
         number=position if number is None else number,
         label=printable(relative) or folder.name,
         folder=relative,
-        cases=tuple(replace(case, feedback=feedback.get(case.key)) for case in cases),
+        cases=tuple(_with_feedback(case, feedback) for case in cases),
         facts=tuple((label, shown) for label, names in _FACTS if (shown := text(first(metadata, *names)))),
         notes=_notes(values),
         judgement=read_judgement(record(values.get("intervals"))),
         # Only our own runs write down what they were started with before there is a result.
         complete=metadata.get("status") != "running" if benchmark is not None else not started,
     )
+
+
+def _with_feedback(case: Case, feedback: Feedback) -> Case:
+    said = feedback.on(case.key, case.outputs_digest)
+    return replace(case, feedback=said.now, replaced_feedback=said.replaced)
 
 
 def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:

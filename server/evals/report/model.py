@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from skills_core.evals.feedback import digest_of_case
+
 __all__ = [
     "BASELINES",
     "WITH_SKILL",
@@ -127,6 +129,8 @@ class Run:
     outputs_note: str = ""
     transcript: Transcript = Transcript()
     notes: tuple[str, ...] = ()
+    outputs_digest: str = ""
+    """The digest of what the run made, by which feedback belongs to it; empty if it is unknown."""
 
     @property
     def failed(self) -> bool:
@@ -151,7 +155,10 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A test case with its runs; `key` is the name of its folder, under which feedback is saved."""
+    """A test case with its runs; `key` is the name of its folder, under which feedback is saved.
+
+    `feedback` is about the outputs as they are, `replaced_feedback` about outputs that are not there any more.
+    """
 
     key: str
     name: str
@@ -161,6 +168,12 @@ class Case:
     runs: tuple[Run, ...] = ()
     comparison: Comparison | None = None
     feedback: str | None = None
+    replaced_feedback: str | None = None
+
+    @property
+    def outputs_digest(self) -> str:
+        """The digest of the outputs that feedback is about: those with the skill; empty if it is unknown."""
+        return digest_of_case(run.outputs_digest for run in self.of(WITH_SKILL))
 
     def of(self, arm: str) -> tuple[Run, ...]:
         """Return the runs of an arm."""

@@ -80,7 +80,8 @@ def read_run(folder: Folder, place: RunFolder, budget: Budget | None) -> Run:
     if status is None:
         # A workspace of another tool has no outcomes: what is graded is done.
         status = Status.DONE if run.rate is not None else Status.PENDING
-    return replace(run, status=status, error=text(outcome.get("error")))
+    digest = text(outcome.get("outputs_digest"))
+    return replace(run, status=status, error=text(outcome.get("error")), outputs_digest=digest)
 
 
 def read_checks(grading: Mapping[str, Any]) -> tuple[Check, ...]:

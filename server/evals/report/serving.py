@@ -11,6 +11,7 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import re
 import secrets
 import socket
 from pathlib import Path
@@ -23,7 +24,6 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from server.evals.report.feedback import (
-    FEEDBACK_FILE,
     FeedbackChangedError,
     FeedbackError,
     feedback_version,
@@ -34,6 +34,7 @@ from server.evals.report.running_sign import work_runs
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import REPORT_FILE, current_page
 from skills_core.errors import SkillsError
+from skills_core.evals.feedback import FEEDBACK_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator
@@ -50,6 +51,8 @@ _MAX_BODY: Final = 256 * 1024
 
 MAX_FEEDBACK: Final = 20_000
 """Characters of the feedback on one case."""
+
+_DIGEST: Final = re.compile(r"(sha256:[0-9a-f]{64})?")
 
 _MAX_FILES = 50_000
 # Files whose times are compared to notice new results.
@@ -170,22 +173,26 @@ class ReportServer:
     def _save(self, sent: _Sent) -> None:
         workspace = read_workspace(self._root)
         newest = workspace.iterations[-1] if workspace.iterations else None
-        known = {each.key: each.feedback for each in newest.cases} if newest else {}
-        if newest is None or sent.case not in known:
+        case = next((each for each in newest.cases if each.key == sent.case), None) if newest else None
+        if newest is None or case is None:
             raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
-        current = known[sent.case]
+        current = case.feedback
         # The same text twice is no conflict: a click saves what leaving the field has saved.
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
-        save_feedback(self._root, newest.folder, sent.case, sent.feedback)
+        save_feedback(self._root, newest.folder, sent.case, sent.feedback, sent.outputs or case.outputs_digest)
 
 
 class _Sent(NamedTuple):
-    """The text of a case, and the version of the text that its page has shown before."""
+    """The words on a case, the version of those that its page has shown before, and the digest of the shown outputs.
+
+    Outputs may be replaced while a person reads them; the words are about those that were read.
+    """
 
     case: str
     feedback: str
     version: str
+    outputs: str
 
 
 async def _body(request: Request) -> bytes:
@@ -208,16 +215,18 @@ def _parsed(body: bytes) -> _Sent:
     Raises:
         ValueError: the body is something else.
     """
-    expected = 'expected {"case": TEXT, "feedback": TEXT, "version": TEXT}'
+    expected = 'expected {"case": TEXT, "feedback": TEXT, "version": TEXT, "outputs": TEXT}'
     try:
         value: Any = json.loads(body)
     except (RecursionError, ValueError):
         raise ValueError(expected) from None
     match value:
-        case {"case": str(case), "feedback": str(words), "version": str(version), **rest} if not rest:
+        case {"case": str(case), "feedback": str(words), "version": str(version), **rest}:
+            outputs = rest.pop("outputs", "")
             if len(words) > MAX_FEEDBACK:
                 raise ValueError(f"feedback has at most {MAX_FEEDBACK:,} characters")
-            return _Sent(case, words, version)
+            if not rest and isinstance(outputs, str) and _DIGEST.fullmatch(outputs):
+                return _Sent(case, words, version, outputs)
     raise ValueError(expected)
 
 

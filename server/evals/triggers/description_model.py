@@ -1,4 +1,4 @@
-"""The model that revises descriptions: one request for each round, and further ones while its text is too long."""
+"""The model that revises descriptions: one request a round, and further ones while its answer is not usable."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from skills_core.evals.triggers.revision import (
     INSTRUCTIONS,
     cut_description,
     read_description,
+    render_again,
     render_revision,
     render_shortening,
 )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["MAX_REQUESTS", "DescriptionModel", "RevisionError"]
 
 MAX_REQUESTS: Final = 3
-"""Most requests for one description: one, and further ones while the text is too long."""
+"""Most requests for one description: one, and further ones while there is none, or it is too long."""
 
 _SECONDS: Final = 300.0
 
@@ -57,16 +58,29 @@ class DescriptionModel:
         record = self.journal.find(key)
         if record is not None:
             return str(record["description"])
-        description = read_description(await self._ask(message))
-        for _ in range(MAX_REQUESTS - 1):
-            if len(description) <= DESCRIPTION_LIMIT:
-                break
-            description = read_description(await self._ask(render_shortening(description))) or description
-        if not description:
-            raise RevisionError("the model answered without a description")
+        description = await self._description(message)
         description = cut_description(description)
         self.journal.add(key, {"description": description})
         return description
+
+    async def _description(self, message: str) -> str:
+        """Return the description in the first usable answer; the last one that is too long if no other is."""
+        prompt, found = message, ""
+        for _ in range(MAX_REQUESTS):
+            answer = read_description(await self._ask(prompt))
+            if not answer:
+                prompt = render_again(message)
+                continue
+            found = answer
+            if len(found) <= DESCRIPTION_LIMIT:
+                return found
+            prompt = message = render_shortening(found)
+        if not found:
+            raise RevisionError(
+                f"none of {MAX_REQUESTS} answers of the model had a description between <description> and "
+                "</description>; run the command again, or name another model with --model"
+            )
+        return found
 
     async def _ask(self, message: str) -> str:
         from pydantic_ai.direct import model_request

@@ -1,4 +1,4 @@
-"""The optimization of a description: measure, revise, choose by validation, and decide by the sealed test."""
+"""The optimization of a description: measure, revise, choose by validation, and decide by the sealed test if any."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.triggers.revision import Attempt, RevisionRequest
-from skills_core.evals.triggers.rounds import Decision, Round, best_round, decide
+from skills_core.evals.triggers.rounds import Decision, Round, best_round, decide, decide_by_validation
 from skills_core.evals.triggers.split import Part
 from skills_core.evals.triggers.verdicts import SetResult
 
@@ -107,6 +107,9 @@ class Optimization:
         if best.description == first.description:
             reason = "the old description stays: no other one passes more queries of validation"
             state.decision = Decision(adopted=False, reason=reason)
+            return
+        if not self.parts[Part.TEST]:
+            state.decision = decide_by_validation(best, first)
             return
         for name, each in (("old", first), ("new", best)):
             skill = self.skill.described(each.description)

@@ -7,13 +7,14 @@ so the ratio of the lengths is reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from skills_core.diagnostics import agreeing, counted
 from skills_core.run.outcome import NO_USAGE, Usage
 from skills_core.run.structured_answers import FormError, ask_for_object, marked
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from pydantic_ai.models import Model
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.material import Material
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TIE", "BlindComparison", "compare_blindly", "overall_winner"]
+__all__ = ["TIE", "BlindComparison", "ComparisonSummary", "compare_blindly", "overall_winner"]
 
 TIE: Final = "TIE"
 _LETTERS: Final = ("A", "B")
@@ -97,6 +98,56 @@ def overall_winner(winners: Sequence[str]) -> str:
     """Return the winner of several pairs: the letter with more wins, else a tie."""
     ours, theirs = (winners.count(letter) for letter in _LETTERS)
     return TIE if ours == theirs else "A" if ours > theirs else "B"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonSummary:
+    """What blind comparisons of an iteration found: the winning arm of each case, None for a tie, and the judge."""
+
+    winners: Mapping[str, str | None]
+    ratios: Mapping[str, float | None]
+    arms: tuple[str, str]
+    judge: str
+
+    @classmethod
+    def of(cls, documents: Mapping[str, Mapping[str, Any]], arms: tuple[str, str]) -> ComparisonSummary:
+        """Return the summary of `comparison.json` by case; its letters stand for `arms` where it does not say."""
+        winners: dict[str, str | None] = {}
+        for case, document in documents.items():
+            letter = str(document.get("winner"))
+            own = dict(zip(_LETTERS, arms, strict=True)).get(letter)
+            winners[case] = None if own is None else str(document.get(letter) or own)
+        ratios = {
+            case: ratio if isinstance(ratio := document.get("length_ratio"), int | float) else None
+            for case, document in documents.items()
+        }
+        judges = {str(document.get("model") or "") for document in documents.values()} - {""}
+        return cls(winners, ratios, arms, ", ".join(sorted(judges)))
+
+    @property
+    def wins(self) -> dict[str, int]:
+        """In how many cases each arm won."""
+        return {arm: sum(winner == arm for winner in self.winners.values()) for arm in self.arms}
+
+    @property
+    def ties(self) -> int:
+        """In how many cases neither arm won."""
+        return len(self.winners) - sum(self.wins.values())
+
+    def line(self) -> str:
+        """Return the counts for people; they are no test of a difference."""
+        parts = [f"{arm} better in {count}" for arm, count in self.wins.items()]
+        cases = counted(len(self.winners), "case")
+        ties = f"{self.ties} {agreeing(self.ties, 'tie', 'ties')}"
+        return f"Blind comparison of {cases} by {self.judge or 'a judge'}: {', '.join([*parts, ties])}."
+
+    def to_json(self) -> JsonObject:
+        """Return the object `comparison` of `benchmark.json`."""
+        listed: list[Any] = [
+            {"case": case, "winner": winner or TIE, "length_ratio": self.ratios[case]}
+            for case, winner in self.winners.items()
+        ]
+        return {"wins": {**self.wins}, "ties": self.ties, "judge": self.judge or None, "cases": listed}
 
 
 def _read(value: JsonObject) -> _Opinion:

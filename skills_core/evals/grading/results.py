@@ -7,6 +7,8 @@ about the skill.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -25,9 +27,11 @@ __all__ = [
     "EvalOutcome",
     "EvalRun",
     "EvalStatus",
+    "GradingBasis",
     "RunKey",
     "grading_from_json",
     "grading_to_json",
+    "is_grading_of",
     "metadata_of",
     "outcome_from_json",
 ]
@@ -90,7 +94,7 @@ class EvalOutcome:
     """How a run ended and what it took; None stands for unknown.
 
     `skill_loaded` tells whether an agent that had the skill loaded it, and `grading_error` why a run that is done could
-    not be graded.
+    not be graded. `outputs_digest` is that of the outputs and the answer, empty if it is unknown.
     """
 
     status: EvalStatus
@@ -103,6 +107,7 @@ class EvalOutcome:
     grading_error: str = ""
     attempt: int = 1
     skill_loaded: bool | None = None
+    outputs_digest: str = ""
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> JsonObject:
@@ -114,6 +119,7 @@ class EvalOutcome:
             "attempt": self.attempt,
             "tool_calls": self.tool_calls,
             "skill_loaded": self.skill_loaded,
+            "outputs_digest": self.outputs_digest or None,
             "grading_error": self.grading_error or None,
             "notes": list(self.notes),
         }
@@ -167,7 +173,27 @@ def _assertion_to_json(assertion: Assertion) -> str | JsonObject:
     return assertion.text if assertion.check is None else {"text": assertion.text, "check": assertion.check}
 
 
-def grading_to_json(results: Sequence[AssertionResult]) -> JsonObject:
+@dataclass(frozen=True, slots=True)
+class GradingBasis:
+    """What a grading rests on besides the outputs; a grading of another basis is not one of the case as it is.
+
+    `assertions` is a digest of the assertions with their checks, and of the expected output, which a judge is shown.
+    `judge` is the model or agent that decided assertions without a check, empty if all have one.
+    """
+
+    assertions: str
+    judge: str
+
+    @classmethod
+    def of(cls, case: EvalCase, judge: str) -> GradingBasis:
+        """Return the basis of a case that `judge` grades, as far as a judge is needed."""
+        judged = any(each.check is None for each in case.assertions)
+        listed = [[each.text, each.check] for each in case.assertions]
+        text = json.dumps([*listed, case.expected_output if judged else ""])
+        return cls("sha256:" + hashlib.sha256(text.encode()).hexdigest(), judge if judged else "")
+
+
+def grading_to_json(results: Sequence[AssertionResult], basis: GradingBasis) -> JsonObject:
     """Return the object of `grading.json`; without assertions, the pass rate is null."""
     passed = sum(each.passed for each in results)
     listed: list[Any] = [{"text": each.text, "passed": each.passed, "evidence": each.evidence} for each in results]
@@ -180,7 +206,23 @@ def grading_to_json(results: Sequence[AssertionResult]) -> JsonObject:
             "total": len(results),
             "pass_rate": round(passed / len(results), 4) if results else None,
         },
+        "basis": {"assertions": basis.assertions, "judge": basis.judge or None},
     }
+
+
+def is_grading_of(value: object, results: Sequence[AssertionResult], case: EvalCase, judge: str | None) -> bool:
+    """Tell whether a `grading.json` with these results is one of a case; any judge will do if `judge` is None.
+
+    Files of other tools have no basis: they count by the texts of the assertions.
+    """
+    if [each.text for each in results] != [each.text for each in case.assertions]:
+        return False
+    basis = value.get("basis") if isinstance(value, Mapping) else None
+    if not isinstance(basis, Mapping):
+        return True
+    wanted = GradingBasis.of(case, judge or "")
+    same_judge = judge is None or not wanted.judge or basis.get("judge") == wanted.judge
+    return basis.get("assertions") == wanted.assertions and same_judge
 
 
 def grading_from_json(value: object) -> tuple[AssertionResult, ...] | None:
@@ -217,6 +259,7 @@ def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
         grading_error=_text(outcome.get("grading_error")),
         attempt=_whole(outcome.get("attempt")) or 1,
         skill_loaded=loaded if isinstance(loaded := outcome.get("skill_loaded"), bool) else None,
+        outputs_digest=_text(outcome.get("outputs_digest")),
         notes=tuple(each for each in outcome.get("notes") or () if isinstance(each, str)),
     )
 

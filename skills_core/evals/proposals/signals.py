@@ -1,7 +1,7 @@
 """The signals of an iteration of evals: grades, feedback and transcripts, from the files that evals write.
 
-Both dialects are read: `assertion_results` and feedback by case as agentskills.io writes them, `expectations` and
-`reviews` as skill-creator does. Runs may have written to these files, so a value of another type counts as absent.
+Grades of both dialects are read: `assertion_results` as agentskills.io has them, `expectations` as skill-creator. Runs
+may have written to these files, so a value of another type counts as absent.
 """
 
 from __future__ import annotations
@@ -11,14 +11,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 __all__ = [
     "CaseSignals",
     "Grade",
     "RunSignals",
-    "feedback_on",
-    "read_feedback",
     "read_grades",
     "read_object",
     "shortened_transcript",
@@ -82,25 +80,6 @@ def read_grades(raw: bytes | None) -> tuple[Grade, ...]:
         for each in (listed[:_MAX_GRADES] if isinstance(listed, list) else ())
         if isinstance(each, dict) and isinstance(each.get("text"), str)
     )
-
-
-def read_feedback(raw: bytes | None) -> dict[str, str]:
-    """Return the feedback in a `feedback.json` by case or by run; empty feedback is left out."""
-    written = read_object(raw)
-    reviews = written.get("reviews")
-    pairs: Iterable[tuple[Any, Any]] = written.items()
-    if isinstance(reviews, list):
-        pairs = [(each.get("run_id"), each.get("feedback")) for each in reviews if isinstance(each, dict)]
-    return {name: text for name, text in pairs if isinstance(name, str) and isinstance(text, str) and text.strip()}
-
-
-def feedback_on(case: str, feedback: Mapping[str, str]) -> str:
-    """Return the feedback on a case and on its runs with the skill, whose IDs begin with the name of the case."""
-    return "\n".join(text for name, text in feedback.items() if name == case or _is_run_of(name, case))
-
-
-def _is_run_of(name: str, case: str) -> bool:
-    return name.startswith((f"{case}-with_skill", f"{case}/with_skill"))
 
 
 def _text(value: object) -> str:

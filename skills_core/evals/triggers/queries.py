@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
@@ -19,10 +19,26 @@ from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MAX_FILE", "MAX_QUERIES", "MAX_TEXT", "QUERY_FILES", "Query", "QueryFileError", "read_queries"]
+__all__ = [
+    "MAX_FILE",
+    "MAX_QUERIES",
+    "MAX_TEXT",
+    "PART_FILES",
+    "QUERY_FILES",
+    "Query",
+    "QueryFileError",
+    "joined_parts",
+    "read_queries",
+]
 
 QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
 """Where the queries of a skill are looked for in its folder, in this order."""
+
+PART_FILES: Final[Mapping[str, str]] = {
+    "train": "evals/train_queries.json",
+    "validation": "evals/validation_queries.json",
+}
+"""The two files of queries that are split already, by the part that they hold; both or neither are there."""
 
 MAX_FILE: Final = 1_000_000
 """Maximum size of a file of queries in bytes."""
@@ -76,6 +92,19 @@ def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
         _refuse(where, "", f"byte {error.start:,} is not UTF-8; save the file as UTF-8")
     value = _parse_yaml(text, where) if where.lower().endswith((".yaml", ".yml")) else _parse_json(text, where)
     queries = tuple(_queries(value, where))
+    _check_set(queries, where)
+    return queries
+
+
+def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Query, ...]:
+    """Return the queries of several files as one set, each with the name of its part as `split` and in its ID.
+
+    Raises:
+        QueryFileError: two queries are equal.
+    """
+    queries = tuple(
+        replace(query, id=f"{part}-{query.id}", split=part) for part, found in parts.items() for query in found
+    )
     _check_set(queries, where)
     return queries
 

@@ -27,6 +27,7 @@ __all__ = [
     "is_stuck",
     "plain_description",
     "read_description",
+    "render_again",
     "render_revision",
     "render_shortening",
 ]
@@ -38,7 +39,6 @@ _STUCK_AFTER: Final = 2
 
 _TAG: Final = re.compile(r"<description>(.*?)</description>", re.DOTALL | re.IGNORECASE)
 _MARKUP: Final = re.compile(r"</?[A-Za-z][^<>]*>|<!--.*?-->", re.DOTALL)
-_FENCE: Final = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _SENTENCE: Final = re.compile(r"[.!?](?=\s)")
 
 INSTRUCTIONS: Final = (
@@ -120,10 +120,21 @@ def render_shortening(description: str) -> str:
     )
 
 
+def render_again(message: str) -> str:
+    """Return the message that repeats a question after an answer without a description between tags."""
+    return (
+        f"{message}\n\nAn answer of yours to this had no text between <description> and </description>. Answer again, "
+        "with <description>…</description> and nothing else."
+    )
+
+
 def read_description(answer: str) -> str:
-    """Return the description in a model's answer; empty if there is none."""
+    """Return the description between the tags of a model's answer; empty if there is none.
+
+    A text without tags may be a refusal, a question or a thought, so it is never taken for a description.
+    """
     tagged = _TAG.findall(answer)
-    text = plain_description(tagged[-1] if tagged else _FENCE.sub(r"\1", answer.strip()))
+    text = plain_description(tagged[-1]) if tagged else ""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'“”":
         text = text[1:-1].strip()
     return text

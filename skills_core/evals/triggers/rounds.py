@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.triggers.verdicts import Comparison, SetResult
 
-__all__ = ["Decision", "Round", "best_round", "decide"]
+__all__ = ["Decision", "Round", "best_round", "decide", "decide_by_validation"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,3 +51,17 @@ def decide(new: SetResult, old: SetResult) -> Decision:
     if new.passed.count <= old.passed.count:
         return Decision(adopted=False, reason=f"the old description stays: {said}", comparison=comparison)
     return Decision(adopted=True, reason=f"the new description wins: {said}", comparison=comparison)
+
+
+def decide_by_validation(best: Round, first: Round) -> Decision:
+    """Decide without a sealed test for the best of the rounds, which passes more queries of validation than the first.
+
+    There is no comparison: the queries that chose a description flatter it.
+    """
+    new, old = best.validation.passed, first.validation.passed
+    reason = (
+        f"the new description wins: {new.count} of {new.total} queries of validation pass, with the old one "
+        f"{old.count}; the same queries chose it, so the gain may be smaller than it looks: check it with fresh "
+        "queries (--holdout)"
+    )
+    return Decision(adopted=True, reason=reason)

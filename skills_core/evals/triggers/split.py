@@ -1,5 +1,6 @@
 """Split queries into training, validation and a sealed test, each with its share of both kinds.
 
+A set whose queries all name one of two parts stays in two parts, as the guide of the format has it: nothing is sealed.
 The order is by a hash of the seed and the text, so that it does not depend on the order of the file. A query that has
 been in an opened test is never sealed again: the more often a test is opened, the more likely chance passes it.
 """
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from skills_core.evals.triggers.queries import Query
 
@@ -59,12 +60,15 @@ def split_queries(
 ) -> Mapping[Part, tuple[Query, ...]]:
     """Return the parts, each in the order of the file. Queries that name their part (`split`) are in that one.
 
-    `opened` are texts of queries that earlier tests have opened.
+    Queries that all name a part, and two parts in all, have an empty test: the part beside training, whether it is
+    called validation or test, is the validation. `opened` are texts of queries that earlier tests have opened.
 
     Raises:
         SplitError: a query names another part, or the test although it was opened, or a part would lack queries of one
             kind.
     """
+    if two := _two_parts(queries):
+        return two
     part_of: dict[str, Part] = {}
     for should_trigger in (True, False):
         kind = [query for query in queries if query.should_trigger is should_trigger]
@@ -78,15 +82,36 @@ def split_queries(
         part_of |= dict.fromkeys((query.id for query in rest[: counts.validation]), Part.VALIDATION)
     found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
     for part, chosen in found.items():
-        for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
-            if not any(query.should_trigger is should_trigger for query in chosen):
-                if part is Part.TEST and any(query.query in opened for query in queries):
-                    raise SplitError(_USED_UP.format(kind_name))
-                raise SplitError(
-                    f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 "
-                    "to 10, or name the parts with `split`: train, validation and test"
-                )
+        for kind_name in _missing_kinds(chosen):
+            if part is Part.TEST and any(query.query in opened for query in queries):
+                raise SplitError(_USED_UP.format(kind_name))
+            raise SplitError(
+                f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 to "
+                "10, or name the part of each with `split`: train, validation and test, or train and validation alone"
+            )
     return found
+
+
+def _two_parts(queries: Sequence[Query]) -> Mapping[Part, tuple[Query, ...]] | None:
+    """Return the parts of a set that names training and one other part throughout; None for any other set."""
+    named = [_SPELLED.get((query.split or "").lower()) for query in queries]
+    if len(set(named)) != len((Part.TRAIN, Part.VALIDATION)) or Part.TRAIN not in named or None in named:
+        return None
+    found = {
+        Part.TRAIN: tuple(query for query, part in zip(queries, named, strict=True) if part is Part.TRAIN),
+        Part.VALIDATION: tuple(query for query, part in zip(queries, named, strict=True) if part is not Part.TRAIN),
+        Part.TEST: (),
+    }
+    for part in (Part.TRAIN, Part.VALIDATION):
+        for kind_name in _missing_kinds(found[part]):
+            raise SplitError(f"the part {part} has no query that {kind_name}; give each part queries of both kinds")
+    return found
+
+
+def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
+    for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
+        if not any(query.should_trigger is should_trigger for query in chosen):
+            yield kind_name
 
 
 def _counts(total: int, *, given: bool) -> _Counts:

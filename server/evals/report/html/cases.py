@@ -182,7 +182,9 @@ def _comparison(case: Case) -> Html | None:
 
 
 def _feedback(case: Case, name: str, earlier: str | None, *, editable: bool) -> Html | None:
-    before = join(tag("h4", "Feedback on the iteration before"), foreign("blockquote", earlier)) if earlier else None
+    replaced = (case.replaced_feedback or "").strip()
+    others = [("Feedback on the iteration before", earlier), ("Feedback on outputs that were replaced", replaced)]
+    before = join(*(join(tag("h4", title), foreign("blockquote", words)) for title, words in others if words))
     if not editable:
         if case.feedback is None:
             return before
@@ -205,6 +207,7 @@ def _feedback(case: Case, name: str, earlier: str | None, *, editable: bool) -> 
         class_="feedback no-print",
         data_case=case.key,
         data_version=feedback_version(case.feedback),
+        data_outputs=case.outputs_digest,
         autocomplete="off",
     )
     return join(before, form)

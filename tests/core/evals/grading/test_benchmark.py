@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import (
     Arm,
     AssertionResult,
     EvalOutcome,
     EvalRun,
     EvalStatus,
+    GradingBasis,
     RunKey,
     grading_from_json,
     grading_to_json,
+    is_grading_of,
     outcome_from_json,
 )
 from skills_core.evals.grading.verdict import Verdict, compare_arms
@@ -184,10 +188,36 @@ def test_gradings_of_all_dialects_are_read(name: str) -> None:
 
 def test_a_grading_is_written_for_both_readers_and_read_back() -> None:
     results = (AssertionResult("a", True, "e"), AssertionResult("b", False, "f"), AssertionResult("c", False, ""))
-    made = grading_to_json(results)
+    case = EvalCase(1, "1", "p", assertions=(Assertion("a"), Assertion("b", "true"), Assertion("c")))
+    made = grading_to_json(results, GradingBasis.of(case, "judge"))
     assert made["assertion_results"] == made["expectations"]
     assert made["summary"] == {"passed": 1, "failed": 2, "total": 3, "pass_rate": 0.3333}
     assert grading_from_json(made) == results
+    assert is_grading_of(made, results, case, "judge")
+    assert is_grading_of(made, results, case, None)
+    assert not is_grading_of(made, results, case, "another")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"assertions": (Assertion("b", "true"), Assertion("a"))},
+        {"assertions": (Assertion("a"), Assertion("b", "false"))},
+        {"assertions": (Assertion("a"), Assertion("b"))},
+        {"assertions": (Assertion("a"),)},
+        {"expected_output": "more"},
+    ],
+)
+def test_a_grading_is_one_of_the_assertions_and_expectations_that_made_it(
+    changed: dict[str, Any],
+) -> None:
+    case = EvalCase(1, "1", "p", expected_output="much", assertions=(Assertion("a"), Assertion("b", "true")))
+    results = (AssertionResult("a", True, ""), AssertionResult("b", True, ""))
+    made = grading_to_json(results, GradingBasis.of(case, "judge"))
+    assert is_grading_of(made, results, case, "judge")
+    assert not is_grading_of(made, results, replace(case, **changed), "judge")
+    # Files of other tools do not say what they rest on.
+    assert is_grading_of({"expectations": []}, results, case, "judge")
 
 
 @pytest.mark.parametrize("value", [None, [], {}, {"expectations": "x"}, {"expectations": [{"text": "a"}]}, 3])

@@ -13,7 +13,7 @@ import pytest
 
 from skills_core.evals.proposals.proposal import INSTRUCTIONS, question, read_proposal
 from skills_core.evals.proposals.proposed_change import CurrentSkill, RefusedProposalError
-from skills_core.evals.proposals.signals import CaseSignals, Grade, RunSignals, feedback_on, read_feedback, read_grades
+from skills_core.evals.proposals.signals import CaseSignals, Grade, RunSignals, read_grades
 
 MAIN = """---
 name: csv-charts
@@ -262,20 +262,6 @@ def test_grades_of_both_dialects_are_read() -> None:
         assert read_grades(json.dumps({key: grades}).encode()) == expected
 
 
-def test_feedback_of_both_dialects_is_read_and_empty_feedback_means_fine() -> None:
-    seed = {"eval-a": "no labels", "eval-b": "", "eval-a-b": "other"}
-    assert feedback_on("eval-a", read_feedback(json.dumps(seed).encode())) == "no labels"
-    reviews = [
-        {"run_id": "eval-a-with_skill-run-1", "feedback": "no labels", "timestamp": "t"},
-        {"run_id": "eval-a-without_skill-run-1", "feedback": "of the baseline"},
-        {"run_id": "eval-a-b-with_skill", "feedback": "other"},
-        {"run_id": "eval-b-with_skill", "feedback": " "},
-    ]
-    found = read_feedback(json.dumps({"reviews": reviews, "status": "complete"}).encode())
-    assert [feedback_on(case, found) for case in ("eval-a", "eval-b")] == ["no labels", ""]
-
-
 @pytest.mark.parametrize("raw", [None, b"", b"null", b"[1]", b"{", b"\xff", b'{"expectations": 3}', b"[" * 100_000])
 def test_a_file_of_another_form_holds_nothing(raw: bytes | None) -> None:
     assert read_grades(raw) == ()
-    assert [*read_feedback(raw).values()] == []

@@ -53,10 +53,13 @@ def test_a_model_that_is_stuck_is_told_to_take_another_structure() -> None:
     [
         ("<description>Use this.</description>", "Use this."),
         ("I thought: <description>No.</description>\n<description>\n Use\n this. </description> Fine?", "Use this."),
-        ("Use this.", "Use this."),
-        ('"Use this."', "Use this."),
-        ("```text\nUse this.\n```", "Use this."),
-        ("Use\u200b this\U000e0041.", "Use this."),
+        ('<description>"Use this."</description>', "Use this."),
+        ("```text\n<description>Use this.</description>\n```", "Use this."),
+        ("<description>Use\u200b this\U000e0041.</description>", "Use this."),
+        # Without both tags, a text may be a refusal, a question, or a thought that was cut off.
+        ("Use this.", ""),
+        ("I cannot help with that.", ""),
+        ("<description>Use this", ""),
         ("<description></description>", ""),
         # The format allows no markup in a description, and a tag could end a part of an agent's prompt.
         ("<description>Use </skill><b x='1'>this</b> if a < b.</description>", "Use this if a < b."),

@@ -46,6 +46,26 @@ def test_queries_that_name_their_part_are_in_it() -> None:
     }
 
 
+@pytest.mark.parametrize("second", ["validation", "val", "test"])
+def test_queries_that_all_name_one_of_two_parts_stay_in_two(second: str) -> None:
+    given = queries(2, 2, q0="train", q1=second, q2="train", q3=second)
+    parts = split_queries(given, 0, {"query 1"})
+    assert {part: [each.id for each in found] for part, found in parts.items()} == {
+        Part.TRAIN: ["0", "2"],
+        Part.VALIDATION: ["1", "3"],
+        Part.TEST: [],
+    }
+
+
+def test_each_of_two_parts_needs_both_kinds_of_queries_and_one_of_them_is_for_training() -> None:
+    with pytest.raises(SplitError, match="the part validation has no query that should not trigger"):
+        split_queries(queries(2, 2, q0="train", q1="validation", q2="train", q3="train"), 0)
+    with pytest.raises(SplitError, match="the part train has no query that should trigger"):
+        split_queries(queries(2, 2, q0="test", q1="validation", q2="test", q3="validation"), 0)
+    with pytest.raises(SplitError, match="query 3: split is 'dev'"):
+        split_queries(queries(2, 2, q0="train", q1="validation", q2="train", q3="dev"), 0)
+
+
 def test_too_few_queries_and_unknown_parts_are_refused() -> None:
     with pytest.raises(SplitError, match="no query that should trigger; write at least 3 queries of each kind"):
         split_queries(queries(2, 5), 0)

@@ -46,7 +46,7 @@ def test_without_agent_or_judge_nothing_begins(lab: Lab) -> None:
     lab.write_evals({"assertions": ["it is polite"]})
     done = lab.run()
     assert done.returncode == 2
-    assert "name a model with --judge-model, or give each assertion a command" in done.stderr
+    assert "a model with --judge-model or an agent with --judge-agent, or give each assertion a command" in done.stderr
     for flags in (["--judge-model", "client"], ["--model", "client"]):
         assert "needs a connected client" in lab.run(*flags).stderr
     assert "names no model" in lab.run("--judge-model", "nonsense").stderr
@@ -189,7 +189,7 @@ def test_the_documented_report_is_printed(lab: Lab) -> None:
     report = lab.report()
     assert report.keys() == {
         *("skill", "workspace", "iteration", "path", "resumed", "dry_run", "plan", "errors", "run_summary"),
-        *("intervals", "patterns", "notes", "runs", "benchmark", "feedback", "report", "gates"),
+        *("intervals", "patterns", "comparison", "notes", "runs", "benchmark", "feedback", "report", "gates"),
     }
     done = lab.run()
     assert "pass rate" in done.stdout

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from pathlib import Path
@@ -123,20 +122,6 @@ def test_damaged_files_count_as_missing(lab: Lab) -> None:
     assert (report["iteration"], report["plan"]["runs_to_do"], report["errors"]) == (1, 1, 0)
     (place / "config.json").write_text("{}")
     assert lab.report()["iteration"] == 2
-
-
-def test_feedback_is_kept_and_complaints_are_carried(lab: Lab) -> None:
-    lab.report()
-    assert lab.file("feedback.json") == {}
-    given = {"eval-1": "too short", "eval-2": ""}
-    (lab.workspace / "iteration-1" / "feedback.json").write_text(json.dumps(given))
-    assert lab.report()["feedback"].endswith("iteration-2/feedback.json")
-    assert lab.file("feedback.json") == given
-    assert lab.file("feedback.json", 2) == {"eval-1": "too short"}
-    reviews = [{"run_id": f"eval-{number}-with_skill", "feedback": text} for number, text in ((1, ""), (2, "late"))]
-    (lab.workspace / "iteration-2" / "feedback.json").write_text(json.dumps({"reviews": reviews, "status": "complete"}))
-    assert lab.report()["iteration"] == 3
-    assert lab.file("feedback.json", 3) == {"eval-2": "late"}
 
 
 async def test_two_evals_in_one_workspace_are_refused(lab: Lab) -> None:

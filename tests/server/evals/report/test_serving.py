@@ -11,8 +11,9 @@ from typing import Any
 import httpx2
 import pytest
 
-from server.evals.report.feedback import FeedbackError, read_feedback, save_feedback
+from server.evals.report.feedback import FeedbackError, save_feedback
 from server.evals.report.serving import MAX_FEEDBACK, ReportServer
+from skills_core.evals.feedback import read_feedback
 from tests.server.evals.report.workspaces import write, write_iteration
 
 
@@ -142,6 +143,14 @@ async def test_what_is_no_feedback_of_a_case_is_refused(root: Path, opened: Open
     assert not (root / "iteration-2/feedback.json").exists()
 
 
+async def test_feedback_is_saved_with_the_outputs_that_the_page_has_shown(root: Path, opened: Opened) -> None:
+    shown, newer = f"sha256:{'1' * 64}", f"sha256:{'2' * 64}"
+    assert (await opened.save({"case": "eval-a", "feedback": "short", "outputs": shown})).status_code == 200
+    assert feedback_of(root) == {"eval-a": "short", "outputs": {"eval-a": shown}}
+    assert read_feedback(feedback_of(root), {"eval-a"}).on("eval-a", newer).replaced == "short"
+    assert (await opened.save({"case": "eval-a", "feedback": "x", "outputs": "../x"})).status_code == 400
+
+
 async def test_the_state_changes_with_the_results_and_not_with_feedback(root: Path, opened: Opened) -> None:
     async def state() -> str:
         return str((await opened.client.get(f"{opened.url}state")).json()["state"])
@@ -175,7 +184,7 @@ def test_reviews_of_skill_creator_are_kept_beside_ours(root: Path) -> None:
     write(root / "iteration-2/feedback.json", {"reviews": reviews, "status": "complete"})
     save_feedback(root, "iteration-2", "eval-a", "new")
     assert feedback_of(root) == {"reviews": reviews, "status": "complete", "eval-a": "new"}
-    assert read_feedback(feedback_of(root), {"eval-a"}) == {"eval-a": "new"}
+    assert read_feedback(feedback_of(root), {"eval-a"}).words == {"eval-a": "new"}
 
 
 @pytest.mark.parametrize("content", ["{broken", "[]", '"text"'])
@@ -201,4 +210,4 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(root: Path, tmp_path: P
 )
 def test_the_id_of_a_review_names_the_longest_case(run: str, case: str | None) -> None:
     found = read_feedback({"reviews": [{"run_id": run, "feedback": ""}]}, {"eval-a", "eval-a-b"})
-    assert found == ({case: ""} if case else {})
+    assert found.words == ({case: ""} if case else {})

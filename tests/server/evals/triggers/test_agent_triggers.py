@@ -325,6 +325,72 @@ def test_a_long_description_is_shortened_by_the_model_and_then_by_code(lab: Lab,
     assert found["rounds"][1]["description"].endswith("More words.")
 
 
+def test_an_answer_without_a_description_between_tags_is_asked_for_again(lab: Lab, endpoint: ModelEndpoint) -> None:
+    endpoint.script = ["I would widen the description first.", tagged(BETTER)]
+    found = json.loads(optimize(lab, endpoint, "--rounds", 1).stdout)
+    assert [each["description"] for each in found["rounds"]] == [OLD, BETTER]
+    assert "no text between <description> and </description>" in json.dumps(endpoint.requests[1])
+    assert "widen" not in json.dumps(found)
+
+
+def test_a_model_that_never_writes_a_description_between_tags_ends_the_optimization(
+    lab: Lab, endpoint: ModelEndpoint
+) -> None:
+    endpoint.script = [BETTER]
+    raw = (lab.skill / "SKILL.md").read_bytes()
+    done = optimize(lab, endpoint, "--apply")
+    assert (done.returncode, len(endpoint.requests)) == (1, 3)
+    assert "none of 3 answers of the model had a description" in done.stderr
+    assert (lab.skill / "SKILL.md").read_bytes() == raw
+    # The same command continues, and repeats no run.
+    endpoint.script = [tagged(BETTER)]
+    assert json.loads(optimize(lab, endpoint, "--rounds", 5).stdout)["decision"]["adopted"]
+
+
+@pytest.mark.parametrize("named", ["split", "files"])
+def test_queries_in_two_parts_choose_and_decide_by_validation(lab: Lab, endpoint: ModelEndpoint, named: str) -> None:
+    lab.obey(needs=["island", "weather"])
+    parts = {
+        "train": [("harbour 1", True), ("island 1", True), ("weather 1", False)],
+        "validation": [("harbour 2", True), ("island 2", True), ("weather 2", False)],
+    }
+    if named == "files":
+        (lab.skill / "evals" / "eval_queries.json").unlink()
+        for part, asked in parts.items():
+            lab.ask(*asked, file=f"evals/{part}_queries.json")
+    else:
+        listed = [
+            {"query": query, "should_trigger": should, "split": part}
+            for part, asked in parts.items()
+            for query, should in asked
+        ]
+        (lab.skill / "evals" / "eval_queries.json").write_text(json.dumps(listed))
+    endpoint.script = [tagged(BETTER)]
+    done = lab.run("--optimize", "--model", endpoint.model, "--json", "--runs", 1, "--apply")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert {each["query"]: each["split"] for each in found["results"]} == {
+        query: part for part, asked in parts.items() for query, _ in asked
+    }
+    decision = found["decision"]
+    assert (decision["adopted"], decision["description"]) == (True, BETTER)
+    assert decision["test"] == {"opened": False, "comparison": None}
+    assert "3 of 3 queries of validation pass, with the old one 2" in decision["reason"]
+    assert "check it with fresh queries" in decision["reason"]
+    assert found["costs"]["planned"]["sealed_test"] == 0
+    assert "island 2" not in json.dumps(endpoint.requests)
+    assert "no verdict" in (lab.workspace / "report.html").read_text(encoding="utf-8")
+
+
+def test_one_of_two_files_of_queries_is_refused(lab: Lab) -> None:
+    (lab.skill / "evals" / "eval_queries.json").unlink()
+    lab.ask(("harbour 1", True), ("weather 1", False), file="evals/train_queries.json")
+    done = lab.run("--dry-run")
+    assert done.returncode == 2
+    assert "validation_queries.json" in done.stderr
+    assert "is missing beside the other part" in done.stderr
+
+
 def test_the_old_description_stays_if_no_other_is_better_and_the_test_stays_sealed(
     lab: Lab, endpoint: ModelEndpoint
 ) -> None:

@@ -39,7 +39,7 @@
         const answer = await fetch("feedback", {
           method: "POST",
           headers: { "Content-Type": "application/json" },
-          body: JSON.stringify({ case: form.dataset.case, feedback: words, version: form.dataset.version }),
+          body: JSON.stringify({ case: form.dataset.case, feedback: words, version: form.dataset.version, outputs: form.dataset.outputs }),
         });
         const said = await answer.json();
         replace.hidden = answer.ok || said.version === undefined;
