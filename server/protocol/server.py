@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
+    from server.config.settings.replicas import ReplicaSettings
     from server.hosting.host import Host
 
 __all__ = ["SkillServer"]
@@ -99,8 +100,7 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._on_initialized)
         self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots.ask)
         SkillsExtension(host).register(self)
-        group = host.settings.replicas
-        sealed = SealedState(group.name, self.exchanges.limits.resume_seconds, shared_keys(group))
+        sealed = _sealed_state(host.settings.replicas, self.exchanges.limits)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
         self.middleware[:] = [Boundary(host, sealed, self.records, self._is_method)]
 
@@ -131,3 +131,7 @@ class SkillServer(Server[Any]):
         """Declare on every transport that lists change; the SDK's HTTP transport passes no options of its own."""
         options = notification_options or _EVERYTHING_CHANGES
         return super().create_initialization_options(options, experimental_capabilities, extensions)
+
+
+def _sealed_state(group: ReplicaSettings, limits: ExchangeLimits) -> SealedState:
+    return SealedState(group.name, limits.resume_seconds, shared_keys(group))
