@@ -56,12 +56,8 @@ class SkillServer(Server[Any]):
     def __init__(
         self, host: Host, *, local: bool, records: Records | None = None, schedules: SchedulePrompts | None = None
     ) -> None:
-        """Build the server; `local` tells that clients share the server's disk. Requests are recorded in `records`.
-
-        `schedules` are the prompts that clients have been given before.
-        """
-        self._host = host
-        self.records = records or Records()
+        """Build the server; `local` tells that clients share its disk, `schedules` are those listed to them before."""
+        self._host, self.records = host, records or Records()
         self.schedules = schedules or SchedulePrompts(host)
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))

@@ -19,7 +19,7 @@ from server.scripts.report import report_of
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillChangedError
+from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard import Verdict
 from skills_core.run.scripts.output import (
     OFFSET,
@@ -91,7 +91,7 @@ class ScriptHandler:
         if len(stdin) > _MAX_STDIN:
             raise InvalidRequestError(f"{STDIN} may have at most {_MAX_STDIN} characters")
         run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
-        decision = await self._guard.decide(RUN, arguments, call.view)
+        decision = await self._guard.decide(RUN, _spelled(call, name, path), call.view)
         if decision.verdict is Verdict.DENY:
             note_denied(RequestReason.GUARD)
             raise InvalidRequestError(decision.reason)
@@ -156,6 +156,16 @@ class ScriptHandler:
             return _result(report, out, err, name)
 
         return _fitting(call.room, result)
+
+
+def _spelled(call: ToolCall, name: str, path: str) -> Mapping[str, Any]:
+    """Return the arguments with the script's path as patterns of the guard name it: in its right case."""
+    try:
+        file = call.view.catalog.file_of(call.view.catalog.skill(name, ()), path)
+    except (UnknownSkillError, UnknownFileError):
+        # Running the script reports it.
+        return call.arguments
+    return {**call.arguments, PATH: file.path}
 
 
 def _fitting(room: ResultRoom | None, result: Callable[[int], dict[str, Any]]) -> dict[str, Any]:

@@ -176,11 +176,13 @@ class ToolGate:
         """Return the strictest decision of the guard on the forms of the call that patterns may be written for.
 
         Those are each name of the tool, and a command as a shell line: patterns are written for `rm -rf`, and in JSON
-        the list of words has quotes and commas in between.
+        the list of words has quotes and commas in between. A path has its right spelling, if the tool accepts another.
         """
         forms, command = [arguments], tool.role.command
         if command is not None and isinstance(words := arguments.get(command), list):
             forms.append({**arguments, command: shlex.join(map(str, words))})
+        if tool.spelled is not None:
+            forms.append(tool.spelled(arguments))
         names = dict.fromkeys([tool.name, tool.declared_name or tool.name])
         decisions = [self._guard.decide(name, form) for name in names for form in forms]
         return max(decisions, key=lambda decision: _SEVERITY[decision.verdict])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["SKILL_ARGUMENT", "loaded_skill", "read_skill_file_tool"]
+__all__ = ["SKILL_ARGUMENT", "loaded_skill", "read_skill_file_tool", "spelled_path"]
 
 
 def read_skill_file_tool(skills: RunSkills) -> Tool:
@@ -53,7 +54,19 @@ def read_skill_file_tool(skills: RunSkills) -> Tool:
         perform,
         Role(own=True),
         built_in=True,
+        spelled=partial(spelled_path, skills),
     )
+
+
+def spelled_path(skills: RunSkills, arguments: JsonObject) -> JsonObject:
+    """Return the arguments of a call with the path of the skill's file that `path` names in whatever case."""
+    named = str(arguments.get("path", ""))
+    try:
+        skill = loaded_skill(skills, arguments, named)
+    except ToolFailedError:
+        return arguments
+    file = skill.content.file(named.removeprefix(skill.root_uri))
+    return arguments if file is None else {**arguments, "path": file.path}
 
 
 SKILL_ARGUMENT: Final[JsonObject] = {

@@ -5,6 +5,7 @@ Output beyond the limit of one reply is kept as long as the run, and the model r
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
@@ -22,7 +23,7 @@ from skills_core.run.scripts.output import (
     expired_output,
 )
 from skills_core.run.tools.declared import MAX_ERROR, script_failure
-from skills_core.run.tools.skill_files import SKILL_ARGUMENT, loaded_skill
+from skills_core.run.tools.skill_files import SKILL_ARGUMENT, loaded_skill, spelled_path
 from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 from skills_core.toolboxes import Capability
@@ -87,6 +88,7 @@ def run_skill_script_tool(skills: RunSkills, runner: ScriptRunner, variables: Ma
         perform,
         # An entry that permits all commands permits scripts too; a pattern for commands does not.
         Role(capabilities=frozenset({Capability.RUN_COMMAND})),
+        spelled=partial(spelled_path, skills),
     )
 
 

@@ -70,7 +70,8 @@ class Tool:
     `ToolFailedError` with a text for the model if the call fails. `origin` says in words where the tool comes from:
     `workspace`, `skill NAME`, `server NAME`. `declared_name` is the tool's name in its skill if it is offered
     under another; the guard matches patterns against both. A tool that `waits_for_user` has only the run's deadline.
-    One that is `built_in` comes with every run, without a setting that switches it on.
+    One that is `built_in` comes with every run, without a setting that switches it on. `spelled` returns arguments with
+    the right spelling of what they name in another; the guard judges these as well.
     """
 
     name: str
@@ -83,3 +84,4 @@ class Tool:
     declared_name: str = ""
     waits_for_user: bool = False
     built_in: bool = False
+    spelled: Callable[[JsonObject], JsonObject] | None = None

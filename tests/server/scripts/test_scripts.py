@@ -206,6 +206,17 @@ class TestTool:
             assert ("cannot ask the user" in refused.content[0].text) == (kind == "confirm_patterns")
             assert not (await call(session, skill="a", path="a.py")).is_error
 
+    @pytest.mark.parametrize("name", ["a", "skill://a/SKILL.md"])
+    async def test_the_guard_judges_the_scripts_path_as_it_is_spelled_on_disk(
+        self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill, name: str
+    ) -> None:
+        make_skill("a", files={"drop.py": b"print('ran')"}, fields="danger_patterns: ['drop\\.py']")
+        async with in_memory(skills, **ON) as session:
+            for path in ("drop.py", "DROP.py", "./Drop.PY"):
+                refused = await session.client.call_tool(TOOL, {"skill": name, "path": path})
+                assert refused.is_error
+                assert "drop" in refused.content[0].text
+
     async def test_an_activation_says_how_scripts_are_run(
         self, in_memory: ConnectHosted, skills: Path, make_skill: MakeSkill
     ) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from skills_core.guard import Rule, Verdict
 from skills_core.run.outcome import CallDecision
 from skills_core.run.ports import NoUser
 from skills_core.run.run_skills import RunSkills
@@ -75,6 +76,14 @@ async def test_a_skill_reads_nothing_else(path: str, skill: Any, make_gate: Any,
     (tmp_path / "secret").write_text("x")
     call = await make_gate(read_skill_file_tool(RunSkills(skill))).call("read_skill_file", {"path": path}, 1)
     assert call.text.startswith("The skill has no file")
+
+
+async def test_the_guard_judges_a_path_as_it_is_spelled_on_disk(skill: Any, make_gate: Any) -> None:
+    rule = Rule("references/forms", Verdict.DENY)
+    gate = make_gate(read_skill_file_tool(RunSkills(skill)), rules=[rule])
+    for path in ("references/forms.md", "References/FORMS.md", f"{skill.root_uri}REFERENCES/forms.md"):
+        call = await gate.call("read_skill_file", {"path": path}, 1)
+        assert call.decision is CallDecision.DENIED
 
 
 async def test_a_file_that_does_not_match_its_digest_is_not_read(skill: Any, make_gate: Any, tmp_path: Path) -> None:
