@@ -13,7 +13,7 @@ from skills_core.audit.search import is_found
 if TYPE_CHECKING:
     from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
 
-__all__ = ["is_negated", "is_quoted_data", "severity_at"]
+__all__ = ["demoted_in_documentation", "describes_attack", "is_negated", "is_quoted_data", "severity_at"]
 
 _LINE = 2000
 # Characters of a line before a hit that may open a code span or a quote.
@@ -49,17 +49,25 @@ _COMMENT = ("#", "//", "*", "--", "REM ", '"""')
 
 def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity: Severity) -> Severity:
     """Return the severity of a hit at a position of a file."""
-    if is_negated(file, start):
-        return Severity.NOTE
+    return Severity.NOTE if is_negated(file, start) else demoted_in_documentation(skill, file, start, severity)
+
+
+def demoted_in_documentation(skill: SkillUnderAudit, file: AuditedFile, start: int, severity: Severity) -> Severity:
+    """Return the severity of a hit at a position, whether or not its sentence is negated."""
     if skill.is_main(file) or not (file.is_eval or _is_documentation(file, start)):
         return severity
-    is_shown = is_quoted_data(file, start) or _is_named_tag(file, start) or _is_called(_ATTACK, file, start)
+    is_shown = is_quoted_data(file, start) or _is_named_tag(file, start) or describes_attack(file, start)
     return Severity.NOTE if is_shown else severity.demoted
 
 
 def is_quoted_data(file: AuditedFile, start: int) -> bool:
     """Tell whether a quote begins at a position, and the text around it calls it data or an attack."""
     return _is_quoted(file, start) and _is_called(_INERT, file, start)
+
+
+def describes_attack(file: AuditedFile, start: int) -> bool:
+    """Tell whether the text around a position says that it is about an attack."""
+    return _is_called(_ATTACK, file, start)
 
 
 def is_negated(file: AuditedFile, start: int) -> bool:

@@ -15,7 +15,7 @@ from tools.audit_figures.measure import Counts, measure
 CASES = read_cases()
 
 FLOORS = {
-    Part.TRAIN: {"attacks": 82, "weaknesses": 14, "false alarms": 1, "precision": 0.97, "recall": 0.97},
+    Part.TRAIN: {"attacks": 87, "weaknesses": 14, "false alarms": 1, "precision": 0.97, "recall": 0.97},
     Part.HELD_OUT: {"attacks": 53, "weaknesses": 6, "false alarms": 1, "precision": 0.98, "recall": 0.95},
 }
 """What was reached. Raise a figure when it rises; do not lower one to make a change pass."""
