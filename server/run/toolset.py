@@ -27,10 +27,11 @@ from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace_names import WorkspaceTool
+from skills_core.sources import real_path
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping
+    from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
     from server.config.settings import RunSettings, Settings
     from skills_core.format.frontmatter import ToolDeclaration
@@ -153,13 +154,17 @@ def workspace_root(settings: RunSettings) -> Path | None:
     root = Path(settings.workspace).expanduser().resolve()
     if not root.is_dir():
         raise ConfigurationError(f"runs.workspace: {root}: expected a folder")
-    for private in private_folders():
-        if root.is_relative_to(private.resolve()):
-            raise ConfigurationError(f"runs.workspace: {root}: runs must not change what is in {private}; name another")
+    _refuse_within(map(real_path, private_folders()), root)
     if settings.store is not None and _is_file_in(settings.store.get_secret_value(), root):
         message = "it contains the record of runs (runs.store), which runs must not change; keep that elsewhere"
         raise ConfigurationError(f"runs.workspace: {root}: {message}")
     return root
+
+
+def _refuse_within(places: Iterable[Path], root: Path) -> None:
+    for place in places:
+        if root.is_relative_to(place):
+            raise ConfigurationError(f"runs.workspace: {root}: runs must not change what is in {place}; name another")
 
 
 def _is_file_in(store: str, root: Path) -> bool:
@@ -170,6 +175,7 @@ def _workspace_tools(
     settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str], host: Mapping[str, str]
 ) -> tuple[Tool, ...]:
     allowed, private = list(settings.runs.tools), private_places(settings)
+    _refuse_within(private, root)
     if runner is None:
         return workspace_tools(root, allowed, host, private=private)
     if runner.setup.refuses and WorkspaceTool.RUN_COMMAND in allowed:

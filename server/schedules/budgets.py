@@ -236,8 +236,8 @@ class Spending:
             dollars=0.0 if price is None else tokens * price.most,
             price=None if price is None else (price.input, price.output),
         )
-        self._add(terms.day, name, Spent(runs=1))
         self._ledger = structs.replace(self._ledger, begun={**self._ledger.begun, run_id: begun})
+        self._add(terms.day, name, Spent(runs=1))
         return tokens
 
     def refusal(self, name: str, terms: Terms) -> str | None:
@@ -299,7 +299,9 @@ class Spending:
         of_day = self._ledger.days.get(day, {})
         days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, Spent()) + more}}
         kept = dict([*days.items()][-_MAX_DAYS:])
-        self._ledger = structs.replace(self._ledger, days=kept)
+        # The end of a run is never found if its schedule was removed.
+        begun = {run_id: run for run_id, run in self._ledger.begun.items() if run.day in kept}
+        self._ledger = structs.replace(self._ledger, days=kept, begun=begun)
 
 
 def _used_up(who: str, what: str, setting: str) -> Refused:

@@ -102,13 +102,15 @@ def overview(store: ScheduleStore, settings: Settings, now: datetime) -> dict[st
     if spent.unpriced:
         warnings.append(f"The price of {spent.unpriced} tokens of today is unknown, so the dollars lack them.")
     names = ("runs", "tokens", "dollars")
+    together = {name: getattr(wanted, f"{name}_per_day") for name in names}
+    each_one = {name: getattr(wanted, f"each_{name}_per_day") for name in names}
     limits = {
-        "together": {name: getattr(wanted, f"{name}_per_day") for name in names},
-        "each": {name: getattr(wanted, f"each_{name}_per_day") for name in names},
+        "together": together,
+        "each": each_one,
         "failures_to_pause": wanted.failures_to_pause,
         "paid_interval_seconds": wanted.paid_interval_seconds,
     }
-    if schedules and not any(value for part in ("together", "each") for value in limits[part].values()):
+    if schedules and not any((*together.values(), *each_one.values())):
         warnings.append("No budget is set, so nothing limits what runs use in a day (schedules.tokens_per_day).")
     return {"day": day, "schedules": schedules, "spent": to_builtins(spent), "limits": limits, "warnings": warnings}
 

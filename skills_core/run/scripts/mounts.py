@@ -7,6 +7,7 @@ except the script's own folders is read-only, including `/proc` and, for root, t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -124,7 +125,8 @@ def _hiding(workspace: Path, private: Iterable[Path]) -> tuple[list[str], list[s
             continue
         inside = workspace / place.relative_to(real)
         if not place.is_file():
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with suppress(OSError):  # then the sandbox cannot be made
+                place.mkdir(mode=0o700, parents=True, exist_ok=True)
             hidden.append(str(inside))
         folders = [folder for folder in reversed(inside.parents) if folder.is_relative_to(workspace)]
         between |= dict.fromkeys(str(folder) for folder in folders if folder != workspace)

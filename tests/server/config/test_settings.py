@@ -271,3 +271,27 @@ def test_a_file_without_a_usable_secret_is_refused_without_its_content(tmp_path:
 def test_the_path_of_a_secret_is_absolute(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="absolute"):
         load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": "token"}, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("file", "flag", "is_sent"),
+    [
+        ("http://127.0.0.1:1/v1#a", "http://127.0.0.1:1/v1#b", True),
+        ("http://127.0.0.1:1/v1#a", "http://127.0.0.1:1/v1/#b", True),
+        ("http://127.0.0.1:1/v1#a", "http://127.0.0.1:2/v1#a", False),
+        ("anthropic:a", "http://127.0.0.1:2/v1#a", False),
+        (None, "http://127.0.0.1:2/v1#a", True),
+    ],
+)
+def test_a_key_is_for_the_address_beside_it(tmp_path: Path, file: str | None, flag: str, *, is_sent: bool) -> None:
+    """A key in a file is not sent to the server that a flag or a variable names."""
+    own = tmp_path / "skillserve/skillserve.toml"
+    own.parent.mkdir()
+    model = f"model = '{file}'\n" if file else ""
+    own.write_text(f"[runs]\n{model}model_key = 'secret'\n")
+    for flags, environment in (({"model": flag}, {}), ({}, {"SKILLSERVE_MODEL": flag})):
+        assert (load_settings(flags, environment, tmp_path).runs.model_key is not None) == is_sent
+    both = load_settings({"model": flag}, {"SKILLSERVE_MODEL": "http://x/v1#y", "SKILLSERVE_MODEL_KEY": "k"}, tmp_path)
+    assert both.runs.model_key is None
+    variables = {"SKILLSERVE_MODEL": flag, "SKILLSERVE_MODEL_KEY": "k"}
+    assert load_settings({}, variables, tmp_path).runs.model_key is not None

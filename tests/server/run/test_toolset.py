@@ -9,16 +9,19 @@ from typing import Any
 
 import pytest
 
-from server.config.settings import OptionalTool, Settings
+from server.config.settings import ConfigurationError, OptionalTool, Settings
 from server.run.toolset import open_toolset
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.workspace_names import WorkspaceTool
+from tests.core.run.conftest import make_gate
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
 from tests.server.settings import make_settings
+
+__all__ = ["make_gate"]
 
 WARNING = "no sandbox: it runs with all rights of the user"
 
@@ -89,3 +92,40 @@ async def test_an_incomplete_sandbox_disables_run_command_if_a_sandbox_is_requir
         assert "read_file" in names
         assert "run_command" not in names
         assert "run_command is left out because a sandbox is required: no filter" in tools.problems
+
+
+@pytest.mark.parametrize("inside", ["state/skillserve", "state/skillserve/skills", "config/skillserve", "log"])
+async def test_a_workspace_within_state_or_settings_is_refused(
+    skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inside: str
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / inside).mkdir(parents=True)
+    settings = settings_for(tmp_path / inside, run_tools=("read_file",), audit_log_folder=str(tmp_path / "log"))
+    with pytest.raises(ConfigurationError, match=r"runs\.workspace"):
+        async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)):
+            pass
+
+
+async def test_a_workspace_around_state_and_settings_hides_them(
+    skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_gate: Any
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "home/state"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "home/config"))
+    servers = tmp_path / "home/mcp.json"
+    paths = ("state/skillserve/skills/spending.json", "config/skillserve/skillserve.toml", "mcp.json", "other.txt")
+    for path in paths:
+        (tmp_path / "home" / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "home" / path).write_text('{"mcpServers": {}}')
+    settings = settings_for(tmp_path / "home", run_tools=("read_file",), mcp_servers=str(servers))
+    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)) as toolset:
+        gate = make_gate(*toolset.tools)
+        answers = [await gate.call("read_file", {"path": path}, 1) for path in paths]
+    assert ["are private" in each.text for each in answers] == [True, True, True, False]
+
+
+async def test_a_workspace_with_the_record_of_runs_in_it_is_refused(skills: Path, tmp_path: Path) -> None:
+    settings = settings_for(tmp_path, run_tools=("read_file",), run_store=str(tmp_path / "runs.sqlite"))
+    with pytest.raises(ConfigurationError, match=r"runs\.store"):
+        async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)):
+            pass

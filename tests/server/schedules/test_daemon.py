@@ -99,3 +99,41 @@ def test_adding_an_existing_schedule_changes_its_time_alone(schedule: Command, t
     assert schedule("resume", "mail").stdout == f"{name}  active\n"
     assert schedule("remove", "mail").returncode == 0
     assert listed(schedule) == []
+
+
+def test_the_overview_says_what_runs_without_the_user(schedule: Command, tmp_path: Path) -> None:
+    settings = tmp_path / "config/skillserve/skillserve.toml"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("[schedules]\ndollars_per_day = 2.5\n[runs]\nmodel = 'anthropic:no-such-model'\n")
+    made = schedule("add", "mail", "--every", "2h", "--task", "Check it.", "--json")
+    name = json.loads(made.stdout)["name"]
+    assert "The price of anthropic:no-such-model is unknown" in made.stderr
+    records = tmp_path / "state/skillserve/improvements"
+    records.mkdir()
+    record = {
+        "id": "0123abcd",
+        "at": "2026-11-23T09:00:00+00:00",
+        "run_id": "r",
+        "skill": "s",
+        "source": "/",
+        "place": "s",
+    }
+    for status in ("improved", "skipped"):
+        (records / f"{status}.json").write_text(json.dumps({**record, "status": status}))
+    found = json.loads(schedule("overview", "--json").stdout)
+    (one,) = found["schedules"]
+    assert (one["name"], len(one["next"]), one["rights"]["run_tools"], one["spent"]["runs"]) == (name, 3, [], 0)
+    assert found["limits"]["together"] == {"runs": None, "tokens": None, "dollars": 2.5}
+    assert [each["status"] for each in found["changes"]] == ["improved"]
+    assert "price of anthropic:no-such-model is unknown" in found["warnings"][0]
+    text = schedule("overview").stdout
+    for part in (name, "next     2", "nothing but the model", "0.00 of 2.5 dollars", "change 0123abcd", "warning: "):
+        assert part in text
+
+
+def test_a_paid_model_is_not_scheduled_too_often(schedule: Command) -> None:
+    often = ("add", "mail", "--every", "10s", "--task", "x", "--model", "anthropic:claude-sonnet-4-5")
+    assert "at most every 60 seconds" in schedule(*often).stderr
+    assert listed(schedule) == []
+    assert schedule("add", "mail", "--every", "2h", "--task", "x", "--model", "anthropic:x").returncode == 0
+    assert "at most every 60 seconds" in schedule("add", "mail", "--every", "10s").stderr

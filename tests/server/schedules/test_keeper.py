@@ -330,7 +330,7 @@ async def test_a_firing_survives_a_process_that_ends_around_the_decision(
     clock.forward(hours=1)
     async with keep(job) as keeper:
         with monkeypatch.context() as patched:
-            patched.setattr(TimeKeeper, "_start" if written else "_update", killed)
+            patched.setattr(TimeKeeper, "_start" if written else "_spend", killed)
             with pytest.raises(KilledError):
                 await keeper.tick()
     async with keep(job) as keeper:
