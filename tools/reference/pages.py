@@ -10,6 +10,7 @@ from tools.audit_figures.page import figures_page
 from tools.reference.audit import audit_page
 from tools.reference.commands import commands_page
 from tools.reference.reason_codes import reason_codes_page
+from tools.reference.seeds import seeds_page
 from tools.reference.settings import settings_page
 
 if TYPE_CHECKING:
@@ -24,5 +25,6 @@ PAGES: Final[Mapping[Path, Callable[[], str]]] = {
     _FOLDER / "audit.md": audit_page,
     _FOLDER / "commands.md": commands_page,
     _FOLDER / "reason-codes.md": partial(reason_codes_page, _FOLDER / "reason-codes.md"),
+    _FOLDER / "seeds.md": partial(seeds_page, _FOLDER / "seeds.md"),
     _FOLDER / "settings.md": settings_page,
 }
