@@ -27,7 +27,7 @@ _MAX_HEAD_LINES: Final = 200
 _MAX_HEAD_BYTES: Final = 65_536
 """The head of a request is parsed before anything is known of its sender, and takes microseconds for each line."""
 
-_REFUSAL_SECONDS: Final = 0.25
+_REFUSAL_SECONDS: Final = 1.0
 
 _PATIENT_SECONDS: Final = 1.0
 """A connection is not closed to make room before it is so old: a request usually follows at once."""
@@ -138,7 +138,7 @@ class BoundedProtocol(JoiningProtocol):
         self._waiting.discard(self)
 
     def _look(self) -> None:
-        is_answering = self.cycle is not None and not self.cycle.response_complete
+        is_answering = bool(self.cycle) and not self.cycle.response_complete  # None before the first request
         if is_answering or self.timeout_keep_alive_task is not None:
             if self not in self._waiting or self.flow.write_paused:
                 return

@@ -123,7 +123,8 @@ class PostgresLease:
         except psycopg.Error as error:
             raise postgres_error(self._store, error) from None
         self._answer_seconds = min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS)
-        self._connection.answer_seconds = self._answer_seconds
+        if self._connection is not None:
+            self._connection.answer_seconds = self._answer_seconds
 
     @property
     def place(self) -> str:
