@@ -57,6 +57,7 @@ bench: install
 	$(BIN)/python bench/loading.py
 	$(BIN)/python bench/login.py
 	$(BIN)/python bench/operation.py
+	$(BIN)/python bench/fairness.py
 	$(BIN)/python bench/views.py
 	$(BIN)/python bench/hidden.py
 

@@ -30,9 +30,9 @@ _LATE_SECONDS: Final = 0.005
 _MOST_EXTENSIONS: Final = 50
 
 _FREE_SECONDS: Final = 0.0005
-_PAUSES: Final = 25
+_PAUSES: Final = 40
 """After a request that costs more than `_FREE_SECONDS` to read, the next turn of its principal waits for so many times
-as long: expensive requests of one principal keep the event loop busy for a twenty-fifth of the time at most."""
+as long: expensive requests of one principal keep the event loop busy for a fortieth of the time at most."""
 
 _MAX_PAUSE_SECONDS: Final = 5.0
 

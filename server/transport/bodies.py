@@ -9,6 +9,7 @@ fast that it can be done first.
 from __future__ import annotations
 
 import logging
+import random
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
@@ -34,16 +35,15 @@ __all__ = [
     "LARGE_BODY",
     "MAX_DEPTH",
     "MAX_META_BYTES",
-    "REFUSAL_SECONDS",
     "BodyFaultError",
     "RequestBodies",
     "check_body",
+    "pause_before_refusal",
 ]
 
 logger = logging.getLogger(__name__)
 
-REFUSAL_SECONDS: Final = 0.25
-"""How long a refusal waits: a client that asks again at once would keep the server busy with refusals."""
+_REFUSAL_SECONDS: Final = (0.5, 1.5)
 
 ADMITTED_KEY: Final = "skillserve.admitted"
 """The key in an ASGI scope of the request's account, to which its processing time is charged."""
@@ -120,7 +120,7 @@ class RequestBodies:
         except BodyFaultError as fault:
             logger.info("request of %s refused: %s", _name_of(scope), fault)
             if not fault.is_read:
-                await anyio.sleep(REFUSAL_SECONDS)
+                await pause_before_refusal()
             await _refusal(fault)(scope, receive, send)
         except ClientDisconnect:
             logger.info("request of %s ended: its client hung up before it was complete", _name_of(scope))
@@ -132,7 +132,7 @@ class RequestBodies:
         async with AsyncExitStack() as stack:
             large = None if is_complete else await stack.enter_async_context(self._large.turn(key))
             if large is not None:
-                body += (await self._read(scope, receive, self._max_bytes - len(body)))[0]
+                body += (await self._read(scope, receive, self._max_bytes, len(body)))[0]
             turn = await stack.enter_async_context(turns.turn(key))
             turn.outer = large
             turn.cost = _cost_of(body)
@@ -155,8 +155,10 @@ class RequestBodies:
         check_body(body, self._max_values)
         await self._app(scope, _replaying(body, receive), send)
 
-    async def _read(self, scope: Scope, receive: Receive, enough: int) -> tuple[bytes, bool]:
-        """Return a body, or what was received when it has more than `enough` bytes, and whether it is complete.
+    async def _read(self, scope: Scope, receive: Receive, enough: int, before: int = 0) -> tuple[bytes, bool]:
+        """Return what follows the first `before` bytes of a body, and whether it is complete.
+
+        It is not if the body has more than `enough` bytes: the rest can be read by another call.
 
         Raises:
             BodyFaultError: it is or becomes too large, or is not complete in time.
@@ -166,7 +168,7 @@ class RequestBodies:
         if length.isascii() and length.isdigit() and (len(length) > _MAX_DIGITS or int(length) > self._max_bytes):
             raise self._too_large()
         parts: list[bytes] = []
-        size = 0
+        size = before
         try:
             with anyio.fail_after(self._seconds or None):
                 while True:
@@ -187,7 +189,17 @@ class RequestBodies:
         return b"".join(parts), is_complete
 
     def _too_large(self) -> BodyFaultError:
-        return BodyFaultError(f"the body is too large: at most {self._max_bytes} bytes", _TOO_LARGE, is_read=False)
+        return BodyFaultError(
+            f"the body is too large: at most {self._max_bytes} bytes (limits.request_bytes)", _TOO_LARGE, is_read=False
+        )
+
+
+async def pause_before_refusal() -> None:
+    """Wait for a second or so: a client that asks again at once would keep the server busy with refusals.
+
+    The time differs, or all connections of such a client would ask again at the same moment.
+    """
+    await anyio.sleep(random.uniform(*_REFUSAL_SECONDS))  # noqa: S311 - not a secret
 
 
 def check_body(body: bytes, max_values: int) -> None:
@@ -239,7 +251,8 @@ def _check_structure(body: bytes, max_values: int) -> None:
 
 
 def _too_many(max_values: int) -> BodyFaultError:
-    return BodyFaultError(f"the body has too many values: at most {max_values} objects, items and fields", _TOO_LARGE)
+    message = f"the body has too many values: at most {max_values} objects, items and fields (limits.request_values)"
+    return BodyFaultError(message, _TOO_LARGE)
 
 
 def _check_meta(body: bytes) -> None:

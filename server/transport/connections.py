@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import h11
@@ -27,10 +28,13 @@ _MAX_HEAD_LINES: Final = 200
 _MAX_HEAD_BYTES: Final = 65_536
 """The head of a request is parsed before anything is known of its sender, and takes microseconds for each line."""
 
-_REFUSAL_SECONDS: Final = 0.25
+_REFUSAL_SECONDS: Final = 1.0
 
 _PATIENT_SECONDS: Final = 1.0
 """A connection is not closed to make room before it is so old: a request usually follows at once."""
+
+_SWEEP_SECONDS: Final = 0.25
+_MOST_AT_ONCE: Final = 32
 
 
 def _most_connections() -> int:
@@ -66,22 +70,19 @@ class WaitingClients:
         loop = asyncio.get_running_loop()
         self._since[connection] = loop.time(), close
         if self._timer is None:
-            self._timer = loop.call_later(self._pause, self._sweep)
+            self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def discard(self, connection: asyncio.Protocol) -> None:
         """Wait no longer: the client has done its part, or has gone."""
         self._since.pop(connection, None)
 
-    @property
-    def _pause(self) -> float:
-        return min(_PATIENT_SECONDS, self._seconds or _PATIENT_SECONDS)
-
     def _sweep(self) -> None:
         loop = asyncio.get_running_loop()
         now, closed = loop.time(), 0
-        for connection, (since, close) in [*self._since.items()]:
+        # Some at a time: their clients connect again at once, all together.
+        for connection, (since, close) in [*islice(self._since.items(), _MOST_AT_ONCE)]:
             is_slow = 0 < self._seconds <= now - since
-            is_too_many = len(self._since) > self._most and now - since >= self._pause
+            is_too_many = len(self._since) > self._most and now - since >= _PATIENT_SECONDS
             if not is_slow and not is_too_many:
                 break
             del self._since[connection]
@@ -89,7 +90,7 @@ class WaitingClients:
             closed += 1
         if closed:
             logger.info("%d connections are closed, whose clients sent no complete request or took no answer", closed)
-        self._timer = loop.call_later(self._pause, self._sweep) if self._since else None
+        self._timer = loop.call_later(_SWEEP_SECONDS, self._sweep) if self._since else None
 
 
 class BoundedProtocol(JoiningProtocol):
@@ -138,7 +139,7 @@ class BoundedProtocol(JoiningProtocol):
         self._waiting.discard(self)
 
     def _look(self) -> None:
-        is_answering = self.cycle is not None and not self.cycle.response_complete
+        is_answering = bool(self.cycle) and not self.cycle.response_complete  # None before the first request
         if is_answering or self.timeout_keep_alive_task is not None:
             if self not in self._waiting or self.flow.write_paused:
                 return

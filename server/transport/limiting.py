@@ -10,7 +10,6 @@ import math
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-import anyio
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
@@ -28,7 +27,7 @@ from server.operation.records import (
     RequestRecord,
     address_of,
 )
-from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, REFUSAL_SECONDS
+from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, pause_before_refusal
 from server.transport.profiles import NAMED_SESSION_KEY
 
 if TYPE_CHECKING:
@@ -95,7 +94,7 @@ class Limiting:
         except LimitExceededError as error:
             logger.info("request refused: limit of %s", error.limit)
             self._record(scope, LIMIT_METHOD, RequestReason.LIMIT)
-            await anyio.sleep(REFUSAL_SECONDS)
+            await pause_before_refusal()
             await _refusal(error, is_large=self._size(scope) > LARGE_BODY)(scope, receive, send)
 
     def _size(self, scope: Scope) -> int:

@@ -30,8 +30,8 @@ class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """Runs and other calls that converse with their client, such as scripts, that a principal may have at a time, those
     that wait for an answer of the client included. With 0 there is no limit but that of the server, 64."""
     request_bytes: Annotated[int, Meta(ge=1024, le=1_073_741_824)] = 1_048_576
-    """Most bytes of the body of a request, with and without a login. Only calls with large arguments need more than
-    some kilobytes: a call of a script or of a declared tool whose arguments are whole documents."""
+    """Most bytes of the body of a request, with and without a login. Only texts that clients pass on need more than
+    some kilobytes. The `stdin` of a script may have a million characters, which take up to six times as many bytes."""
     request_values: Annotated[int, Meta(ge=0, le=100_000_000)] = 10_000
     """Most objects, items and fields in the body of a request, with and without a login. They, not bytes, are what a
     body costs. With 0 there is no limit."""

@@ -78,6 +78,7 @@ def check_compatibility() -> None:
         _require(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
         columns = SystemDatabase.tables.workflow_status.c
         _require({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
+        _require(_RETRIES not in vars(SystemDatabase))  # its objects have it
         _require(_reads_only_json())
     if instance is not None:  # DBOS() would return this instance
         raise StoreError(

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
+import sqlalchemy as sa
 from dbos import DBOS
 
 from skills_core.run.durable.database_errors import DATABASE_ERRORS, as_store_errors
@@ -25,7 +26,7 @@ from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import sqlalchemy as sa
+    import psycopg
     from dbos import DBOSConfig
 
     from skills_core.run.durable.leases import Lease
@@ -96,9 +97,18 @@ def connection_pool(store: Store) -> Iterator[sa.Engine | None]:
         yield None
         return
     pool = create_pool(store)
+    ended = False
+
+    def close_late(connection: psycopg.Connection[Any] | None, _: object) -> None:
+        if ended and connection is not None:
+            connection.close()
+
+    # Threads of dbos may still wait for an answer when the pool is closed.
+    sa.event.listen(pool, "checkin", close_late)
     try:
         yield pool
     finally:
+        ended = True
         pool.dispose()
 
 

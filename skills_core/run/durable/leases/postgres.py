@@ -122,8 +122,7 @@ class PostgresLease:
             self._renew()
         except psycopg.Error as error:
             raise postgres_error(self._store, error) from None
-        self._answer_seconds = min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS)
-        self._connection.answer_seconds = self._answer_seconds
+        self._wait_at_most(min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS))
 
     @property
     def place(self) -> str:
@@ -230,6 +229,11 @@ class PostgresLease:
         connection = connect(self._store, f"skillserve worker {self._worker}", self._answer_seconds)
         set_parameter(connection, "idle_session_timeout", self._grace)
         return connection
+
+    def _wait_at_most(self, seconds: float) -> None:
+        self._answer_seconds = seconds
+        if self._connection is not None:
+            self._connection.answer_seconds = seconds
 
     def _disconnect(self) -> None:
         connection, self._connection = self._connection, None
