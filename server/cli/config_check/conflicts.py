@@ -103,6 +103,8 @@ def _names(checked: CheckedSettings) -> Iterator[Finding]:
 
 def _is_everybody(proxy: str) -> bool:
     """Tell whether a network is larger than any private one."""
+    if proxy.startswith("dns:"):
+        return False
     network = ipaddress.ip_network(proxy)
     return network.prefixlen < (_LARGEST_4 if network.version == 4 else _LARGEST_6)  # noqa: PLR2004 - of the protocol
 

@@ -323,7 +323,7 @@ def test_origins_refuse_nobody_where_any_host_is_accepted(configuration: Configu
 HARMLESS = [
     PROVIDER + "default_role = 'reader'\n[access.roles]\nreader = ['*']",
     PROVIDER + "[access.roles]\nreader = ['release-*', 'tag:general', 'source:managed', 'token:usage']",
-    "[http]\ntrusted_proxies = ['10.0.0.0/8', 'fc00::/7', '127.0.0.1', '::1', '172.16.0.0/12']",
+    "[http]\ntrusted_proxies = ['10.0.0.0/8', 'fc00::/7', '127.0.0.1', '::1', '172.16.0.0/12', 'dns:proxy.team']",
     "[http]\npath = '/administration'",
     "[http]\npath = '/'",
     "[access]\ndefault_roles = ['all']\n[access.tools]\nall = ['*', 'reload_*', 'deploy__*', 'deploy*', '*__run']",
