@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import re
+import time
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
@@ -15,6 +17,7 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.profiles import Profiles
 from server.config.machine import tokens_file
@@ -70,6 +73,11 @@ _READABLE_HEADERS = ("Mcp-Session-Id", "Mcp-Protocol-Version", "WWW-Authenticate
 
 _GRACE_SECONDS = 3
 # Everything still running this long after a stop is cancelled.
+
+_NAMES_SECONDS = 30.0
+_NEW_PROXY_SECONDS = 1.0
+_RESOLVE_SECONDS = 1.0
+# How often the names of proxies are asked for, at most how often for one that is not known, and for how long.
 
 _REQUEST_SECONDS = 1.0
 # Requests are cancelled this long after a stop.
@@ -210,6 +218,44 @@ def _security(settings: HttpSettings) -> TransportSecuritySettings:
     return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
 
 
+class _TrustedProxies:
+    """ASGI middleware: of requests of the proxies in front, take the address of the client from `X-Forwarded-For`."""
+
+    def __init__(self, app: ASGIApp, proxies: Sequence[str]) -> None:
+        """Trust `proxies`: addresses, networks, and `dns:NAME` for the addresses of a name."""
+        self._app = app
+        self._names = [proxy.removeprefix("dns:") for proxy in proxies if proxy.startswith("dns:")]
+        self._fixed = [proxy for proxy in proxies if not proxy.startswith("dns:")]
+        self._known: frozenset[str] = frozenset()
+        self._layer = self._trusting()
+        self._asked = -math.inf
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if self._names and scope["type"] == "http":
+            # A proxy that is new, as after an update, has an address that is not known yet.
+            peer = (scope.get("client") or ("",))[0]
+            seconds = _NAMES_SECONDS if peer in self._known else _NEW_PROXY_SECONDS
+            if time.monotonic() >= self._asked + seconds:
+                self._asked = time.monotonic()
+                await self._resolve()
+        await self._layer(scope, receive, send)  # type: ignore[arg-type] - uvicorn has types of its own
+
+    def _trusting(self) -> ProxyHeadersMiddleware:
+        return ProxyHeadersMiddleware(self._app, [*self._fixed, *self._known])  # type: ignore[arg-type] - likewise
+
+    async def _resolve(self) -> None:
+        """Ask for the addresses of the names; one without an answer is not trusted until there is one."""
+        found: set[str] = set()
+        with anyio.move_on_after(_RESOLVE_SECONDS):
+            for name in self._names:
+                with suppress(OSError, UnicodeError):
+                    found.update(str(each[4][0]) for each in await anyio.getaddrinfo(name, None))
+        if found != self._known:
+            self._known = frozenset(found)
+            self._layer = self._trusting()
+
+
 class _Uvicorn(uvicorn.Server):
     """A uvicorn server without signal handlers, because several of them run in one process."""
 
@@ -217,7 +263,7 @@ class _Uvicorn(uvicorn.Server):
         self, app: ASGIApp, lifespan: Literal["on", "off"], receive_seconds: float, proxies: Sequence[str] = ()
     ) -> None:
         config = uvicorn.Config(
-            app,
+            _TrustedProxies(app, proxies) if proxies else app,
             http=cast("type[asyncio.Protocol]", partial(BoundedProtocol, WaitingClients(receive_seconds))),
             ws="none",
             log_config=None,
@@ -226,8 +272,7 @@ class _Uvicorn(uvicorn.Server):
             timeout_graceful_shutdown=_GRACE_SECONDS,
             server_header=False,
             # By default uvicorn would trust any program on this machine.
-            proxy_headers=bool(proxies),
-            forwarded_allow_ips=[*proxies],
+            proxy_headers=False,
         )
         super().__init__(config)
 

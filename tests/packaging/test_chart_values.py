@@ -210,7 +210,7 @@ def test_whoever_accepts_the_loss_of_the_audit_log_is_warned_of_it(tmp_path: Pat
     assert "emptyDir" in state_of(rendered(ephemeral))
     assert "WARNING" not in notes({}, tmp_path)
     assert "LOST WITH ITS POD" in notes(ephemeral, tmp_path)
-    assert "forge the address" in notes({"networkPolicy": {"enabled": False}}, tmp_path)
+    assert "forge the addresses" in notes({"networkPolicy": {"enabled": False}}, tmp_path)
 
 
 def notes(values: dict[str, Any], folder: Path) -> str:

@@ -157,6 +157,19 @@ def test_the_proxy_knows_the_addresses_of_the_replicas_and_they_trust_it_alone()
     assert settings["operation"]["drain_seconds"] < int(services["skillserve-1"]["stop_grace_period"].rstrip("s"))
 
 
+def test_replicas_of_the_chart_trust_the_proxy_alone() -> None:
+    (trusted,) = [each["value"] for each in replica()["env"] if each["name"] == "SKILLSERVE_TRUSTED_PROXIES"]
+    assert "trusted_proxies" not in configured("skillserve.toml")
+    (service,) = [each for each in resources("Service") if f"dns:{each['metadata']['name']}" == trusted]
+    assert service["spec"]["clusterIP"] == "None"
+    selected = [
+        each["metadata"]["name"]
+        for each in resources("Deployment")
+        if service["spec"]["selector"].items() <= each["spec"]["template"]["metadata"]["labels"].items()
+    ]
+    assert selected == ["skillserve-proxy"]
+
+
 def test_one_service_builds_the_image_of_all_replicas() -> None:
     assert [name for name, service in compose()["services"].items() if "build" in service] == ["skillserve-1"]
 

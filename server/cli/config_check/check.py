@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from server.cli.config_check.access_check import check_access
 from server.cli.config_check.conflicts import check_conflicts
 from server.cli.config_check.finding import CheckedFile, Finding, Level
 from server.cli.config_check.other_files import (
@@ -59,6 +60,7 @@ def check_configuration(machine: Machine, environment: Mapping[str, str]) -> Con
         *token_findings,
         *server_findings,
         *check_conflicts(checked, tokens),
+        *check_access(checked, machine, tokens),
         *check_start(checked),
         *check_collector(environment),
         *check_secrets(checked, machine, specs),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +16,9 @@ from server.cli.config_check.places import folder_fault
 from server.cli.config_check.start_checks import is_address
 from server.config.machine import audit_log_folder
 from server.config.settings import OptionalTool, Transport
+from server.config.settings.named_sources import directories_of
 from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
     Check: TypeAlias = Callable[["CheckedSettings"], Iterator[Finding]]
 
 __all__ = ["check_conflicts"]
+
+_LARGEST_4: Final = 8
+_LARGEST_6: Final = 7
+# The lengths of the prefixes of 10.0.0.0/8 and fc00::/7.
 
 _OF_PROVIDER: Final = (
     *("audience", "resource", "jwks_url", "introspection_url", "introspection_client_id"),
@@ -84,8 +92,21 @@ def _names(checked: CheckedSettings) -> Iterator[Finding]:
         found = _finding(checked, Level.WARNING, f"http.{key}", message, "correct it, or remove it")
         yield Finding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
     if http.allowed_origins and not checks_host(http):
-        message = "it has no effect without http.allowed_hosts: requests with any Origin header are accepted"
+        message = "it refuses nobody without http.allowed_hosts: requests with any Origin header are accepted"
         yield _finding(checked, Level.WARNING, "http.allowed_origins", message, "set http.allowed_hosts, or remove it")
+    for number, proxy in enumerate(http.trusted_proxies):
+        if _is_everybody(proxy):
+            message = f"{proxy}: whoever connects from there chooses the address that logs and the audit log have of it"
+            found = _finding(checked, Level.WARNING, "http.trusted_proxies", message, "name the proxy, or its network")
+            yield Finding(found.level, found.file, f"http.trusted_proxies.{number}", message, found.advice)
+
+
+def _is_everybody(proxy: str) -> bool:
+    """Tell whether a network is larger than any private one."""
+    if proxy.startswith("dns:"):
+        return False
+    network = ipaddress.ip_network(proxy)
+    return network.prefixlen < (_LARGEST_4 if network.version == 4 else _LARGEST_6)  # noqa: PLR2004 - of the protocol
 
 
 def _drain(checked: CheckedSettings) -> Iterator[Finding]:
@@ -204,10 +225,42 @@ def _catalog(checked: CheckedSettings) -> Iterator[Finding]:
 def _sources(checked: CheckedSettings) -> Iterator[Finding]:
     for number, source in enumerate(checked.settings.discovery.sources):
         path = Path(source.path)
-        if not path.is_dir():
-            message = f"{path}: {'this is not a folder' if os.path.lexists(path) else 'there is no such folder'}"
+        if fault := _unreadable(path):
+            message = f"{path}: {fault}"
             found = _finding(checked, Level.WARNING, "discovery.sources", message, "create it, or correct the path")
             yield Finding(found.level, found.file, f"discovery.sources.{number}.path", message, found.advice)
+
+
+def _unreadable(path: Path) -> str | None:
+    """Return why skills cannot be read from a folder, None if they can."""
+    if not path.is_dir():
+        return "this is not a folder" if os.path.lexists(path) else "there is no such folder"
+    return None if os.access(path, os.R_OK | os.X_OK) else "this folder cannot be read"
+
+
+def _named_sources(checked: CheckedSettings) -> Iterator[Finding]:
+    """Check the folders of sources that other settings name."""
+    for section in ("history", "improve"):
+        for number, source in enumerate(getattr(checked.settings, section).sources):
+            for folder in directories_of((source,)):
+                if fault := _unreadable(Path(folder)):
+                    key, message = f"{section}.sources", f"{folder}: {fault}"
+                    found = _finding(checked, Level.WARNING, key, message, "create it, or correct the path")
+                    yield Finding(found.level, found.file, f"{key}.{number}", message, found.advice)
+
+
+def _shared_runs(checked: CheckedSettings) -> Iterator[Finding]:
+    from skills_core.run.durable.store import SqliteStore, store_of
+
+    runs = checked.settings.runs
+    if not checked.settings.replicas.enabled or (runs.model is None and not checked.settings.schedules.enabled):
+        return
+    with suppress(SkillsError):  # which another check reports
+        if runs.store is None or isinstance(store_of(runs.store.get_secret_value()), SqliteStore):
+            message = "each replica records runs in a file of its own (SQLite), which no other one shows or continues"
+            origin = checked.origin("replicas.redis_url" if runs.store is None else "runs.store")
+            advice = "set it to a database that all replicas reach, as postgresql://user@host/database"
+            yield Finding(Level.WARNING, origin, "runs.store", message, advice)
 
 
 def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
@@ -235,6 +288,8 @@ _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (
     (("history", "improve"), _histories),
     (("catalog",), _catalog),
     (("discovery",), _sources),
+    (("history", "improve"), _named_sources),
+    (("replicas", "runs", "schedules"), _shared_runs),
     (("audit_log", "login"), _audit_log),
 )
 """Each check with the sections that it compares."""

@@ -9,6 +9,7 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
+from server.admin.paths import STATUS_PATH
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.places import folder_fault
 from server.config.settings import ConfigurationError, Transport
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import CheckedSettings
 
 __all__ = ["check_collector", "check_start", "is_address"]
+
+_ADMIN: Final = f"{STATUS_PATH.rpartition('/')[0]}/"
+# Where all admin routes are.
 
 _HOST_NAME: Final = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
@@ -62,7 +66,6 @@ def _finding(checked: CheckedSettings, level: Level, key: str, message: str, adv
 
 def _address(checked: CheckedSettings) -> Iterator[Finding]:
     from server.transport.listening import AddressInUseError, require_own_address
-    from server.transport.operation_routes import HEALTH_PATH, METRICS_PATH, READY_PATH
 
     http = checked.settings.http
     serves = checked.settings.server.transport is Transport.HTTP
@@ -77,9 +80,22 @@ def _address(checked: CheckedSettings) -> Iterator[Finding]:
             message = str(error).partition("; ")[0]
             advice = "choose an address of this machine, such as 0.0.0.0, and a port that this user may use"
             yield _finding(checked, Level.ERROR, "http.host", message, advice)
-    if http.path in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
-        message = f"{http.path} is the path for probes or figures, which the MCP endpoint would replace"
+    if what := _taken_by(http.path):
+        message = f"{http.path} is a path {what}, which the MCP endpoint would replace"
         yield _finding(checked, Level.ERROR, "http.path", message, "choose another path, such as /mcp")
+
+
+def _taken_by(path: str) -> str | None:
+    """Return what a path of the server is for already, None if it is free."""
+    from server.transport.operation_routes import HEALTH_PATH, METRICS_PATH, READY_PATH
+
+    bare = path.rstrip("/")
+    if bare in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
+        return "for probes or figures"
+    # The proxies of `deploy/` deny clients whatever is there.
+    if f"{bare}/".startswith(_ADMIN):
+        return "of the admin routes"
+    return "of the metadata of the login" if bare.startswith("/.well-known/") else None
 
 
 def _replicas(checked: CheckedSettings) -> Iterator[Finding]:

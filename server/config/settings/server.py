@@ -27,6 +27,9 @@ _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.
 
 
+_PROXY_NAME = r"dns:(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
+
+
 class Transport(StrEnum):
     """How clients reach the server."""
 
@@ -85,16 +88,17 @@ class HttpSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     address can then use all skills and tools, so set it only behind a proxy or a firewall that decides who gets
     through."""
     trusted_proxies: tuple[NonEmpty, ...] = ()
-    """Addresses and networks of the proxies in front, such as `10.0.0.0/8`. Of their requests, the server takes the
-    address of the client from `X-Forwarded-For`; it is used in the audit log and in logs, and for nothing else."""
+    """Addresses and networks of the proxies in front, such as `10.0.0.7`, or `dns:NAME` for the addresses that a host
+    name has at the time. Of their requests, the server takes the address of the client from `X-Forwarded-For`; it is
+    used in the audit log and in logs, and for nothing else."""
     session_idle_seconds: Annotated[int, Meta(ge=1, le=86_400)] = 600
     """Seconds after which an idle session of the handshake era is closed. A session is idle while it has no request in
     progress and no open event stream. Reduce it when many clients connect and never close their sessions."""
 
     def __post_init__(self) -> None:
         for number, proxy in enumerate(self.trusted_proxies):
-            if not _is_network(proxy):
-                message = "expected an address or a network, such as 10.0.0.0/8"
+            if not _is_network(proxy) and not re.fullmatch(_PROXY_NAME, proxy):
+                message = "expected an address or a network, such as 10.0.0.0/8, or dns:NAME for a host name"
                 raise InvalidValueError(message, ("trusted_proxies", str(number)))
 
 

@@ -264,12 +264,17 @@ def test_files_without_a_whole_record_are_an_empty_log(folder: Path) -> None:
     assert verify(folder).verdict is Verdict.EMPTY
 
 
+def remove_all(file: Path) -> None:
+    for each in file.parent.iterdir():
+        each.unlink()
+
+
 LOSSES: dict[str, Callable[[Path], object]] = {
     "its tail": lambda file: file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:-2])),
     "all but its first record": lambda file: file.write_bytes(file.read_bytes().splitlines(keepends=True)[0]),
     "all of its records": lambda file: file.write_bytes(b""),
-    "the file": lambda file: file.unlink(),
-    "all files": lambda file: [each.unlink() for each in file.parent.iterdir()],
+    "the file": Path.unlink,
+    "all files": remove_all,
     "the folder": lambda file: shutil.rmtree(file.parent),
 }
 

@@ -296,6 +296,7 @@ USABLE: dict[str, str] = {
     "login.roles_claim": "'groups'",
     "login.default_role": "'reader'",
     "login.required_scopes": "['skills']",
+    "login.admin_roles": "['boss']",
     "login.advertised_scopes": "['api://skills/use']",
     "replicas.redis_url": "'redis://:0123456789abcdef@127.0.0.1'",
     "replicas.name": "'mine'",

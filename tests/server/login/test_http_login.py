@@ -258,6 +258,28 @@ async def test_the_admin_routes_need_the_role_or_the_admin_token(skills: Path, f
     assert on_endpoint.status_code == 401
 
 
+@pytest.mark.parametrize(
+    ("roles", "admitted"),
+    [(("admin",), {"admin"}), (("boss", "ops"), {"boss"}), (("metrics",), {"metrics"})],
+)
+async def test_the_settings_name_the_roles_that_administer(
+    roles: tuple[str, ...], admitted: set[str], skills: Path, file: TokenFile
+) -> None:
+    tokens = {role: file.add(f"of-{role}", (role,), None) for role in ("admin", "boss", "metrics", "editor")}
+    options = {"login_tokens": True, "login_admin_roles": roles, "metrics": True}
+    async with serving(skills, **options) as url, httpx2.AsyncClient() as client:
+        at = url.removesuffix("mcp")
+        answers = {
+            path: {
+                role
+                for role, token in tokens.items()
+                if (await client.get(at + path, headers=bearer(token))).status_code == 200
+            }
+            for path in ("admin/status", "metrics")
+        }
+    assert answers == {"admin/status": admitted, "metrics": admitted | {"metrics"}}
+
+
 async def test_no_token_is_in_logs_and_answers(skills: Path, file: TokenFile, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     text = file.add("anna", (), None)

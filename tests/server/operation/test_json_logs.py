@@ -438,7 +438,9 @@ SECRETS = (
 def test_no_field_that_others_choose_shows_a_secret(secret: str, text: str, written: io.StringIO) -> None:
     chosen = text.format(secret)
     principal = Principal(chosen, PrincipalKind.TOKEN)
-    names = dict.fromkeys(("era", "address", "target", "tool", "skill", "digest", "reason", "trace_id"), chosen)
+    names: dict[str, Any] = dict.fromkeys(
+        ("era", "address", "target", "tool", "skill", "digest", "reason", "trace_id"), chosen
+    )
     log_request(
         RequestRecord(method=chosen, request_id="1", principal=principal, client=SendingClient(chosen, chosen), **names)
     )

@@ -73,7 +73,11 @@ async def test_a_preflight_needs_no_login_and_admits_the_origins_of_the_setting_
 ) -> None:
     make_skill("one")
     origins = (APP, "https://any.example.com:*", "*")
-    options = {"allowed_hosts": ("skills.example.com",), "allowed_origins": origins, "login_tokens": True}
+    options: dict[str, Any] = {
+        "allowed_hosts": ("skills.example.com",),
+        "allowed_origins": origins,
+        "login_tokens": True,
+    }
     async with serving(skills, **options) as served:
         asked = {"Origin": origin, "Access-Control-Request-Private-Network": "true", **PREFLIGHT}
         answer = await served.client.options(served.at(path), headers=asked)

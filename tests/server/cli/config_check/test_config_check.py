@@ -19,6 +19,7 @@ from server.config.settings import ConfigurationError, load_settings
 from server.config.settings.names import BY_PATH
 from server.login.token_file import TokenFile
 from skills_core.locations import Places
+from tests.conftest import write_skill
 from tests.server.cli.test_cli import run
 from tests.server.config.test_project_file import KINDS, NAMES, USABLE, VALUES, as_toml, posix
 from tests.thoroughness import examples
@@ -204,6 +205,9 @@ def test_each_server_of_the_file_of_mcp_servers_is_checked_and_no_secret_is_show
 
 
 NO_KEY = "[runs]\nmodel = 'http://127.0.0.1:1/v1#m'\n"
+PROVIDER = "[login]\nissuer = 'https://i.example'\naudience = 'https://s.example'\n"
+ALL = "[access]\ndefault_roles = ['all']\n[access.roles]\n"
+REPLICAS = f"[replicas]\nredis_url = 'redis://r:6379'\nsecret = '{'x' * 32}'\n"
 CONFLICTS: dict[str, tuple[str, str, Level]] = {
     "[server]\ntransport = 'http'\n[http]\nhost = '::'\nallowed_hosts = ['x']": (
         *("http.host", "clients need no login"),
@@ -234,8 +238,11 @@ CONFLICTS: dict[str, tuple[str, str, Level]] = {
     "[runs]\nmodel_key = 'k'": ("runs.model_key", "no effect", Level.WARNING),
     "[runs]\nmodel = 'nonsense'": ("runs.model", "", Level.WARNING),
     "[evals]\njudge_key = 'k'": ("evals.judge_key", "no effect", Level.WARNING),
-    "[access.tools]\neditor = ['reload_skills']": ("access.tools", "not switched on", Level.WARNING),
-    NO_KEY + "[tools]\nenabled = ['list_schedules']\n[access.roles]\nall = ['*']": (
+    "[access]\ndefault_roles = ['editor']\n[access.tools]\neditor = ['reload_skills']": (
+        *("access.tools", "not switched on"),
+        Level.WARNING,
+    ),
+    NO_KEY + "[tools]\nenabled = ['list_schedules']\n[access]\ndefault_roles = ['all']\n[access.roles]\nall = ['*']": (
         "tools.enabled",
         "no caller with roles has the tools",
         Level.WARNING,
@@ -250,6 +257,47 @@ CONFLICTS: dict[str, tuple[str, str, Level]] = {
     "[catalog]\npinned = ['a']\ndisabled = ['a']": ("catalog.pinned", "not listed", Level.WARNING),
     "[[discovery.sources]]\npath = 'none'": ("discovery.sources.0.path", "no such folder", Level.WARNING),
     "[audit_log]\nenabled = true\nfolder = 'skillserve.toml'": ("audit_log.folder", "not a folder", Level.ERROR),
+    PROVIDER + "default_role = 'admin'": ("login.default_role", "opens the admin routes to every user", Level.WARNING),
+    PROVIDER + "default_role = 'boss'\nadmin_roles = ['boss', 'admin']": (
+        *("login.default_role", "opens the admin routes to every user"),
+        Level.WARNING,
+    ),
+    PROVIDER + "default_role = 'metrics'": ("login.default_role", "lets every user read the metrics", Level.WARNING),
+    PROVIDER + "default_role = 'reder'\n[access.roles]\nreader = ['*']": (
+        *("login.default_role", "the closest is reader"),
+        Level.WARNING,
+    ),
+    "[login]\nadmin_roles = ['boss']": ("login.admin_roles", "no effect without a login", Level.WARNING),
+    "[http]\npath = '/admin/status'": ("http.path", "admin routes", Level.ERROR),
+    "[http]\npath = '/admin/reload/'": ("http.path", "admin routes", Level.ERROR),
+    "[http]\npath = '/admin'": ("http.path", "admin routes", Level.ERROR),
+    "[http]\npath = '/health/'": ("http.path", "probes or figures", Level.ERROR),
+    "[http]\npath = '/.well-known/oauth-protected-resource'": ("http.path", "metadata of the login", Level.ERROR),
+    "[http]\ntrusted_proxies = ['10.0.0.1', '0.0.0.0/0']": (
+        *("http.trusted_proxies.1", "whoever connects from there chooses"),
+        Level.WARNING,
+    ),
+    "[http]\ntrusted_proxies = ['::/0']": ("http.trusted_proxies.0", "chooses the address", Level.WARNING),
+    "[http]\ntrusted_proxies = ['0.0.0.0/1']": ("http.trusted_proxies.0", "chooses the address", Level.WARNING),
+    ALL + "all = ['tags:x']": ("access.roles.all.0", "tag:", Level.WARNING),
+    ALL + "all = ['*', 'Source:managed']": ("access.roles.all.1", "source:", Level.WARNING),
+    ALL + "all = ['tag:']": ("access.roles.all.0", "names no tag", Level.WARNING),
+    ALL + "all = ['source:mangaed']": ("access.roles.all.0", "managed", Level.WARNING),
+    ALL + "all = ['source:skills']": ("access.roles.all.0", "expected a scope", Level.WARNING),
+    ALL + "all = ['source:/no/such/']": ("access.roles.all.0", "expected the path /no/such", Level.WARNING),
+    "[access]\ndefault_roles = ['all']\n[access.tools]\nall = ['realod*']": (
+        *("access.tools.all.0", "the closest is reload_skills"),
+        Level.WARNING,
+    ),
+    "[access.roles]\nreader = ['*']\neditor = ['*']": ("access.roles", "reader, editor", Level.WARNING),
+    "[access]\ndefault_roles = ['reader']\n[access.roles]\nreader = ['*']\neditor = ['*']": (
+        *("access.roles", "editor: no caller has"),
+        Level.WARNING,
+    ),
+    "[access.tools]\neditor = ['skill__tool']": ("access.tools", "no caller has", Level.WARNING),
+    REPLICAS + NO_KEY: ("runs.store", "each replica", Level.WARNING),
+    REPLICAS + NO_KEY + "store = 'runs.db'": ("runs.store", "each replica", Level.WARNING),
+    "[history]\nsources = ['none/such']": ("history.sources.0", "no such folder", Level.WARNING),
     "[audit_log]\nenabled = false\n[login]\nissuer = 'https://i.example'\naudience = 'https://s.example'": (
         *("audit_log.enabled", "nothing is recorded"),
         Level.WARNING,
@@ -266,9 +314,64 @@ def test_values_that_work_against_one_another_are_found(text: str, configuration
     assert message in found.message
 
 
-def test_origins_have_no_effect_where_any_host_is_accepted(configuration: Configuration) -> None:
+def test_origins_refuse_nobody_where_any_host_is_accepted(configuration: Configuration) -> None:
     configuration.write("[http]\nhost = '0.0.0.0'\ninsecure = true\nallowed_origins = ['https://x']\n")
     assert [key for key, _ in configuration.found()] == ["http.host", "http.allowed_origins"]
+    assert "any Origin header" in configuration.found()[1][1]
+
+
+HARMLESS = [
+    PROVIDER + "default_role = 'reader'\n[access.roles]\nreader = ['*']",
+    PROVIDER + "[access.roles]\nreader = ['release-*', 'tag:general', 'source:managed', 'token:usage']",
+    "[http]\ntrusted_proxies = ['10.0.0.0/8', 'fc00::/7', '127.0.0.1', '::1', '172.16.0.0/12', 'dns:proxy.team']",
+    "[http]\npath = '/administration'",
+    "[http]\npath = '/'",
+    "[access]\ndefault_roles = ['all']\n[access.tools]\nall = ['*', 'reload_*', 'deploy__*', 'deploy*', '*__run']",
+    REPLICAS,
+    REPLICAS + NO_KEY + "store = 'postgresql://u@h/d'",
+]
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_can_be_meant_is_not_reported(text: str, configuration: Configuration) -> None:
+    configuration.write(text)
+    assert configuration.found() == []
+
+
+def test_a_source_of_a_role_is_a_folder_by_its_real_path(configuration: Configuration) -> None:
+    real, link = configuration.home / "skills", configuration.home / "link"
+    real.mkdir()
+    link.symlink_to(real)
+    configuration.write(f"{ALL}all = ['source:{real}', 'source:{link}']\n")
+    found = configuration.only()
+    assert (found.key, str(real) in found.message) == ("access.roles.all.1", True)
+
+
+def test_names_and_tags_that_almost_fit_a_skill_are_reported(configuration: Configuration) -> None:
+    write_skill(configuration.home / ".agents/skills", "release-notes", fields="tags: [general]")
+    configuration.write(f"{ALL}all = ['release-notes', 'relase-notes', 'other', 'tag:general', 'tag:generl']\n")
+    assert [(key, message.rpartition(" ")[2]) for key, message in configuration.found()] == [
+        ("access.roles.all.1", "release-notes"),
+        ("access.roles.all.4", "tag:general"),
+    ]
+
+
+def test_a_role_of_a_token_that_is_no_role_is_reported(configuration: Configuration) -> None:
+    tokens = TokenFile(configuration.tokens)
+    for role in ("reader", "admin", "metrics", "edtor"):
+        tokens.add(f"of-{role}", (role,), None)
+    configuration.write("[login]\ntokens = true\n[access.roles]\nreader = ['*']\neditor = ['*']\n")
+    found = configuration.only()
+    assert (found.key, found.level) == ("login.tokens", Level.WARNING)
+    assert "of-edtor: edtor" in found.message
+
+
+@pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root can read everything")
+def test_a_source_that_cannot_be_read_is_reported(configuration: Configuration) -> None:
+    folder = configuration.home / "skills"
+    folder.mkdir(mode=0)
+    configuration.write(f"[[discovery.sources]]\npath = '{folder}'\n")
+    assert "cannot be read" in configuration.only().message
 
 
 def test_a_collector_without_a_scheme_is_found(configuration: Configuration) -> None:
