@@ -55,22 +55,31 @@ SPELLINGS = [
     *("notes.md/", "notes.md//", "//notes.md", "inner//data.md", "inner/./data.md", "/notes.md", "notes.md/."),
     *("inner/",),
     *("notes.md?", "notes.md?x", "notes.md#", "notes.md#x", "notes.md;x", " notes.md", "notes.md ", "notes.md.", "*"),
-    *("notes.md::$DATA", "notes.md%", "notes.md%2", "notes.md%zz", "n%6ftes.md%20", "NOTES.MD", "Inner/data.md"),
-    *("skill.md", "skill.MD", "notes", "notes.m?", "n\u043etes.md", "not\u200bes.md", "\ufeffnotes.md"),
+    *("notes.md::$DATA", "notes.md%", "notes.md%2", "notes.md%zz", "n%6ftes.md%20", "NOTES.MD.", "Inner//data.md"),
+    *("skill.md/", "../ONE/notes.md", "notes", "notes.m?", "n\u043etes.md", "not\u200bes.md", "\ufeffnotes.md"),
 ]
 UNICODE = [
     *("\uff0e\uff0e\uff0fsecret.md", "\uff0e\uff0e/secret.md", "\u2025/secret.md", "..\u2215secret.md"),
     *("..\u2044secret.md",),
     *("%c0%ae%c0%ae/secret.md", "%c0%ae%c0%ae%c0%afsecret.md", "..%c0%afsecret.md", "%e0%80%ae%e0%80%ae/secret.md"),
-    *("%uff0e%uff0e/secret.md", "%ff%fe", "%ed%a0%80", "cafe\u0301.md", "cafe%cc%81.md", "CAF\u00c9.md", "caf%e9.md"),
+    *("%uff0e%uff0e/secret.md", "%ff%fe", "%ed%a0%80", "cafe\u0301.md", "cafe%cc%81.md", "CAFE\u0301.md", "caf%e9.md"),
 ]
 PLANTED = [
     *("link.md", "chain.md", "loop", "self", "up/secret.md", "up/one/notes.md", "out/secret.md", "inside.md"),
     *("process",),
     *("fifo", "socket", ".hidden", ".git/config", "node_modules/x.md", "inner/.hidden", "link.md/x", "fifo/x"),
+    *("LINK.md", "UP/secret.md", "Out/secret.md", ".HIDDEN", ".Git/config", "Node_Modules/x.md", "Inner/.hidden"),
 ]
 OTHER_SKILLS = [
     *("excluded", "broken", "excluded/SKILL.md", "excluded/secret.md", "broken/SKILL.md", ".hidden-skill/SKILL.md"),
+    *(
+        "Excluded",
+        "EXCLUDED/SKILL.md",
+        "Excluded/secret.md",
+        "Broken/skill.md",
+        ".Hidden-Skill/SKILL.md",
+        "ONE/notes.md",
+    ),
 ]
 HALVES = ["\ud800", "no\udcfftes.md", "..\udcc0\udcafsecret.md", "\udcc0\udcae\udcc0\udcae/secret.md"]
 LONG = ["../" * 10_000 + "etc/passwd", "a/" * 10_000 + "x", "%2e%2e/" * 10_000, "x" * 1_000_000, "\0" * 100_000]
@@ -276,9 +285,16 @@ async def test_needless_spellings_name_the_file_that_they_spell(
         # Each file is asked for once: only what comes from the disk is free of the calls that a test forbids.
         for uri, text in (("skill://%6Fne/n%6Ftes%2emd", "notes"), ("skill://one/caf%c3%A9.md", "coffee")):
             assert (await ask(session, "resources/read", uri=uri))["contents"][0]["text"] == text
-        arguments = {"skill": "one", "path": "./inner/data.md"}
-        answer = await ask(session, "tools/call", name="read_skill_file", arguments=arguments)
-        assert answer["content"][0]["text"] == "data"
+        for path in ("./inner/data.md", "Inner/DATA.md"):
+            arguments = {"skill": "one", "path": path}
+            answer = await ask(session, "tools/call", name="read_skill_file", arguments=arguments)
+            assert answer["content"][0]["text"] == "data"
+        for uri, right in (
+            ("skill://one/NOTES.MD", "skill://one/notes.md"),
+            ("skill://one/CAF%c3%89.md", "skill://one/caf%C3%A9.md"),
+            ("skill://one/skill.MD", "skill://one/SKILL.md"),
+        ):
+            assert (await ask(session, "resources/read", uri=uri))["contents"][0]["uri"] == right
 
 
 async def test_what_is_no_part_of_an_active_skill_is_in_no_list_and_no_search(
