@@ -71,7 +71,7 @@ _PART: Final = r"[A-Za-z0-9_-]{8,}"
 _SERVICES: Final = "|".join(form.beginning + (_PART if form.is_telling else form.rest) for form in TOKEN_FORMS)
 _NAMES: Final = r"passw(?:or)?d|passphrase|pwd|secret|token|signature|(?:api|access|private)[_-]?key"
 _ANYWHERE: Final = (
-    r"(?i:sks_[0-9a-f]{12}_[\w-]+|eyJ[\w-]+\.[\w-]*\.[\w-]*|\b(?:bearer|basic)\s+[\w.~+/=-]+)"
+    r"(?i:sks_[0-9a-f]{12}_[\w-]+|eyJ[\w-]{1,1000}\.[\w-]*\.[\w-]*|\b(?:bearer|basic)\s+[\w.~+/=-]+)"
     r"|\d{4}-\d\d-\d\d-[0-9a-f]{16}\.jsonl:\d+:[0-9a-f]{64}"
     r"|-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:[\w+/=:,.\\\s-]*?-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}|[\w+/=:,.\\\s-]*)"

@@ -61,8 +61,8 @@ def command_lines(page: Path, shown: str) -> Iterator[CommandLine]:
             yield CommandLine(("skillserve", *json.loads(entry[1])), shown, line, whole=True)
         if match["language"] in _SHELL:
             first = text.count("\n", 0, match.start("code")) + 1
-            for number, line in _joined(match["code"]):
-                for words in _commands(line, prompted=match["language"] in {"", "console", "text"}):
+            for number, shell in _joined(match["code"]):
+                for words in _commands(shell, prompted=match["language"] in {"", "console", "text"}):
                     yield CommandLine(words, shown, first + number, whole=True)
     prose = "".join(blank)
     for match in _SPAN.finditer(prose):

@@ -211,8 +211,6 @@ def _line(run: Mapping[str, Any]) -> str:
 
 def schedule_overview(store: ScheduleStore) -> tuple[dict[str, Any], str]:
     """Return what runs without the user, as an object and as text."""
-    from server.improve.factory import improvement_records
-
     found = overview(store, settings_of(Machine(current_places()), {}), utc_now())
     of_run = {run.id: name for name, run in _listed_runs(store)}
     changes = [

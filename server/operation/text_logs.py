@@ -37,7 +37,10 @@ class TextFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines. Of a message of a library, and of errors, they have what a log may show."""
         message = message_of(record)
-        record.message = message if is_own(record) else shortened(_without_secrets(message), _MAX_MESSAGE)
+        # Own messages of trouble may quote an answer of another server, or the name of a skill.
+        if record.levelno >= logging.WARNING or not is_own(record):
+            message = _without_secrets(message)
+        record.message = message if is_own(record) else shortened(message, _MAX_MESSAGE)
         record.asctime = self.formatTime(record)
         lines = [self.formatMessage(record)]
         if record.exc_info and record.exc_info[0] is not None:
@@ -53,7 +56,7 @@ def _indented(traceback: str) -> list[str]:
 
 
 def _without_secrets(text: str) -> str:
-    from skills_core.token_forms import without_secrets  # noqa: PLC0415 - libraries log rarely
+    from skills_core.token_forms import without_secrets  # noqa: PLC0415 - most servers have little to warn of
 
     half = _MAX_TEXT // 2
     return without_secrets(text if len(text) <= _MAX_TEXT else f"{text[:half]}\n…\n{text[-half:]}")

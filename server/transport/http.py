@@ -9,7 +9,7 @@ import re
 import time
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 import uvicorn
@@ -239,10 +239,11 @@ class _TrustedProxies:
             if time.monotonic() >= self._asked + seconds:
                 self._asked = time.monotonic()
                 await self._resolve()
-        await self._layer(scope, receive, send)  # type: ignore[arg-type] - uvicorn has types of its own
+        await self._layer(scope, receive, send)
 
-    def _trusting(self) -> ProxyHeadersMiddleware:
-        return ProxyHeadersMiddleware(self._app, [*self._fixed, *self._known])  # type: ignore[arg-type] - likewise
+    def _trusting(self) -> ASGIApp:
+        # Uvicorn has types of its own for ASGI.
+        return cast("ASGIApp", ProxyHeadersMiddleware(cast("Any", self._app), [*self._fixed, *self._known]))
 
     async def _resolve(self) -> None:
         """Ask for the addresses of the names; one without an answer is not trusted until there is one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from functools import partial
 from typing import TYPE_CHECKING
@@ -76,7 +77,7 @@ class _RequiredSources:
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self._roots = [source.root for source in sources if not source.optional and source.project is None]
-        self._mounted = {root for root in self._roots if root.is_mount()}
+        self._mounted = {root for root in self._roots if os.path.ismount(root)}
         self._one = anyio.Lock()
         self._asking = False
 
@@ -102,7 +103,7 @@ class _RequiredSources:
         except OSError:
             return False
         # What is left of a share that was unmounted is an empty folder.
-        if is_mount := root.is_mount():
+        if is_mount := os.path.ismount(root):
             self._mounted.add(root)
         return is_folder and (is_mount or root not in self._mounted)
 

@@ -319,7 +319,7 @@ async def test_a_folder_that_is_no_longer_mounted_is_gone(
     make_skill("one")
     mounted = {skills.resolve()}
     # Only root could mount one.
-    monkeypatch.setattr(Path, "is_mount", lambda self: self in mounted)
+    monkeypatch.setattr("os.path.ismount", lambda path: path in mounted)
     async with serving(skills) as served:
         assert (await served.client.get(served.at("/ready"))).status_code == 200
         mounted.clear()
@@ -336,7 +336,7 @@ async def test_a_folder_that_does_not_answer_is_gone_and_holds_up_one_thread(
         asked.append(path)
         return bool(asked[1:]) and answers.wait(60)
 
-    monkeypatch.setattr(Path, "is_mount", hang)
+    monkeypatch.setattr("os.path.ismount", hang)
     monkeypatch.setattr("server.transport.operation_routes._SOURCE_SECONDS", 0.05)
     async with serving(skills) as served:
         for _ in range(3):

@@ -171,3 +171,11 @@ def test_json_lines_of_refused_names_have_advice_instead_of_the_name(stream: io.
     handler.handle(record(SECURITY, "Invalid Host header: evil.example:8000"))
     (line,) = objects(stream.getvalue())
     assert line["message"] == "Invalid Host header: http.allowed_hosts does not name it"
+
+
+@pytest.mark.parametrize("logger", ["server.schedules.keeper", "skills_core.remote", "uvicorn.error"])
+def test_warnings_show_no_secret_that_they_quote(
+    handler: logging.StreamHandler[io.StringIO], stream: io.StringIO, logger: str
+) -> None:
+    handler.handle(record(logger, "a server answered: password=hunter2, glpat-abcdefghij0123456789"))
+    assert "a server answered: password=[token], [token]" in stream.getvalue()
