@@ -43,7 +43,7 @@ PAGES = (
 )
 NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch)\b")
 NEEDS_AN_AGENT = re.compile(
-    r"(?!.*--dry-run).*(my-agent|\$AGENT_COMMAND|--agent (claude|codex)|--propose|--write-queries|--apply|--open)"
+    r"(?!.*--dry-run).*(my-agent|\$AGENT_COMMAND|--agent (claude|codex)|--(propose|grade|write-queries|apply|open)\b)"
 )
 """What takes an agent, a browser, or results that only an agent gives: tests/server/evals has tests of these."""
 IN_ORDER = "docs/getting-started.md"

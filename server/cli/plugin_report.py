@@ -27,7 +27,7 @@ def result_lines(result: PluginResult, *, dry_run: bool) -> list[str]:
     """Return the lines for one plugin: its result, then one line for each skill and each diagnostic."""
     state = f"would be {result.state}" if dry_run and result.state is not PluginState.REFUSED else result.state.value
     return [
-        f"{state} {result.name}" + (f" ({result.server})" if result.server else ""),
+        f"{state} {result.name}" + (f" ({_origin(result.server, result.commit)})" if result.server else ""),
         *(f"  {_change_text(change)}" for change in result.changes),
         *(f"  {line}" for diagnostic in result.diagnostics for line in diagnostic_lines(diagnostic)),
     ]
@@ -40,6 +40,7 @@ def results_object(results: Iterable[PluginResult], *, dry_run: bool) -> dict[st
             "name": result.name,
             "state": result.state.value,
             "server": result.server,
+            "commit": result.commit,
             "folder": result.folder and printable(str(result.folder)),
             "skills": [_change_object(change) for change in result.changes],
             "diagnostics": [advised_diagnostic(diagnostic) for diagnostic in result.diagnostics],
@@ -56,7 +57,7 @@ def plugin_lines(plugin: InstalledPlugin) -> list[str]:
     if record is None:
         return [one_line(f"{plugin.name}: {plugin.problem}")]
     return [
-        f"{plugin.name} ({one_line(record.server)}), updated {one_line(record.updated)}",
+        f"{plugin.name} ({_origin(record.server, record.commit)}), updated {one_line(record.updated)}",
         *(f"  {shown(skill.name)} {shown(skill.version or '')}".rstrip() for skill in record.skills),
         *([f"  edited: {named_files(plugin.edited)}"] if plugin.edited else []),
     ]
@@ -73,6 +74,9 @@ def _plugin_object(plugin: InstalledPlugin) -> dict[str, Any]:
     return {
         "name": plugin.name,
         "server": record and record.server,
+        "kind": record and record.kind.value,
+        "ref": record and record.ref,
+        "commit": record and record.commit,
         "installed": record and record.installed,
         "updated": record and record.updated,
         "skills": [_skill_object(skill) for skill in record.skills] if record else [],
@@ -93,6 +97,10 @@ def _change_object(change: SkillChange) -> dict[str, Any]:
         "version": change.after.version if change.after else None,
         "previous_version": before,
     }
+
+
+def _origin(server: str, commit: str | None) -> str:
+    return one_line(f"{server} at {commit[:12]}" if commit else server)
 
 
 def _change_text(change: SkillChange) -> str:

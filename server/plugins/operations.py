@@ -9,9 +9,10 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from server.plugins.changes import SkillChangeKind, compare_skills
+from server.plugins.origins import parse_origin
 from server.plugins.record import PluginError, PluginRecord, write_record
 from server.plugins.staging import stage_plugin
-from server.remote.address import Address, AddressError
+from server.remote.address import AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.remote.edits import kind_of, named_files
 from skills_core.remote.entries import shown
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from server.plugins.changes import SkillChange
     from server.plugins.folder import PluginsFolder
+    from server.plugins.origins import Origin
     from server.plugins.staging import StagedPlugin
 
 __all__ = [
@@ -63,7 +65,10 @@ class InstallOptions:
 
 @dataclass(frozen=True, slots=True)
 class PluginResult:
-    """The result for one plugin; `diagnostics` say why it was refused, and what validation found."""
+    """The result for one plugin; `diagnostics` say why it was refused, and what validation found.
+
+    `server` names its origin, and `commit` is that of a git repository.
+    """
 
     name: str
     state: PluginState
@@ -71,6 +76,7 @@ class PluginResult:
     folder: Path | None = None
     changes: tuple[SkillChange, ...] = ()
     diagnostics: tuple[Diagnostic, ...] = ()
+    commit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +90,13 @@ class InstalledPlugin:
 
 
 async def install_plugin(
-    plugins: PluginsFolder, name: str, address: Address, chosen: Sequence[str], options: InstallOptions
+    plugins: PluginsFolder, name: str, origin: Origin, chosen: Sequence[str], options: InstallOptions
 ) -> PluginResult:
-    """Install the chosen skills of a server, or all, as a new plugin.
+    """Install the chosen skills of an origin, or all, as a new plugin.
 
     Raises:
-        PluginError: the name is taken or cannot be used, or the folder of plugins cannot be changed.
+        PluginError: the name is taken or cannot be used, the origin cannot be read, or the folder of plugins cannot be
+            changed.
     """
     with _access(plugins, options):
         place = plugins.place(name)
@@ -101,49 +108,76 @@ async def install_plugin(
             )
             raise PluginError(Reason.FOLDER_TAKEN, message)
         with plugins.staging(elsewhere=options.dry_run) as staging:
-            staged = await stage_plugin(address, chosen, staging / name, place)
+            staged = await stage_plugin(origin, chosen, staging / name, place)
             refusals = (*staged.faults, *_invalid(name, staged, options))
             if refusals:
-                return _refused(name, address.shown, place, (*staged.findings, *refusals))
+                return _refused(name, origin.shown, place, (*staged.findings, *refusals))
             uris = tuple(skill.uri for skill in staged.skills) if chosen else None
             now = _now()
-            record = PluginRecord(address.shown, uris, now, now, staged.skills, staged.files)
+            record = _recorded(origin, uris, (now, now), staged)
             _put(plugins, name, staged, record, options)
             changes = compare_skills((), staged.skills)
-            return PluginResult(name, PluginState.INSTALLED, address.shown, place, changes, staged.findings)
+            findings = staged.findings
+            return PluginResult(name, PluginState.INSTALLED, origin.shown, place, changes, findings, staged.commit)
 
 
 async def update_plugin(
-    plugins: PluginsFolder, name: str, address: Address | None, headers: Sequence[str], options: InstallOptions
+    plugins: PluginsFolder,
+    name: str,
+    origin: Origin | None,
+    headers: Sequence[str],
+    options: InstallOptions,
+    ref: str | None = None,
 ) -> PluginResult:
-    """Fetch the skills of a plugin again, from its recorded address or another one, and install what changed.
+    """Bring the skills of a plugin again, from its recorded origin or another one, and install what changed.
+
+    `ref` takes the place of the recorded branch, tag or commit.
 
     Raises:
         PluginError: there is no such plugin, its record cannot be read, or the folder of plugins cannot be changed.
-        AddressError: a header is invalid.
+        AddressError: a header or the ref is invalid, or not for this origin.
     """
     with _access(plugins, options):
         place, record = plugins.place(name), plugins.record(name)
-        address = address or _recorded_address(place, record, headers)
+        origin = origin or _recorded_origin(place, record, headers, ref)
         with plugins.staging(elsewhere=options.dry_run) as staging:
-            staged = await stage_plugin(address, record.chosen or (), staging / name, place, keep_missing=True)
+            staged = await stage_plugin(origin, record.chosen or (), staging / name, place, keep_missing=True)
             if staged.faults:
-                return _refused(name, address.shown, place, staged.faults)
+                return _refused(name, origin.shown, place, staged.faults)
             changes = compare_skills(record.skills, staged.skills)
             edits = plugins.edits(name, record)
             same = all(change.kind is SkillChangeKind.UNCHANGED for change in changes)
-            if same and record.server == address.shown and not (edits and options.force):
-                warnings = [_edited(place, edits, Severity.WARNING)] if edits else []
-                return PluginResult(name, PluginState.UNCHANGED, address.shown, place, changes, tuple(warnings))
+            known = (record.kind, record.server, record.ref) == (origin.kind, origin.shown, origin.ref)
+            if same and known and not (edits and options.force):
+                warnings = (_edited(place, edits, Severity.WARNING),) if edits else ()
+                return PluginResult(name, PluginState.UNCHANGED, origin.shown, place, changes, warnings, staged.commit)
             refusals = [*_downgrades(changes, options), *_invalid(name, staged, options)]
             if edits and not options.force:
                 refusals.append(_edited(place, edits, Severity.ERROR))
             if refusals:
                 found = (*staged.findings, *refusals)
-                return replace(_refused(name, address.shown, place, found), changes=changes)
-            updated = PluginRecord(address.shown, record.chosen, record.installed, _now(), staged.skills, staged.files)
+                return replace(_refused(name, origin.shown, place, found), changes=changes)
+            updated = _recorded(origin, record.chosen, (record.installed, _now()), staged)
             _put(plugins, name, staged, updated, options)
-            return PluginResult(name, PluginState.UPDATED, address.shown, place, changes, staged.findings)
+            findings = staged.findings
+            return PluginResult(name, PluginState.UPDATED, origin.shown, place, changes, findings, staged.commit)
+
+
+def _recorded(
+    origin: Origin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
+) -> PluginRecord:
+    installed, updated = times
+    return PluginRecord(
+        origin.shown,
+        chosen,
+        installed,
+        updated,
+        staged.skills,
+        staged.files,
+        kind=origin.kind,
+        ref=origin.ref,
+        commit=staged.commit,
+    )
 
 
 def remove_plugin(plugins: PluginsFolder, name: str, *, force: bool = False) -> PluginResult:
@@ -173,12 +207,12 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     return tuple(found)
 
 
-def _recorded_address(place: Path, record: PluginRecord, headers: Sequence[str]) -> Address:
+def _recorded_origin(place: Path, record: PluginRecord, headers: Sequence[str], ref: str | None) -> Origin:
     try:
-        Address.parse(record.server)
+        parse_origin(record.server, ref=record.ref, kind=record.kind)
     except AddressError as error:
         raise PluginError(Reason.UNREADABLE, f"{place}: the recorded server is not usable: {error}") from None
-    return Address.parse(record.server, headers)
+    return parse_origin(record.server, headers, ref or record.ref, record.kind)
 
 
 def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextManager[None]:
@@ -220,7 +254,7 @@ def _downgrades(changes: Sequence[SkillChange], options: InstallOptions) -> list
         Diagnostic(
             Severity.ERROR,
             Reason.OLDER_VERSION,
-            f"the server has version {change.after.version}, older than the installed {change.before.version}; "
+            f"there is version {change.after.version}, older than the installed {change.before.version}; "
             "accept it with --allow-downgrade",
             shown(change.skill.uri),
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from server.plugins.origins import OriginKind
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import Location, read_file
 from skills_core.errors import FileRefusedError, SkillsError
@@ -50,6 +51,9 @@ class SkillRecord(Struct, frozen=True):
 class PluginRecord(Struct, frozen=True):
     """What was installed from `server`, and when; `chosen` are the URIs of the chosen skills, None for all.
 
+    `kind` tells what `server` names: an MCP server, a folder, an archive or a git repository. For a repository, `ref`
+    is the branch, tag or commit that updates follow, None for its own choice, and `commit` what was installed.
+
     `files` maps the path of each file in the plugin's folder to its digest. Times are UTC, in the format of ISO 8601.
     """
 
@@ -60,6 +64,9 @@ class PluginRecord(Struct, frozen=True):
     skills: tuple[SkillRecord, ...]
     files: dict[str, str]
     version: Literal[1] = 1
+    kind: OriginKind = OriginKind.SERVER
+    ref: str | None = None
+    commit: str | None = None
 
 
 def read_record(folder: Path) -> PluginRecord:

@@ -1,14 +1,21 @@
-"""Fetch a plugin's skills into a staging folder, verified, and check them as a server will load them."""
+"""Bring a plugin's skills into a staging folder, and check them as a server will load them.
+
+Those of a server are fetched and verified; those of a folder, an archive or a repository are copied.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
+
 from server.hosting.status import display_path
+from server.plugins.local_skills import install_local, tree_of
 from server.plugins.record import SkillRecord
 from server.remote.fetch import Fetched
 from server.remote.operations import fetch_from
@@ -24,6 +31,7 @@ from skills_core.sources import Scope, Source, Strictness, real_path
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from server.plugins.origins import Origin
     from server.remote.address import Address
     from skills_core.remote.entries import Entry
 
@@ -44,7 +52,8 @@ class StagedPlugin:
     """A plugin in its staging folder `place`, or why it is not complete.
 
     `faults` concern the server or a skill that cannot be fetched; then the plugin must not be installed. `findings` are
-    what `validate` says of the skills. `invalid` names the skills that no server would serve.
+    what `validate` says of the skills. `invalid` names the skills that no server would serve. `commit` is that of a
+    repository.
     """
 
     place: Path
@@ -53,16 +62,45 @@ class StagedPlugin:
     faults: tuple[Diagnostic, ...] = ()
     findings: tuple[Diagnostic, ...] = ()
     invalid: tuple[str, ...] = ()
+    commit: str | None = None
 
 
 async def stage_plugin(
-    address: Address, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool = False
+    origin: Origin, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool = False
 ) -> StagedPlugin:
-    """Fetch the chosen skills of a server, or all, into the folder `place`, which need not exist.
+    """Bring the chosen skills of an origin, or all, into the folder `place`, which need not exist.
 
-    Diagnostics show `final`, where the plugin will be. With `keep_missing`, chosen skills that the server has no longer
+    Diagnostics show `final`, where the plugin will be. With `keep_missing`, chosen skills that the origin has no longer
     are left out, as long as there are others.
+
+    Raises:
+        PluginError: a folder, archive or repository cannot be used.
+        OSError: a file cannot be written.
     """
+    if origin.address is not None:
+        return await _from_server(origin.address, chosen, place, final, keep_missing=keep_missing)
+    scratch = place.with_name(f"{place.name}.origin")
+    await anyio.to_thread.run_sync(scratch.mkdir)
+    tree = await tree_of(origin, scratch, MAX_PLUGIN_SIZE)
+    copy = partial(install_local, tree, origin, chosen, place / SKILLS_FOLDER, MAX_PLUGIN_SIZE)
+    found = await anyio.to_thread.run_sync(partial(copy, keep_missing=keep_missing))
+    if found.faults:
+        return StagedPlugin(place, faults=found.faults)
+    findings, invalid = _findings(place, {record.folder: record.name for record in found.records})
+    shown_findings = (_at_final_place(each, place, final) for each in findings)
+    return StagedPlugin(
+        place,
+        found.records,
+        dict(found.files),
+        findings=(*found.notes, *shown_findings),
+        invalid=invalid,
+        commit=tree.commit,
+    )
+
+
+async def _from_server(
+    address: Address, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool
+) -> StagedPlugin:
     root = place / SKILLS_FOLDER
     outcome = await fetch_from(address, chosen, root, lambda _: None, max_size=MAX_PLUGIN_SIZE)
     fetched = [result for result in outcome.results if isinstance(result, Fetched)]

@@ -26,9 +26,8 @@ if TYPE_CHECKING:
 
     from server.remote.client import RemoteServer
     from server.remote.skills import RemoteSkill
-    from skills_core.remote.entries import Entry
 
-__all__ = ["INCLUDED", "REFUSED", "Fetched", "fetch_skills", "shared_names"]
+__all__ = ["INCLUDED", "REFUSED", "Fetched", "FolderNames", "fetch_skills", "shared_names"]
 
 INCLUDED = "included"
 REFUSED = "refused"
@@ -73,7 +72,7 @@ async def fetch_skills(
     Raises:
         RemoteError: the connection is lost.
     """
-    folders = _FolderNames(listed)
+    folders = FolderNames(skill.name for skill in listed)
     written: set[tuple[str, str]] = set()
     unwritten: set[tuple[str, str]] = set()
     for each in sorted(chosen, key=lambda skill: f"{skill.uri.rpartition('/')[0]}/"):
@@ -92,14 +91,12 @@ async def fetch_skills(
             yield fetched
 
 
-async def _write(
-    server: RemoteServer, skill: RemoteSkill, folders: _FolderNames, root: Path, *, force: bool
-) -> Fetched:
+async def _write(server: RemoteServer, skill: RemoteSkill, folders: FolderNames, root: Path, *, force: bool) -> Fetched:
     assert skill.entry is not None  # noqa: S101 - it is valid
     faults = disk_faults(skill.contents)
     if faults:
         return Fetched(skill, REFUSED, faults=tuple(replace(fault, path=shown(skill.uri)) for fault in faults))
-    folder = folders.claim(skill.entry)
+    folder = folders.claim(skill.entry.name, skill.entry.path)
     if folder is None:
         message = "its folder would be inside that of another skill; fetch it by itself with another --to"
         return _refused(skill, Reason.NAME_COLLISION, message)
@@ -117,17 +114,18 @@ def _refused(skill: RemoteSkill, code: Reason, message: str, path: str | None = 
     return Fetched(skill, REFUSED, faults=(fault,))
 
 
-class _FolderNames:
+class FolderNames:
     """Assigns the folders of one operation, none of them twice and none inside another."""
 
-    def __init__(self, listed: Iterable[RemoteSkill]) -> None:
-        self._names = Counter(fold_path(skill.name) for skill in listed)
+    def __init__(self, names: Iterable[str]) -> None:
+        """Take the names of all skills: shared ones decide the folders, whichever skills are written."""
+        self._names = Counter(map(fold_path, names))
         self._taken: set[str] = set()
         self._above: set[str] = set()
 
-    def claim(self, entry: Entry) -> str | None:
-        """Return the folder for a skill; None if all its possible folders are taken."""
-        choices = [entry.path] if self._names[fold_path(entry.name)] > 1 else [entry.name, entry.path]
+    def claim(self, name: str, path: str) -> str | None:
+        """Return the folder for a skill with this name and skill path; None if all its possible folders are taken."""
+        choices = [path] if self._names[fold_path(name)] > 1 else [name, path]
         for folder in choices:
             whole = fold_path(folder)
             above = {whole[:at] for at, char in enumerate(whole) if char == "/"}

@@ -1,4 +1,4 @@
-"""The command `plugin`: install skills of another server as a plugin, update, list and remove them."""
+"""The command `plugin`: install skills from elsewhere as a plugin, update, list and remove them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.commands.remote import Headers, Url, silence_libraries
+from server.cli.commands.remote import Headers, silence_libraries
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 
 if TYPE_CHECKING:
@@ -19,9 +19,26 @@ if TYPE_CHECKING:
 
 __all__ = ["plugin"]
 
-plugin = typer.Typer(help="Manage plugins: skills of other servers.", no_args_is_help=True)
+plugin = typer.Typer(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, which is that of its folder.")]
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="SOURCE",
+        help="The URL of an MCP server, a folder, an archive (.zip, .tar.gz) or a git repository, such as "
+        "https://example.com/mcp, ./plugin.zip or https://example.com/skills.git.",
+    ),
+]
+Ref = Annotated[
+    str | None,
+    typer.Option(
+        "--ref",
+        metavar="REF",
+        help="The branch, tag or whole commit ID of a git repository.",
+        show_default="the repository's own choice",
+    ),
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would change, and change nothing.")]
 AllowInvalid = Annotated[
     bool, typer.Option("--allow-invalid", help="Install skills that break a rule, which no server then serves.")
@@ -31,34 +48,37 @@ AllowInvalid = Annotated[
 @plugin.command("install")
 def install(
     name: Name,
-    url: Url,
+    source: Source,
     *,
     skill: Annotated[
         list[str] | None,
         typer.Option("--skill", metavar="NAME", help="Install this skill, by name or URI; repeatable. Default: all."),
     ] = None,
+    ref: Ref = None,
     header: Headers = None,
     allow_invalid: AllowInvalid = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Verify another MCP server's skills and install them.
+    """Install the skills of another MCP server, a folder, an archive or a git repository.
+
+    Nothing of a plugin runs, and no file is executable. Skills of a server are verified.
 
     The exit code is 1 if the plugin is not installed.
     """
     from server.plugins.operations import InstallOptions, install_plugin
-    from server.remote.address import Address
+    from server.plugins.origins import parse_origin
 
-    address = Address.parse(url, header or ())
+    origin = parse_origin(source, header or (), ref)
     options = InstallOptions(allow_invalid=allow_invalid, dry_run=dry_run)
     plugins = _plugins_folder()
     plugins.place(name)
-    work = partial(install_plugin, plugins, name, address, skill or (), options)
+    work = partial(install_plugin, plugins, name, origin, skill or (), options)
     _run_all({name: work}, dry_run=dry_run, as_json=as_json)
 
 
 @plugin.command("update")
-def update(
+def update(  # noqa: PLR0913 - one parameter for each flag
     names: Annotated[
         list[str] | None,
         typer.Argument(metavar="NAME...", help="Names of plugins.", show_default="all plugins"),
@@ -66,8 +86,11 @@ def update(
     *,
     address: Annotated[
         str | None,
-        typer.Option("--address", metavar="URL", help="Update from this URL: the server moved, or needs credentials."),
+        typer.Option(
+            "--address", metavar="SOURCE", help="Update from here: the server or the files moved, or need credentials."
+        ),
     ] = None,
+    ref: Ref = None,
     header: Headers = None,
     allow_downgrade: Annotated[
         bool, typer.Option("--allow-downgrade", help="Accept older versions than the installed ones.")
@@ -77,22 +100,25 @@ def update(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Update plugins from their servers.
+    """Update plugins from where they came from.
 
     The exit code is 1 if a plugin is not updated.
     """
     from server.plugins.operations import InstallOptions, update_plugin
-    from server.remote.address import Address
+    from server.plugins.origins import parse_origin
 
-    if (address or header) and len(names or ()) != 1:
-        fail("--address and --header need exactly one NAME, so that no other server gets the credentials", EXIT_USAGE)
+    if (address or header or ref) and len(names or ()) != 1:
+        fail(
+            "--address, --ref and --header need exactly one NAME, so that no other server gets the credentials",
+            EXIT_USAGE,
+        )
     options = InstallOptions(allow_invalid=allow_invalid, allow_downgrade=allow_downgrade, force=force, dry_run=dry_run)
     plugins = _plugins_folder()
     for name in names or ():
         plugins.place(name)
-    new_address = Address.parse(address, header or ()) if address else None
+    origin = parse_origin(address, header or (), ref) if address else None
     works = {
-        name: partial(update_plugin, plugins, name, new_address, header or (), options)
+        name: partial(update_plugin, plugins, name, origin, header or (), options, ref)
         for name in names or plugins.names()
     }
     if not works and not as_json:

@@ -10,7 +10,7 @@ import anyio
 
 from server.plugins.folder import PluginsFolder
 from server.plugins.operations import InstallOptions, PluginResult, install_plugin, update_plugin
-from server.remote.address import Address
+from server.plugins.origins import parse_origin
 from tests.server.remote.hostile import Served, listed, serve_skill, skill_md
 
 
@@ -24,15 +24,21 @@ def versioned(path: str, version: str, files: dict[str, bytes] | None = None) ->
     return served
 
 
-async def install(url: str, root: Path, *chosen: str, name: str = "acme", **options: Any) -> PluginResult:
+async def install(
+    url: str, root: Path, *chosen: str, name: str = "acme", ref: str | None = None, **options: Any
+) -> PluginResult:
     with anyio.fail_after(60):
-        return await install_plugin(PluginsFolder(root), name, Address.parse(url), chosen, InstallOptions(**options))
+        return await install_plugin(
+            PluginsFolder(root), name, parse_origin(url, ref=ref), chosen, InstallOptions(**options)
+        )
 
 
-async def update(root: Path, *headers: str, name: str = "acme", url: str = "", **options: Any) -> PluginResult:
-    address = Address.parse(url, headers) if url else None
+async def update(
+    root: Path, *headers: str, name: str = "acme", url: str = "", ref: str | None = None, **options: Any
+) -> PluginResult:
+    origin = parse_origin(url, headers, ref) if url else None
     with anyio.fail_after(60):
-        return await update_plugin(PluginsFolder(root), name, address, headers, InstallOptions(**options))
+        return await update_plugin(PluginsFolder(root), name, origin, headers, InstallOptions(**options), ref)
 
 
 def content(root: Path) -> dict[str, bytes]:
