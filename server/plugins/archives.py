@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from server.plugins.record import PluginError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.remote.disk_names import disk_faults
+from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -63,7 +64,11 @@ def unpack(archive: Path, target: Path, limit: int) -> Unpacked:
     """
     target.mkdir()
     left, links, count = limit, list[str](), 0
-    with _refusing(archive), archive.open("rb") as raw:
+    try:
+        opened = archive.open("rb")
+    except OSError as error:
+        raise _refused(archive, Reason.UNREADABLE, f"it cannot be read: {system_message(error)}") from None
+    with _refusing(archive), opened as raw:
         if not stat.S_ISREG(os.fstat(raw.fileno()).st_mode):
             raise _refused(archive, Reason.UNREADABLE, "this is not a regular file")
         for entry in _entries(archive, raw, limit):

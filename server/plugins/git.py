@@ -19,6 +19,7 @@ import anyio.to_thread
 from server.plugins.archives import MAX_FILES, safe_path, write_new
 from server.plugins.record import PluginError
 from skills_core.diagnostics import Reason, one_line
+from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
@@ -86,6 +87,10 @@ async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int)
     listing = await git.run("ls-tree", "-r", "-z", "--long", "--full-tree", commit, output=_MAX_LISTING)
     blobs, left_out = _entries_of(listing)
     wanted = _of_skills(blobs)
+    if large := next((blob for blob in wanted if blob.size > MAX_FILE_SIZE), None):
+        # Compressed, it may have been small.
+        message = f"{one_line(large.path[:200])} has {large.size} bytes; the limit of a file is {MAX_FILE_SIZE}"
+        raise PluginError(Reason.TOO_LARGE, f"{origin.shown}: {message}")
     if sum(blob.size for blob in wanted) > limit:
         raise PluginError(Reason.TOO_LARGE, f"{origin.shown}: the skills have more than {limit} bytes")
     await anyio.to_thread.run_sync(target.mkdir)

@@ -39,6 +39,9 @@ _PLACES: Final = ("skills", ".agents/skills", ".claude/skills", ".jdai/skills", 
 # Where a plugin or a project keeps its skills, in this order; otherwise they are looked for everywhere.
 
 _ANY_MACHINE: Final = Environment(os="", has_bin=lambda _: True)
+_INCOMPLETE: Final = frozenset({Reason.TOO_LARGE, Reason.UNREADABLE})
+# A skill without a file of its own that cannot be read would look whole.
+
 _MAX_NAMED: Final = 5
 _MAX_SKILL: Final = 256 * 1024 * 1024
 # Bytes of one skill, which is held in memory while it is copied.
@@ -124,10 +127,13 @@ def install_local(
     Raises:
         PluginError: there is no skill, or a file cannot be read.
     """
-    place, found = _skills_of(tree.root)
+    place, found, problems = _skills_of(tree.root)
+    unread = tuple(_noted(each, tree, origin) for each in problems)
     if not found:
         message = f"{origin.shown}: there is no {MAIN_FILE} in it, so there is no skill to install"
-        raise PluginError(Reason.UNKNOWN_SKILL, message)
+        if unread:
+            message += f"; not all of it can be read: {unread[0].path}: {unread[0].message}"
+        raise PluginError(Reason.UNREADABLE if unread else Reason.UNKNOWN_SKILL, message)
     selected, faults = _selected(found, chosen, origin)
     if faults and not (keep_missing and selected and all(each.code is Reason.UNKNOWN_SKILL for each in faults)):
         return LocalSkills(faults=tuple(faults))
@@ -139,23 +145,31 @@ def install_local(
         )
         raise PluginError(Reason.TOO_LARGE, message)
     notes = tuple(_noted(note, tree, origin) for each in selected for note in each.skill.content.notes)
-    return _written(place, found, selected, origin, root, (*tree.notes, *notes))
+    if lacking := [replace(note, severity=Severity.ERROR) for note in notes if note.code in _INCOMPLETE]:
+        return LocalSkills(faults=tuple(lacking))
+    return _written(place, found, selected, origin, root, (*tree.notes, *unread, *notes))
 
 
-def _skills_of(root: Path) -> tuple[Path, list[_Found]]:
-    """Return the folder that the paths of skills are relative to, and the skills, enclosing ones first."""
+def _skills_of(root: Path) -> tuple[Path, list[_Found], tuple[Diagnostic, ...]]:
+    """Return the folder that paths of skills are relative to, the skills, enclosing ones first, and what is unread.
+
+    Raises:
+        PluginError: a folder cannot be read.
+    """
+    problems: tuple[Diagnostic, ...] = ()
     places = [root / path for path in _PLACES if not (root / path).is_symlink() and (root / path).is_dir()]
     for place in (*places, root):
         try:
             sources = explicit_sources([place], conventions=False)
-        except InvalidSourceError:
-            continue
+        except InvalidSourceError as error:
+            raise PluginError(Reason.UNREADABLE, str(error)) from None
         catalog = Library(sources, lambda: _ANY_MACHINE).catalog
+        problems = tuple(catalog.problems)
         listed = [skill for skill in catalog.skills if skill.content.kind is SkillKind.FOLDER and skill.content.main]
         found = [_Found("" if skill.content.place == "." else skill.content.place, skill) for skill in listed]
         if found:
-            return place, sorted(found, key=lambda each: f"{each.path}/" if each.path else "")
-    return root, []
+            return place, sorted(found, key=lambda each: f"{each.path}/" if each.path else ""), problems
+    return root, [], problems
 
 
 def _selected(found: Sequence[_Found], chosen: Sequence[str], origin: Origin) -> tuple[list[_Found], list[Diagnostic]]:

@@ -208,13 +208,12 @@ def _plan_grading(
         raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
     runs = identity.get("runs")
     iteration = Iteration(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
-    usable, left_out = _comparable_cases(identity, cases, seen)
+    usable, left_out = _comparable_cases(iteration, identity, cases, seen)
     if not usable:
         raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
     baseline = Arm.WITHOUT_SKILL if identity.get("baseline") is None else Arm.OLD_SKILL
     keys = _keys(usable, (Arm.WITH_SKILL, baseline), iteration.runs)
     work = [each for each in work_of(iteration, keys, _label(options)) if not each.performs]
-    label = iteration.config.get("agent")
     return EvalPlan(
         options=options,
         source=current.folder,
@@ -228,17 +227,35 @@ def _plan_grading(
         identity=identity,
         work=tuple(work),
         cost=_cost(options, workspace, work, usable, iteration.runs),
-        label=label if isinstance(label, str) else "",
+        label=_agent_of(iteration),
         left_out=left_out,
     )
 
 
+def _agent_of(iteration: Iteration) -> str:
+    """Return the name of the agent that made the outputs of an iteration; empty if nothing says it."""
+    match iteration.config, iteration.read("benchmark.json"):
+        case ({"agent": str(label)}, _) | (_, {"metadata": {"model": str(label)}}):
+            return label
+    return ""
+
+
+def _prompts_then(iteration: Iteration, cases: Sequence[EvalCase], seen: Mapping[str, str]) -> dict[str, str]:
+    """Return what agents saw of the cases of an iteration that does not say it, judged by their prompts alone."""
+    then: dict[str, str] = {}
+    for case in cases:
+        match iteration.read(f"{case.folder}/eval_metadata.json"):
+            case {"prompt": str(prompt)}:
+                then[case.folder] = seen[case.folder] if prompt == case.prompt else ""
+    return then
+
+
 def _comparable_cases(
-    identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
+    iteration: Iteration, identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
 ) -> tuple[tuple[EvalCase, ...], tuple[str, ...]]:
     """Return the cases whose prompt and files are those of the iteration, and why others are not graded."""
     known = identity.get("cases")
-    then = known if isinstance(known, dict) else {}
+    then = known if isinstance(known, dict) else _prompts_then(iteration, cases, seen)
     usable: list[EvalCase] = []
     left_out: list[str] = []
     for case in cases:

@@ -22,6 +22,7 @@ from server.plugins import git, staging
 from server.plugins.folder import PluginsFolder
 from server.plugins.operations import PluginState, installed_plugins, remove_plugin
 from server.plugins.record import RECORD_FILE, PluginError
+from skills_core.disk.files import MAX_FILE_SIZE
 from tests.server.plugins.helpers import changes, codes, content, install, skill_files, update
 from tests.server.plugins.test_commands import places
 from tests.server.remote.helpers import skillserve
@@ -324,6 +325,19 @@ async def test_a_repository_that_is_too_large_is_refused_while_it_is_fetched(
     monkeypatch.setattr(git, "_LOOK_SECONDS", 0.001)
     with pytest.raises(PluginError, match="the repository has more than 1000000 bytes"):
         await install(f"file://{plugin}", plugins)
+    assert content(plugins) == {}
+
+
+async def test_a_skill_with_a_file_that_no_server_would_read_is_refused(
+    plugin: Path, plugins: Path, pack: Pack
+) -> None:
+    with (plugin / "skills" / "refunds" / "zeros").open("wb") as file:
+        file.truncate(MAX_FILE_SIZE + 1)
+    try:
+        assert codes(await install(pack(plugin), plugins)) == {"too_large"}
+    except PluginError as error:
+        assert pack is PACKED["git"]
+        assert error.reason.value == "too_large"  # noqa: PT017 - likewise
     assert content(plugins) == {}
 
 
