@@ -157,9 +157,9 @@ _OF_THE_TASK: Final = re.compile(
     re.IGNORECASE,
 )
 _CONTINUES: Final = re.compile(
-    r"\s*(?:(?:of|on|or|and|plus|minus)\b|\(?(?-i:[A-Z]{2,5})\b|\(?in (?-i:[A-Z]))", re.IGNORECASE
+    r"\s*(?:(?:of|on|or|and|plus|minus)\b|\(?(?-i:[A-Z]{2,5})\b|,?\s*\(?in (?-i:[A-Z]))", re.IGNORECASE
 )
-_NAME: Final = re.compile(r"\s*\(?([A-Z][a-z]+(?:[ _][A-Z][a-z]+)?)")
+_NAME: Final = re.compile(r"[\s,]*\(?([A-Z][a-z]+(?:[ _][A-Z][a-z]+)?)")
 _SET_OFF: Final = re.compile(r"[,;:.!?。\n(\-\u2013\u2014]\s*$")
 _SEPARATORS: Final = " \t\n,;:"
 _PAIRS: Final = ("()", "``", '""', "''", "“”", "「」", "『』")
