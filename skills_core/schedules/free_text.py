@@ -140,12 +140,12 @@ they are not taken for a task.
 
 _HARMLESS: Final = re.compile(
     # URLs and absolute paths, and Chinese words with a character that means a number or a negation elsewhere
-    r"\b[a-z][a-z0-9+.-]{1,20}://[!-~]+|(?<![^\s(\"'`])~?/[!-~]+"
+    r"\b[a-z][a-z0-9+.-]{1,20}://[!-~]*[\w/=&#%~-]|(?<![^\s(\"'`])~?/[!-~]*[\w/=&#%~-]"
     r"|一[下些切起]|[統统]一|唯一|[刪删清移拆解]除|[分特類类級级性][別别]|未[讀读]|非常",
     re.ASCII | re.IGNORECASE,
 )
 _LEAD: Final = re.compile(
-    r"(?:\b(?:please|pls|kindly|hi|hey|hello|ok|okay|so|then|and|can|could|would|will|you|i|i'd|want|need|like|to|schedule"
+    r"(?:\b(?:(?:reminder|alarm|timer|schedule|it)\s+for|please|pls|kindly|hi|hey|hello|ok|okay|so|then|and|can|could|would|will|you|i|i'd|want|need|like|to|schedule"
     r"|set|up|an?|reminder|timer|alarm|task|job|it|me|remind|do|run|start|execute|at|on|cron)\b"
     r"|[請请麻煩烦]|[幫帮]我|提醒我?|排程|[設设]定|安排|[執执]行|一下|我|想|要|在|於|于|任[務务]|[\s,.;:!()\"'`])*",
     re.IGNORECASE,
@@ -156,8 +156,10 @@ _OF_THE_TASK: Final = re.compile(
     r"|[的從从自至到前約约近上下這这本隔大過过])[\s'\"`(]*$",
     re.IGNORECASE,
 )
-_CONTINUES: Final = re.compile(r"\s*(?:of\b|on\b|\(?(?-i:[A-Z]{2,5})\b|\(?in (?-i:[A-Z]))", re.IGNORECASE)
-_NAME: Final = re.compile(r"\s*\(?([A-Z][a-z]+(?:[ _][A-Z][a-z]+)?)")
+_CONTINUES: Final = re.compile(
+    r"\s*(?:(?:of|on|or|and|plus|minus)\b|\(?(?-i:[A-Z]{2,5})\b|,?\s*\(?in (?-i:[A-Z]))", re.IGNORECASE
+)
+_NAME: Final = re.compile(r"[\s,]*\(?([A-Z][a-z]+(?:[ _][A-Z][a-z]+)?)")
 _SET_OFF: Final = re.compile(r"[,;:.!?。\n(\-\u2013\u2014]\s*$")
 _SEPARATORS: Final = " \t\n,;:"
 _PAIRS: Final = ("()", "``", '""', "''", "“”", "「」", "『』")
@@ -295,6 +297,7 @@ def _without(request: str, start: int, end: int) -> str:
     if before[-1:] + after[:1] in _PAIRS:
         before, after = before[:-1], after[1:]
     before, after = before.rstrip(_SEPARATORS), after.lstrip(_SEPARATORS + ".。")
+    after = after if any(map(str.isalnum, after)) else ""
     task = f"{request[: len(before)]} {request[len(request) - len(after) :]}" if after else request[: len(before)]
     return task.strip(_SEPARATORS)
 
