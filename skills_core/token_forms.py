@@ -93,7 +93,7 @@ def _secrets() -> re.Pattern[str]:
 
 @cache
 def _search() -> Callable[[bytes], object]:
-    """Return the search for texts that may have a secret; it takes a fiftieth of the time of `_secrets`."""
+    """Return the search for texts that may have a secret; it takes a small part of the time of `_secrets`."""
     import re2  # noqa: PLC0415 - only logs and the audit need it, and every start would pay for it
 
     # Without the upper bounds, which make its automaton large; what stands before a token does not matter here.
