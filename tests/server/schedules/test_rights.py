@@ -146,6 +146,14 @@ async def test_what_would_ask_is_denied_and_what_was_not_chosen_is_not_there(
     assert not list((tmp_path / "work").iterdir())
 
 
+async def test_a_run_ends_when_the_budget_of_the_day_is_used_up(
+    make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint
+) -> None:
+    endpoint.script = [Call("ask_user", {"question": "More?"})]
+    trace = await perform(store, make(), schedule_tokens_per_day=200)
+    assert (trace["problem"], trace["message"]) == ("token_limit", "The run has used 220 tokens; the limit is 200.")
+
+
 async def test_a_skill_by_name_is_performed_with_the_task_as_its_message(
     make: Make, store: ScheduleStore, perform: Perform, endpoint: ModelEndpoint, make_skill: MakeSkill
 ) -> None:
