@@ -57,8 +57,8 @@ def command_lines(page: Path, shown: str) -> Iterator[CommandLine]:
     for match in _FENCE.finditer(text):
         blank[match.start() : match.end()] = [" " if char != "\n" else "\n" for char in match[0]]
         for entry in _CLIENT.finditer(match[0]):
-            line = text.count("\n", 0, match.start() + entry.start()) + 1
-            yield CommandLine(("skillserve", *json.loads(entry[1])), shown, line, whole=True)
+            place = text.count("\n", 0, match.start() + entry.start()) + 1
+            yield CommandLine(("skillserve", *json.loads(entry[1])), shown, place, whole=True)
         if match["language"] in _SHELL:
             first = text.count("\n", 0, match.start("code")) + 1
             for number, shell in _joined(match["code"]):
@@ -66,9 +66,9 @@ def command_lines(page: Path, shown: str) -> Iterator[CommandLine]:
                     yield CommandLine(words, shown, first + number, whole=True)
     prose = "".join(blank)
     for match in _SPAN.finditer(prose):
-        line = prose.count("\n", 0, match.start()) + 1
+        place = prose.count("\n", 0, match.start()) + 1
         for words in _commands(match[1].replace("\n", " "), prompted=False):
-            yield CommandLine(words, shown, line, whole=False)
+            yield CommandLine(words, shown, place, whole=False)
 
 
 def commands_in_source(module: Path, shown: str) -> Iterator[CommandLine]:
