@@ -169,7 +169,7 @@ class ScriptRunner:
             raise ScriptRefusedError(path, f"the skill {skill.key!r} is {skill.state.value}")
         if self.setup.refuses:
             raise ScriptRefusedError(path, f"a sandbox is required here: {self.setup.isolation.fault}")
-        _check_copies_are_safe(path, self.setup)
+        await anyio.to_thread.run_sync(_check_copies_are_safe, path, self.setup)
         async with self._limiter:
             folder = await anyio.to_thread.run_sync(_private_copy, path, skill)
             try:
@@ -283,10 +283,13 @@ def _read_copy(path: str, folder: PrivateCopy) -> bytes:
 
 def _check_copies_are_safe(path: str, setup: ScriptSetup) -> None:
     """Refuse a workspace that contains the private copies: a sandboxed script could change those of other calls."""
-    if place := next((each for each in setup.private if is_inside(setup.workspace or Path("/"), each)), None):
+    workspace = setup.workspace
+    if workspace is None:
+        return
+    if place := next((each for each in setup.private if is_inside(workspace, each)), None):
         raise ScriptRefusedError(path, f"the workspace is in {place}, which no script may change; choose another one")
     temporary = tempfile.gettempdir()
-    if setup.isolation.sandbox is not None and is_inside(Path(temporary), setup.workspace):
+    if setup.isolation.sandbox is not None and is_inside(Path(temporary), workspace):
         raise ScriptRefusedError(
             path,
             f"the temporary folder {temporary} is in the workspace, so scripts could change the copies of other calls; "
