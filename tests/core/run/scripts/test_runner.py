@@ -94,7 +94,7 @@ async def test_a_program_that_is_a_file_of_the_skill_runs(make_runner: MakeRunne
         assert (found.ending, found.exit_code) == (ProcessEnding.EXITED, 0), found
 
 
-PATHS = ["../a/a.py", "/etc/passwd", "A.PY", "a.py\0", "x/../a.py", ".//a.py", "a.py/", "", ".", "later.py", "link.py"]
+PATHS = ["../a/a.py", "/etc/passwd", "a.py\0", "x/../a.py", ".//a.py", "a.py/", "", ".", "later.py", "link.py"]
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -106,6 +106,16 @@ async def test_only_a_file_of_the_manifest_runs(make_runner: MakeRunner, skills:
     (skills / "a" / "later.py").write_text("print('ran')")
     with pytest.raises(UnknownFileError):
         await make_runner().run(skill, path)
+
+
+async def test_a_path_in_another_case_runs_the_only_file_that_it_can_mean(
+    make_runner: MakeRunner, skills: Path
+) -> None:
+    skill = with_files(skills, {"a.py": "print('ran')", "b.py": "print('b')", "B.py": "print('B')"})
+    assert (await make_runner().run(skill, "A.PY")).finished.stdout == b"ran\n"
+    if len([path for path in skill.content.files if path.casefold() == "b.py"]) > 1:
+        with pytest.raises(UnknownFileError):
+            await make_runner().run(skill, "B.PY")
 
 
 @pytest.mark.parametrize("change", ["other bytes", "gone", "a link"])
