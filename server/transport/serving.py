@@ -21,6 +21,7 @@ from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.listing.runs import needs_event_streams, offers_runs
 from server.operation.records import Records
+from server.operation.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
 from server.protocol.schedule_prompts import SchedulePrompts
 from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
@@ -78,6 +79,7 @@ def serve(
     from server.transport.http import HttpServer, checks_host, listen, require_protection
 
     require_protection(settings)
+    prepare_logs()
     _collect_garbage()
     listener, waiting = early.take() if early is not None else (listen(settings.http), [])
     with listener:

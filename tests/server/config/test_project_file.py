@@ -283,6 +283,8 @@ USABLE: dict[str, str] = {
     "limits.sessions": "1",
     "limits.runs": "1",
     "limits.request_bytes": "2048",
+    "limits.request_values": "100",
+    "limits.receive_seconds": "1",
     "login.tokens": "true",
     "login.issuer": "'https://id.example.com'",
     "login.audience": "'https://skills.example.com/mcp'",
