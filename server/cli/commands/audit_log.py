@@ -129,7 +129,9 @@ def verify(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Check that no record was changed or removed, as far as the files and the anchors show it.
+    """Check the log for changed and removed records.
+
+    The verdict claims what the files and the anchors show.
 
     Without an anchor, nothing shows whether the newest records, or whole files, were removed. The server writes anchors
     to its log, and each line that this command prints for a file begins with one. The exit code is 1 if the log is

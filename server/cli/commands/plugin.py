@@ -60,7 +60,7 @@ def install(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Install the skills of another MCP server, a folder, an archive or a git repository.
+    """Install skills of a server, a folder, an archive or git.
 
     Nothing of a plugin runs, and no file is executable. Skills of a server are verified.
 
