@@ -78,7 +78,8 @@ def check_compatibility() -> None:
         _require(callable(getattr(SystemDatabase, "reenqueue_for_recovery", None)))
         columns = SystemDatabase.tables.workflow_status.c
         _require({"executor_id", "owner_xid", "status", "workflow_uuid"} <= set(columns.keys()))
-        _require(_RETRIES not in vars(SystemDatabase))  # its objects have it
+        # Its objects have it; while an engine is open, the class has ours.
+        _require(instance is not None or _RETRIES not in vars(SystemDatabase))
         _require(_reads_only_json())
     if instance is not None:  # DBOS() would return this instance
         raise StoreError(
