@@ -122,8 +122,8 @@ async (url) => {
   const stop = new AbortController();
   const events = await fetch(url, {headers: {Accept: 'text/event-stream', ...session}, signal: stop.signal});
   const stream = events.headers.get('Content-Type');
-  stop.abort();
   const ended = await fetch(url, {method: 'DELETE', headers: session});
+  stop.abort();
   return [opened.status, kind, answer.includes('Do the thing'), events.status, stream, ended.status];
 }
 """
