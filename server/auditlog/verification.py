@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
     from server.auditlog.records import Entry
 
-__all__ = ["Finding", "FindingKind", "Verdict", "Verification", "anchors_in", "verify"]
+__all__ = ["Finding", "FindingKind", "LogVerdict", "Verification", "anchors_in", "verify"]
 
 _ATTEMPTS: Final = 3
 _CHUNK: Final = 1024 * 1024
 
 
-class Verdict(StrEnum):
+class LogVerdict(StrEnum):
     """What may be said of a log."""
 
     DAMAGED = "damaged"
@@ -108,13 +108,13 @@ class Verification:
         return sum(end.anchored for end in self.ends)
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> LogVerdict:
         """What may be said of the log."""
         if any(finding.kind.is_damage for finding in self.findings):
-            return Verdict.DAMAGED
+            return LogVerdict.DAMAGED
         if not self.records:
-            return Verdict.EMPTY
-        return Verdict.ANCHORED if self.anchored_records else Verdict.CONSISTENT
+            return LogVerdict.EMPTY
+        return LogVerdict.ANCHORED if self.anchored_records else LogVerdict.CONSISTENT
 
 
 @dataclass(frozen=True, slots=True)

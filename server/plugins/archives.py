@@ -47,7 +47,7 @@ class Unpacked(NamedTuple):
     links: tuple[str, ...]
 
 
-class _Entry(NamedTuple):
+class _Member(NamedTuple):
     """A member of an archive: its path, whether it is a link, and its content; None if it is a folder or a link."""
 
     path: str
@@ -135,7 +135,7 @@ def _copy(content: IO[bytes], target: Path, path: str, left: int) -> int:
     return size
 
 
-def _entries(archive: Path, raw: IO[bytes], limit: int) -> Iterator[_Entry]:
+def _entries(archive: Path, raw: IO[bytes], limit: int) -> Iterator[_Member]:
     magic = raw.read(4)
     raw.seek(0)
     if magic.startswith((b"PK\3\4", b"PK\5\6")):
@@ -147,7 +147,7 @@ def _entries(archive: Path, raw: IO[bytes], limit: int) -> Iterator[_Entry]:
         yield from _of_tar(archive, raw, limit)
 
 
-def _of_zip(archive: Path, raw: IO[bytes]) -> Iterator[_Entry]:
+def _of_zip(archive: Path, raw: IO[bytes]) -> Iterator[_Member]:
     bounded = _Bounded(raw, os.fstat(raw.fileno()).st_size)
     bounded.allow(2 * _MAX_HEADERS)
     with zipfile.ZipFile(bounded) as opened:
@@ -159,14 +159,14 @@ def _of_zip(archive: Path, raw: IO[bytes]) -> Iterator[_Entry]:
             if stat.S_IFMT(mode) not in {0, stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK}:
                 raise _refused(archive, Reason.UNREADABLE, f"'{one_line(info.filename[:200])}' is a special file")
             if info.is_dir() or stat.S_ISLNK(mode):
-                yield _Entry(info.filename, stat.S_ISLNK(mode), None)
+                yield _Member(info.filename, stat.S_ISLNK(mode), None)
                 continue
             bounded.allow(info.compress_size + _CHUNK)
             with opened.open(info) as content:
-                yield _Entry(info.filename, False, content)
+                yield _Member(info.filename, False, content)
 
 
-def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Entry]:
+def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Member]:
     bounded = _Bounded(plain, limit + MAX_FILES * 2 * tarfile.BLOCKSIZE + _MAX_HEADERS)
     bounded.allow(_MAX_HEADERS)
     with tarfile.open(fileobj=cast("IO[bytes]", bounded), mode="r:") as opened:
@@ -176,9 +176,9 @@ def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Entry]:
                 raise _refused(archive, Reason.UNREADABLE, f"'{one_line(name[:200])}' is a special file")
             if member.isreg():
                 bounded.allow(member.size + _CHUNK)
-                yield _Entry(name, False, opened.extractfile(member))
+                yield _Member(name, False, opened.extractfile(member))
             else:
-                yield _Entry(name, not member.isdir(), None)
+                yield _Member(name, not member.isdir(), None)
             cast("Any", opened).members.clear()  # It keeps the headers of all members otherwise.
             bounded.allow(_MAX_HEADERS)
         # The library takes a damaged header for the end, which is a block of zeros.

@@ -137,7 +137,7 @@ def verify(
     to its log, and each line that this command prints for a file begins with one. The exit code is 1 if the log is
     damaged, and 3 if there is no record at all.
     """
-    from server.auditlog.verification import Verdict
+    from server.auditlog.verification import LogVerdict
     from server.auditlog.verification import verify as verified
 
     where = _folder(folder, may_be_missing=True)
@@ -146,14 +146,14 @@ def verify(
         print_json(_verification_object(found))
     else:
         _print_verification(found, where)
-    if found.verdict is Verdict.CONSISTENT:
+    if found.verdict is LogVerdict.CONSISTENT:
         print_notice("no anchor shows whether the newest records or whole files were removed; see --anchor")
-    if found.verdict in {Verdict.DAMAGED, Verdict.EMPTY}:
-        raise typer.Exit(EXIT_NO if found.verdict is Verdict.DAMAGED else EXIT_EMPTY)
+    if found.verdict in {LogVerdict.DAMAGED, LogVerdict.EMPTY}:
+        raise typer.Exit(EXIT_NO if found.verdict is LogVerdict.DAMAGED else EXIT_EMPTY)
 
 
 def _verification_object(found: Verification) -> dict[str, Any]:
-    from server.auditlog.verification import Verdict
+    from server.auditlog.verification import LogVerdict
 
     findings = [
         {
@@ -177,7 +177,7 @@ def _verification_object(found: Verification) -> dict[str, Any]:
     ]
     return {
         "verdict": found.verdict,
-        "intact": found.verdict in {Verdict.CONSISTENT, Verdict.ANCHORED},
+        "intact": found.verdict in {LogVerdict.CONSISTENT, LogVerdict.ANCHORED},
         "records": found.records,
         "anchored_records": found.anchored_records,
         "anchored_until": found.anchored_until,
@@ -187,7 +187,7 @@ def _verification_object(found: Verification) -> dict[str, Any]:
 
 
 def _print_verification(found: Verification, folder: Path) -> None:
-    from server.auditlog.verification import Verdict
+    from server.auditlog.verification import LogVerdict
 
     for end in found.ends:
         print_text(f"{end.anchor}  {end.records} records, {end.anchored} anchored")
@@ -197,13 +197,13 @@ def _print_verification(found: Verification, folder: Path) -> None:
         print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
     size = f"{found.records} records in {len(found.ends)} files"
     match found.verdict:
-        case Verdict.DAMAGED:
+        case LogVerdict.DAMAGED:
             print_text(f"NOT intact: {size}")
-        case Verdict.EMPTY:
+        case LogVerdict.EMPTY:
             print_text(one_line(f"empty: there is no record in {folder}"))
-        case Verdict.CONSISTENT:
+        case LogVerdict.CONSISTENT:
             print_text(f"consistent; end not anchored: {size}")
-        case Verdict.ANCHORED:
+        case LogVerdict.ANCHORED:
             until = f"{found.anchored_until}, {found.anchored_records} of {size}"
             print_text(f"consistent and anchored up to {until}")
 

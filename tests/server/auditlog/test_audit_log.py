@@ -20,7 +20,7 @@ from server.auditlog.errors import AuditLogError
 from server.auditlog.log_file import LogFile, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
 from server.auditlog.records import AuditEvent, bounded, timestamp
-from server.auditlog.verification import FindingKind, Verdict, verify
+from server.auditlog.verification import FindingKind, LogVerdict, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
 
@@ -369,7 +369,7 @@ def test_the_log_tells_its_anchors_from_its_start_to_its_end(folder: Path) -> No
     anchors = {*anchors_of(" ".join(told))}
     assert len(anchors) == len(told) <= 2
     found = verify(folder, anchors)
-    assert (found.verdict, found.anchored_records) == (Verdict.ANCHORED, found.records)
+    assert (found.verdict, found.anchored_records) == (LogVerdict.ANCHORED, found.records)
 
 
 def test_an_idle_log_tells_an_anchor_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

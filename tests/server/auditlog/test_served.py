@@ -22,7 +22,7 @@ from mcp_types import Implementation
 
 from server.auditlog.chain import anchors_of
 from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
-from server.auditlog.verification import Verdict, verify
+from server.auditlog.verification import LogVerdict, verify
 from server.login.token_file import TokenFile
 from tests.conftest import write_skill
 from tests.server.auditlog.helpers import entries, write_file
@@ -91,7 +91,7 @@ async def test_what_clients_do_is_recorded_and_counted_and_shown_by_the_commands
         ("admin", "anna", "/admin/status", "denied"),
         ("login_refused", None, "/mcp", "denied"),
     ]
-    assert verify(folder).verdict is Verdict.CONSISTENT
+    assert verify(folder).verdict is LogVerdict.CONSISTENT
     content = b"".join(file.read_bytes() for file in folder.iterdir())
     assert not any(secret.encode() in content for secret in (TEXT, token, "sks_0123456789ab_wrong"))
 

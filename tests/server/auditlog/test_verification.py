@@ -19,7 +19,7 @@ from server.auditlog.folder import FolderContents, contents
 from server.auditlog.log_file import LogFile
 from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
-from server.auditlog.verification import FindingKind, Verdict, anchors_in, verify
+from server.auditlog.verification import FindingKind, LogVerdict, anchors_in, verify
 from tests.server.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
 from tests.thoroughness import examples
 
@@ -32,7 +32,7 @@ def folder(tmp_path: Path) -> Path:
 def test_a_log_as_it_was_written_is_consistent_and_its_ends_are_told(folder: Path) -> None:
     first, second = write_file(folder, "a", "b"), write_file(folder, "c")
     found = verify(folder)
-    assert (found.findings, found.records, found.verdict) == ([], 7, Verdict.CONSISTENT)
+    assert (found.findings, found.records, found.verdict) == ([], 7, LogVerdict.CONSISTENT)
     assert {(end.file, end.records) for end in found.ends} == {(first.name, 4), (second.name, 3)}
     assert {*skills_in(folder)} == {"a", "b", "c"}
 
@@ -212,7 +212,7 @@ def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
         opened.write(b'{"seq":2,"when":"2026')
     write_file(folder, "b")
     assert kinds(folder) == {FindingKind.TORN, FindingKind.OPEN}
-    assert verify(folder).verdict is Verdict.CONSISTENT
+    assert verify(folder).verdict is LogVerdict.CONSISTENT
     assert {*skills_in(folder)} == {"a", "b"}
 
 
@@ -250,18 +250,18 @@ def ends(folder: Path) -> list[FileEnd]:
 
 def test_without_an_anchor_the_verdict_claims_nothing_about_the_end(folder: Path) -> None:
     first, second = write_file(folder, "a", "b"), write_file(folder, "c")
-    assert verify(folder).verdict is Verdict.CONSISTENT
+    assert verify(folder).verdict is LogVerdict.CONSISTENT
     second.unlink()
-    assert (verify(folder).verdict, verify(folder).anchored_records) == (Verdict.CONSISTENT, 0)
+    assert (verify(folder).verdict, verify(folder).anchored_records) == (LogVerdict.CONSISTENT, 0)
     first.unlink()
-    assert verify(folder).verdict is Verdict.EMPTY
+    assert verify(folder).verdict is LogVerdict.EMPTY
     folder.rmdir()
-    assert verify(folder).verdict is Verdict.EMPTY
+    assert verify(folder).verdict is LogVerdict.EMPTY
 
 
 def test_files_without_a_whole_record_are_an_empty_log(folder: Path) -> None:
     write_file(folder, "a").write_bytes(b"")
-    assert verify(folder).verdict is Verdict.EMPTY
+    assert verify(folder).verdict is LogVerdict.EMPTY
 
 
 def remove_all(file: Path) -> None:
@@ -287,12 +287,12 @@ def test_an_anchor_shows_that_the_newest_file_lost(
     write_file(folder, "a")
     newest = write_file(folder, "b", "c")
     anchors = [end for end in ends(folder) if end.file == newest.name]
-    assert verify(folder, anchors).verdict is Verdict.ANCHORED
+    assert verify(folder, anchors).verdict is LogVerdict.ANCHORED
     lose(newest)
     if writes_again:
         write_file(folder, "b", "c")
     found = verify(folder, anchors)
-    assert found.verdict is Verdict.DAMAGED
+    assert found.verdict is LogVerdict.DAMAGED
     assert {each.kind for each in found.findings if each.kind.is_damage} <= {
         FindingKind.REMOVED,
         FindingKind.SHORTENED,
@@ -312,9 +312,9 @@ def test_a_file_that_was_written_again_does_not_hold_to_its_anchor(folder: Path)
         text, prev = chained_line({**fields, **({"skill": "x"} if "skill" in fields else {})}, seq, prev)
         forged.append(text)
     file.write_bytes(b"".join(forged))
-    assert verify(folder).verdict is Verdict.CONSISTENT
+    assert verify(folder).verdict is LogVerdict.CONSISTENT
     found = verify(folder, anchors)
-    assert (found.verdict, {each.kind for each in found.findings}) == (Verdict.DAMAGED, {FindingKind.CHANGED})
+    assert (found.verdict, {each.kind for each in found.findings}) == (LogVerdict.DAMAGED, {FindingKind.CHANGED})
 
 
 def test_an_anchor_covers_what_its_file_names_and_not_what_came_after_it(folder: Path) -> None:
@@ -327,7 +327,7 @@ def test_an_anchor_covers_what_its_file_names_and_not_what_came_after_it(folder:
     write_file(folder, "later")
     found = verify(folder, [anchor])
     assert (found.verdict, found.anchored_records, found.anchored_until) == (
-        Verdict.ANCHORED,
+        LogVerdict.ANCHORED,
         6,
         "2999-01-01T00:00:00.000Z",
     )
@@ -353,7 +353,7 @@ def test_retention_explains_a_missing_file_to_an_anchor_only_where_an_anchor_cov
         anchors += [file.anchor]
     found = verify(folder, anchors)
     unconfirmed = {each.kind for each in found.findings} - {FindingKind.OPEN}
-    expected = (Verdict.ANCHORED, set()) if covered else (Verdict.CONSISTENT, {FindingKind.UNCONFIRMED})
+    expected = (LogVerdict.ANCHORED, set()) if covered else (LogVerdict.CONSISTENT, {FindingKind.UNCONFIRMED})
     assert (found.verdict, unconfirmed) == expected
 
 
@@ -372,4 +372,4 @@ def test_two_anchors_that_contradict_each_other_are_damage(folder: Path) -> None
     (end,) = ends(folder)
     other = FileEnd(end.file, end.records, "0" * 64)
     for anchors in ([end, other], [other, end]):
-        assert verify(folder, anchors).verdict is Verdict.DAMAGED
+        assert verify(folder, anchors).verdict is LogVerdict.DAMAGED

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from server.auditlog.chain import anchors_of
-from server.auditlog.verification import Verdict, verify
+from server.auditlog.verification import LogVerdict, verify
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.operation.conftest import Collector, attributes
@@ -98,7 +98,7 @@ async def test_the_audit_log_is_anchored_in_the_collector_to_its_end(
     told = [attributes(span) for span in collector.spans if span.name == "audit log anchor"]
     anchors = [*anchors_of(" ".join(each["skillserve.audit_log.anchor"] for each in told))]
     found = verify(folder, anchors)
-    assert (found.verdict, found.anchored_records) == (Verdict.ANCHORED, found.records)
+    assert (found.verdict, found.anchored_records) == (LogVerdict.ANCHORED, found.records)
 
 
 @pytest.mark.parametrize(
