@@ -144,7 +144,8 @@ def open_endpoint_server() -> Iterator[EndpointServer]:
     """Run a server of endpoints for the duration of the block."""
     endpoints = EndpointServer()
     app = Starlette(routes=[Route("/{number}/v1/chat/completions", endpoints.chat, methods=["POST"])])
-    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error", timeout_graceful_shutdown=1)
+    # uvicorn's own log configuration would change loggers of this process that other tests read.
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()

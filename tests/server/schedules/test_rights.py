@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -89,7 +90,17 @@ async def test_the_key_does_not_go_to_the_address_of_a_schedule(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads the file system of processes")
-@pytest.mark.parametrize("before", [[], ["env", "-u", SCHEDULED_RUN], ["setsid", "-w", "env", "-u", SCHEDULED_RUN]])
+@pytest.mark.parametrize(
+    "before",
+    [
+        [],
+        ["env", "-u", SCHEDULED_RUN],
+        pytest.param(
+            ["setsid", "-w", "env", "-u", SCHEDULED_RUN],
+            marks=pytest.mark.skipif(shutil.which("setsid") is None, reason="setsid is not installed"),
+        ),
+    ],
+)
 def test_no_process_below_the_run_of_a_schedule_makes_schedules(tmp_path: Path, before: list[str]) -> None:
     """The command is started as a run starts one where no sandbox works."""
     add = [*before, sys.executable, "-m", "server", "schedule", "add", "mail", "--every", "2h", "--task", "x"]
@@ -195,7 +206,7 @@ async def test_scripts_in_a_firing_belong_to_the_run_of_a_schedule(
     script.write_text("import os\nprint('mark', os.environ.get('SKILLSERVE_SCHEDULED_RUN'))\n")
     endpoint.script = [Call("run_skill_script", {"skill": "teller", "path": "scripts/tell.py"}), "done"]
     name = make(skill="teller", rights=Rights(scripts=True))
-    await perform(store, name, tools=("run_skill_script",))
+    await perform(store, name, tools=("run_skill_script",), schedule_unsandboxed=True)
     assert "mark schedule" in json.dumps(endpoint.requests[1])
 
 

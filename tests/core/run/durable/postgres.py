@@ -62,8 +62,8 @@ class PrivateCluster:
     def signal(self, number: signal.Signals) -> None:
         """Send a signal to every process of the server: SIGSTOP makes it accept connections and answer nothing."""
         server = int((self._folder / "data/postmaster.pid").read_text().split()[0])
-        found = subprocess.run(["pgrep", "--parent", str(server)], stdout=subprocess.PIPE, text=True, check=False)
-        for process in (server, *map(int, found.stdout.split())):
+        children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
+        for process in (server, *map(int, children)):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(process, number)
 
