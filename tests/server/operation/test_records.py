@@ -188,11 +188,15 @@ async def test_a_method_that_does_not_exist_is_recorded_without_its_name(make_sk
     assert "invented" not in repr(served.found)
 
 
-async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(make_skill: MakeSkill, skills: Path) -> None:
+async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(
+    make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However slow this machine is.
+    monkeypatch.setattr("server.protocol.subscriptions.REFILL_PER_SECOND", 0.0)
     make_skill("one")
     async with serving(skills) as served:
         client = await HandshakeClient(served.client, served.url).open()
-        for _ in range(BURST + 50):
+        for _ in range(BURST + 1):
             await client.post("resources/subscribe", {"uri": "skill://one/SKILL.md"})
     refused = [each for each in served.found if each.decision is Decision.DENIED]
     assert {(each.method, each.reason) for each in refused} == {("resources/subscribe", RequestReason.LIMIT)}

@@ -311,9 +311,9 @@ async def test_a_client_that_subscribes_in_a_loop_is_refused(skills: Path, make_
     async with raw_pipe(skills) as pipe:
         await pipe.ask("initialize", INITIALIZE, 1)
         await pipe.send("notifications/initialized")
-        answers = [
-            await pipe.ask("resources/subscribe", {"uri": "skill://one/SKILL.md"}, number) for number in range(2, 300)
-        ]
+        for number in range(2, 300):
+            await pipe.send("resources/subscribe", {"uri": "skill://one/SKILL.md"}, number)
+        answers = [await pipe.receive() for _ in range(2, 300)]
         refused = [answer for answer in answers if "error" in answer]
         assert refused
         assert "too many subscription requests" in refused[0]["error"]["message"]
