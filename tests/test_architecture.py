@@ -95,16 +95,12 @@ CORE_EVALS_FLOORS = (
 AUDIT_FLOORS = (
     {"review", "sarif"},
     {"engine"},
-    {"registry"},
     {"rules"},
-    {"patterns"},
-    {"context", "suppressions"},
-    {"rule"},
-    {"finding"},
+    {"matching"},
+    {"findings"},
     {"skill"},
     {"code"},
     {"search"},
-    {"lookalikes"},
 )
 
 FLOORS = {

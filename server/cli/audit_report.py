@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from server import __version__
-from skills_core.audit.finding import Severity
+from skills_core.audit.findings import Severity
 from skills_core.audit.sarif import sarif_log
 from skills_core.diagnostics import one_line, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skills_core.audit.finding import Finding
-    from skills_core.audit.rule import Rule
+    from skills_core.audit.findings import Finding, Rule
 
 __all__ = ["AuditedSkill", "audit_lines", "audit_object", "sarif_object", "shows"]
 

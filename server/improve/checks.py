@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from server.config.machine import current_environment
 from skills_core.audit.engine import audit
-from skills_core.audit.finding import Severity
-from skills_core.audit.skill.read import read_folder
+from skills_core.audit.findings import Severity
+from skills_core.audit.skill import read_folder
 from skills_core.diagnostics import Severity as Weight
 from skills_core.diagnostics import one_line
 from skills_core.improve.reasons import ImprovementReason, Refusal
@@ -17,7 +17,7 @@ from skills_core.sources import explicit_sources
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
     from skills_core.skill import Skill
 
 __all__ = ["loaded_skill", "refusal_of_version"]

@@ -1,5 +1,5 @@
 """Audit skills: static rules over every file of a skill, without a model and without running anything.
 
-`rules` has one module for each subject, `registry` composes them into one table, and `audit` applies the table to a
-skill and its suppressions.
+`skill` reads a skill and `code` the programs and commands in it. `rules` has a module for each kind of evidence, and
+`engine` has the table of all rules and applies it, and the suppressions, to a skill.
 """

@@ -1,23 +1,165 @@
-"""Apply rules to a skill: complete hits to findings, in a stable order and number."""
+"""Apply the rules to a skill: complete hits to findings, in a stable order and number, and apply suppressions.
+
+A comment `skillserve-audit: ignore RULE -- reason`, in Markdown or in a script, accepts the findings of a rule in its
+own line and the next line that is not blank; several rules are separated by commas. `ignore-file` covers the whole
+file. A suppression without a reason, or of an unknown rule, covers nothing and is a finding.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import re
 from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from skills_core.audit.finding import Finding, Severity
-from skills_core.audit.registry import RULES, RULES_BY_ID
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.suppressions import apply_suppressions
+from skills_core.audit.findings import Finding, Hit, Rule, Severity
+from skills_core.audit.rules import (
+    body,
+    commands,
+    data_flow,
+    files,
+    hidden_text,
+    injection,
+    lures,
+    metadata,
+    packages,
+    scripts,
+    secrets,
+    sensitive_files,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
-__all__ = ["audit"]
+
+MARK = "skillserve-audit:"
+
+_DIRECTIVE = re.compile(r"skillserve-audit:[ \t]{0,8}(ignore(?:-file)?)\b(.*)")
+_DASHES = re.compile(r"(?:^|[ \t])--(?:[ \t]|$)")
+_COMMENT_ENDS = ("-->", "*/", "#>")
+_COMMENT_STARTS = ("<!--", "#", "//", "--", "/*", "REM", "rem", "::", ";", "%", "<#")
+_MAX_INDENT = 40
+_MAX_LENGTH = 2000
+# Characters before a directive that may begin its comment, and characters of a directive.
+
+_MAX_DIRECTIVES = 200
+# Suppressions in one file that count.
+
+INVALID_SUPPRESSION = "invalid-suppression"
+
+
+class _Suppression(NamedTuple):
+    """A suppression in a file at a position: the rules that it names, its reason, and the lines that it covers."""
+
+    start: int
+    rules: tuple[str, ...]
+    reason: str
+    lines: range
+    whole_file: bool = False
+
+
+def _suppressions(file: AuditedFile) -> Iterator[_Suppression]:
+    text = file.text or ""
+    place = text.find(MARK)
+    for _ in range(_MAX_DIRECTIVES):
+        if place < 0:
+            return
+        number = file.place_of(place)[0]
+        suppression = _suppression(file, number, place)
+        if suppression is not None:
+            yield suppression
+        place = text.find(MARK, place + len(MARK))
+
+
+def _suppression(file: AuditedFile, number: int, place: int) -> _Suppression | None:
+    """Return the suppression in a line, None if the words are not a comment."""
+    before = (file.text or "")[max(file.start_of(number), place - _MAX_INDENT) : place]
+    if not before.rstrip().endswith(_COMMENT_STARTS):
+        return None
+    rest = (file.text or "")[place : place + _MAX_LENGTH].partition("\n")[0]
+    for end in _COMMENT_ENDS:
+        rest = rest.partition(end)[0]
+    match = _DIRECTIVE.fullmatch(rest.strip())
+    if match is None:
+        return _Suppression(place, (), "", range(0))
+    named, *reasons = _DASHES.split(match[2], maxsplit=1)
+    rules = tuple(each for each in re.split(r"[,\s]+", named) if each)
+    following = next((n for n in range(number, min(len(file.lines), number + 20)) if file.lines[n].strip()), number)
+    whole_file = match[1] == "ignore-file"
+    return _Suppression(place, rules, "".join(reasons).strip(), range(number, following + 2), whole_file)
+
+
+def _fault(suppression: _Suppression, known: Collection[str]) -> str | None:
+    """Return why a suppression covers nothing, None if it covers something."""
+    if not suppression.rules:
+        return "the suppression names no rule"
+    unknown = [rule for rule in suppression.rules if rule not in known]
+    if unknown:
+        return f"the suppression names {unknown[0]!r}, which is not a rule"
+    if INVALID_SUPPRESSION in suppression.rules:
+        return f"{INVALID_SUPPRESSION} cannot be suppressed"
+    return None if suppression.reason else "the suppression has no reason"
+
+
+def _with_suppressions(
+    findings: Iterable[Finding], skill: SkillUnderAudit, known: Collection[str]
+) -> Iterator[Finding]:
+    """Yield the findings, those that a suppression covers with its reason.
+
+    A finding about a whole file is covered by an `ignore-file` only.
+    """
+    by_file: dict[str, list[_Suppression]] = {}
+    for finding in findings:
+        if finding.path not in by_file:
+            found = _suppressions(skill.files[finding.path])
+            by_file[finding.path] = [each for each in found if _fault(each, known) is None]
+        covering = next((each for each in by_file[finding.path] if _covers(each, finding)), None)
+        yield finding if covering is None else replace(finding, justification=covering.reason)
+
+
+def _covers(suppression: _Suppression, finding: Finding) -> bool:
+    return finding.rule in suppression.rules and (suppression.whole_file or finding.line in suppression.lines)
+
+
+def _invalid_suppressions(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file in skill.texts:
+        for suppression in _suppressions(file):
+            fault = _fault(suppression, RULES_BY_ID)
+            if fault is not None:
+                yield Hit(file, f"{fault}, so it covers nothing", suppression.start)
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    *hidden_text.RULES,
+    *injection.RULES,
+    *commands.RULES,
+    *lures.RULES,
+    *sensitive_files.RULES,
+    *data_flow.RULES,
+    *secrets.RULES,
+    *files.RULES,
+    *packages.RULES,
+    *metadata.RULES,
+    *body.RULES,
+    *scripts.RULES,
+    Rule(
+        INVALID_SUPPRESSION,
+        Severity.WARNING,
+        "Suppression without effect",
+        "A finding that is accepted without a reason cannot be reviewed later.",
+        "Write `skillserve-audit: ignore RULE -- reason` with the id of a rule and the reason why the text is right.",
+        _invalid_suppressions,
+    ),
+)
+"""All rules, in the order of the documentation."""
+
+RULES_BY_ID: Final[Mapping[str, Rule]] = MappingProxyType({rule.id: rule for rule in RULES})
+"""The rules by their ids."""
+
 
 MAX_ALIKE = 20
 """Findings of one rule in one file that are reported one by one; a hostile file may have thousands."""
@@ -37,7 +179,7 @@ def audit(skill: SkillUnderAudit, rules: Sequence[Rule] = RULES, *, suppressions
     findings: list[Finding] = []
     for rule in rules:
         hits = _numbered(_finding(rule, hit) for hit in _hits(rule, skill))
-        findings += _capped(apply_suppressions(hits, skill, known) if suppressions else hits)
+        findings += _capped(_with_suppressions(hits, skill, known) if suppressions else hits)
     findings.sort(key=lambda each: (each.path, each.line or 0, each.column or 0, each.rule))
     return tuple(findings)
 

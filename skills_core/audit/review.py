@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from skills_core.audit.engine import audit
-from skills_core.audit.finding import Severity
-from skills_core.audit.rules.name_twins import skeleton
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.findings import Severity
+from skills_core.audit.rules.metadata import skeleton
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 from skills_core.diagnostics import Diagnostic, Reason, capped, printable
 from skills_core.diagnostics import Severity as DiagnosticSeverity
 from skills_core.disk.files import Location, Reader
@@ -20,7 +20,7 @@ from skills_core.sources import Scope, SkillKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
     from skills_core.skill import SkillContent
     from skills_core.sources import Source
 

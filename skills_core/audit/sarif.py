@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from skills_core.audit.registry import RULES
+from skills_core.audit.engine import RULES
 from skills_core.diagnostics import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skills_core.audit.finding import Finding
-    from skills_core.audit.rule import Rule
+    from skills_core.audit.findings import Finding, Rule
 
 __all__ = ["sarif_log"]
 

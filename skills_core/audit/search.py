@@ -9,15 +9,35 @@ from __future__ import annotations
 import unicodedata
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from skills_core.audit.lookalikes import LOOKALIKES
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-__all__ = ["MAX_FOUND", "Found", "SearchedText", "find", "is_found", "plain_prose"]
+
+_SMALL = {
+    **dict(zip("аеорсухіјһԁԛԝѕ", "aeopcyxijhdqws", strict=True)),  # noqa: RUF001
+    **dict(zip("вкмнтвгпзд", "bkmhtbrnzd", strict=True)),
+    **dict(zip("νοαειυκτρ", "voaeiuktp", strict=True)),
+    **dict(zip("ɑɡıȷʟօոհսցքյ", "agijlonhugpj", strict=True)),
+}
+# Cyrillic, twice; Greek; phonetic and Armenian.
+
+LOOKALIKES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **{
+            char.upper(): plain.upper()
+            for char, plain in _SMALL.items()
+            if len(char.upper()) == 1 and not char.upper().isascii()
+        },
+        **_SMALL,
+    }
+)
+"""The Latin letter that each of them looks like, small and capital."""
+
 
 MAX_FOUND = 200
 """Places that one pattern yields in one text, which is more than a report shows."""

@@ -11,7 +11,7 @@ import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skills_core.audit.suppressions import MARK
+from skills_core.audit.engine import MARK
 from skills_core.authoring.description import DescriptionError, with_description
 from skills_core.authoring.draft import split_draft
 from skills_core.diagnostics import one_line

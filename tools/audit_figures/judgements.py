@@ -13,8 +13,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skills_core.audit.finding import Severity
-from skills_core.audit.registry import RULES_BY_ID
+from skills_core.audit.engine import RULES_BY_ID
+from skills_core.audit.findings import Severity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

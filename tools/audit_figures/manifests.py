@@ -28,7 +28,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -6,9 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skills_core.audit.engine import audit
-from skills_core.audit.finding import Finding, Severity
-from skills_core.audit.registry import RULES_BY_ID
+from skills_core.audit.engine import RULES_BY_ID, audit
+from skills_core.audit.findings import Finding, Severity
 from tools.audit_figures.manifests import Kind
 
 if TYPE_CHECKING:

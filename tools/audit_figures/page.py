@@ -5,7 +5,7 @@ from __future__ import annotations
 from textwrap import fill
 from typing import TYPE_CHECKING
 
-from skills_core.audit.registry import RULES
+from skills_core.audit.engine import RULES
 from tools.audit_figures.judgements import Skills, judgement_table, read_judgements
 from tools.audit_figures.manifests import Kind, Part, read_cases
 from tools.audit_figures.measure import measure

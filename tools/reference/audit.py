@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.audit.registry import RULES
+from skills_core.audit.engine import RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.rule import Rule
+    from skills_core.audit.findings import Rule
 
 __all__ = ["audit_page"]
 

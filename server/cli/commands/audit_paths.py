@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from server.cli.audit_report import AuditedSkill
 from server.cli.console import EXIT_USAGE, fail
-from skills_core.audit.engine import audit
-from skills_core.audit.registry import RULES, RULES_BY_ID
-from skills_core.audit.skill.read import read_file_of_skill, read_folder
+from skills_core.audit.engine import RULES, RULES_BY_ID, audit
+from skills_core.audit.skill import read_file_of_skill, read_folder
 from skills_core.diagnostics import printable
 from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import did_you_mean, similar_to
@@ -22,9 +21,8 @@ from skills_core.sources import explicit_sources
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skills_core.audit.finding import Finding
-    from skills_core.audit.rule import Rule
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.findings import Finding, Rule
+    from skills_core.audit.skill import SkillUnderAudit
 
 __all__ = ["audit_path", "chosen_rules"]
 

@@ -1,4 +1,4 @@
-"""The code in a skill's files: scripts, code blocks and commands of Markdown, and the scripts of a `package.json`."""
+"""The code in a skill's files: scripts, blocks and commands of Markdown, notebooks, scripts of a `package.json`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import re
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from skills_core.audit.code.notebooks import cells_of
 from skills_core.audit.code.python_code import PythonCode, parsed_python
 from skills_core.audit.code.shell_code import Command, Pipeline, Word, pipelines_in
 
@@ -17,7 +16,68 @@ if TYPE_CHECKING:
     import ast
     from collections.abc import Iterator
 
-__all__ = ["CodeUnit", "Language", "Source", "code_units"]
+
+_TOKEN = re.compile(r'"((?:[^"\\]|\\.?)*+)(?:"|\Z)|[\[\]:]', re.DOTALL)
+_JSON_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_CONTROLS = {"n": "\n", "t": "\t", "r": "\r", "b": " ", "f": " "}
+
+
+class NotebookCell(NamedTuple):
+    """The source of one cell: the positions of its strings in the file, and whether it is code."""
+
+    strings: tuple[tuple[int, int], ...]
+    is_code: bool
+
+    def source(self, text: str) -> str:
+        """Return the source of the cell in the notebook `text`."""
+        return "".join(_JSON_ESCAPE.sub(_unescaped, text[start:end]) for start, end in self.strings)
+
+
+def cells_of(text: str) -> Iterator[NotebookCell]:
+    """Yield the cells of a notebook; a value of `source` is a string or a list of strings."""
+    kind, key, inside = "code", "", False
+    strings: list[tuple[int, int]] = []
+    for token in _TOKEN.finditer(text):
+        string, mark = token[1], token[0]
+        if inside:
+            if string is not None:
+                strings.append(token.span(1))
+            else:
+                yield NotebookCell(tuple(strings), kind == "code")
+                key, strings, inside = "", [], False
+        elif mark == "[" and key == "source:":
+            inside = True
+        elif mark == ":":
+            key += ":"
+        elif string is not None and key == "source:":
+            yield NotebookCell((token.span(1),), kind == "code")
+            key = ""
+        else:
+            kind = string if key == "cell_type:" and string is not None else kind
+            key = string or ""
+
+
+def without_json(text: str) -> str:
+    """Return a notebook with blanks for everything but the sources of its cells, with the same positions."""
+    parts: list[str] = []
+    end = 0
+    for cell in cells_of(text):
+        for start, stop in cell.strings:
+            parts += [_blank(text[end:start]), _JSON_ESCAPE.sub(_padded, text[start:stop])]
+            end = stop
+    return "".join([*parts, _blank(text[end:])])
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return chr(int(match[1], 16)) if match[1] else _CONTROLS.get(match[2], match[2])
+
+
+def _padded(match: re.Match[str]) -> str:
+    return _unescaped(match).rjust(len(match[0]))
+
+
+def _blank(text: str) -> str:
+    return re.sub(r"[^\n]", " ", text)
 
 
 class Language(StrEnum):
@@ -54,14 +114,19 @@ _MAX_INLINE = 5_000
 _BLOCK = "if 1:"
 # Before an indented program: so it is valid, and all positions stay.
 
-_RUNS_TEXT = {
+SHELL_CALLS = {
     "os.system",
     "os.popen",
     "subprocess.getoutput",
     "subprocess.getstatusoutput",
     "asyncio.create_subprocess_shell",
+    "commands.getoutput",
 }
-_RUNS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
+"""Functions of Python that run a text with a shell."""
+
+PROGRAM_CALLS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
+"""Functions of Python that run a list of words, or with `shell=True` a text."""
+
 _EXECUTES = re.compile(
     r"""\b(?:exec|execSync|spawn|spawnSync|execFile|execFileSync|execa|execaCommand)\s*\(\s*
         (?P<quote>["'`])(?P<text>(?:\\.|(?!(?P=quote))[^\\])*+)(?P=quote)(?:\s*,\s*\[(?P<list>[^\]]*)\])?""",
@@ -139,6 +204,11 @@ class CodeUnit:
             return tuple(self._run_by_javascript())
         return ()
 
+    @cached_property
+    def commands(self) -> tuple[Command, ...]:
+        """The shell commands of all pipelines."""
+        return tuple(command for pipeline in self.pipelines for command in pipeline.commands)
+
     def position(self, node: ast.AST) -> int:
         """Return the position of a node of the Python program in the file."""
         return self.start + (self.python.position(node) if self.python is not None else 0)
@@ -148,7 +218,7 @@ class CodeUnit:
 
         for name, call in code.calls:
             first = call.args[0] if call.args else None
-            if first is None or not (name in _RUNS or name in _RUNS_TEXT or name.startswith(("os.exec", "os.spawn"))):
+            if first is None or not (name in SHELL_CALLS | PROGRAM_CALLS or name.startswith(("os.exec", "os.spawn"))):
                 continue
             if isinstance(first, (ast.List, ast.Tuple)):
                 texts = (code.text_of(each) for each in first.elts)

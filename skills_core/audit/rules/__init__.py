@@ -1,1 +1,1 @@
-"""The rules of the audit, one module for each subject; each module has its `RULES`."""
+"""The rules of the audit, one module for each kind of evidence; each module has its `RULES`."""

@@ -1,23 +1,25 @@
-"""What harms when it runs: fetched or decoded code, programs that a reader is told to fetch, and deletion."""
+"""Commands and requests in text that harm: fetched or decoded code, deletion, data and secrets that are sent."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from skills_core.audit.context import demoted_in_documentation, describes_attack
-from skills_core.audit.finding import Severity
-from skills_core.audit.patterns import Pattern, commands_of, prose_of, search_for, shown
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.search import SearchedText, find, is_found, plain_prose
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import (
+    TextPattern,
+    commands_of,
+    prose_of,
+    search_for,
+    shown,
+)
+from skills_core.audit.search import find, is_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
-__all__ = ["RULES"]
 
 _BEFORE = r"(?:sudo\s+(?:-\w+\s+)*)?(?:env\s+)?(?:/usr)?(?:/local)?(?:/bin/)?"
 _SHELL = rf"{_BEFORE}(?:sh|bash|zsh|dash|ksh|fish|python[\d.]*|node|perl|ruby|php|deno run)\b"
@@ -49,45 +51,45 @@ _INSTALLERS = (
 )
 
 _FETCH_AND_RUN = (
-    Pattern(
+    TextPattern(
         rf"\b{_FETCH}\b[^\n|;&]*{_INSTALLERS}[^\n|]*\|\s*{_SHELL}|\b{_SHELL}\s+-c\s+[\"']?(?:\$\("
         rf"|`)\s*{_FETCH}\b[^\n|;&]*{_INSTALLERS}",
         "runs the installer of a well-known tool, unpinned and unverified",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         rf"\b{_FETCH}\b[^\n|;]*{_INSTALLERS}[^\n|]*\|\s*(?:iex|invoke-expression)\b",
         "runs the installer of a well-known tool, unpinned and unverified",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         rf"\b{_FETCH}\b[^\n|]{{0,400}}(?:\|\s*(?:tee|gunzip|tar|base64|xargs|cat)\b[^\n"
         rf"|]{{0,120}}){{0,3}}\|\s*{_READS_CODE}",
         "downloads a program and runs it at once",
     ),
-    Pattern(
+    TextPattern(
         rf"\b(?:{_SHELL}|source|\.)\s+(?:-c\s+)?(?:<\(\s*|[\"']?\$\(\s*|[\"']?`\s*){_FETCH}\b",
         "downloads a program and runs it at once",
     ),
-    Pattern(rf"\beval\s+[\"']?(?:\$\(|`)\s*{_FETCH}\b", "downloads a program and runs it at once"),
-    Pattern(
+    TextPattern(rf"\beval\s+[\"']?(?:\$\(|`)\s*{_FETCH}\b", "downloads a program and runs it at once"),
+    TextPattern(
         r"\b(?:iex|invoke-expression)\b[^\n]{0,80}\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b"
         r"|\b(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring)\b[^\n]{0,200}\|\s*(?:iex"
         r"|invoke-expression)\b",
         "downloads a program and runs it at once",
     ),
-    Pattern(
+    TextPattern(
         rf"\b{_FETCH}\b[^\n]{{0,300}}(?:&&|;)\s*(?:sudo\s+)?(?:chmod\s+(?:\+x|[0-7]*7[0-7]*|a\+x"
         rf"|u\+x)\s+\S+\s*(?:&&|;)\s*(?:sudo\s+)?(?:\./|/tmp/|/var/tmp/|/dev/shm/)\S+|{_SHELL}\s+(?:\./|/tmp/"
         r"|/var/tmp/|/dev/shm/)\S+)",
         "downloads a program and runs it at once",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:exec|eval)\s*\(\s*(?:compile\s*\(\s*)?(?:\w+\.)*(?:urlopen|get|request|urlretrieve"
         r"|fetch)\s*\([^\n]{0,200}\)\s*\.?\s*(?:read|text|content|decode)",
         "downloads code and evaluates it",
     ),
-    Pattern(
+    TextPattern(
         r"\bimport\s*\(\s*[\"']https?://(?:esm\.sh|deno\.land|cdn\.jsdelivr\.net|unpkg\.com)?[^\"'\n]*[\"']\s*\)",
         "loads code from an address",
         Severity.NOTE,
@@ -95,37 +97,37 @@ _FETCH_AND_RUN = (
 )
 
 _DECODE_AND_RUN = (
-    Pattern(
+    TextPattern(
         rf"\b(?:base64|base32|openssl\s+(?:base64|enc)|xxd|uudecode)\s+[^\n|]{{0,60}}(?:-d\b|--decode\b|-D\b"
         rf"|-r\b)[^\n|]{{0,80}}(?:\|\s*(?:gunzip|zcat|gzip)\b[^\n|]{{0,40}})?\|\s*{_READS_CODE}",
         "decodes a program and runs it",
     ),
-    Pattern(
+    TextPattern(
         rf"\b(?:eval|{_SHELL}\s+-c|source)\s+(?:<\()?[\"']?(?:\$\(|`)?[^\n]{{0,200}}\b(?:base64|base32|xxd"
         rf"|openssl)\s+[^\n]{{0,60}}(?:-d\b|--decode\b|-D\b|-r\b)",
         "decodes a program and runs it",
     ),
-    Pattern(
+    TextPattern(
         r"(?:^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?`?|`)\$\([^\n`]{0,200}\b(?:base64|base32|xxd"
         r"|openssl)\s+[^\n]{0,60}(?:-d\b|--decode\b|-D\b|-r\b)",
         "decodes a command and runs it",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:exec|eval|execfile)\s*\(\s*(?:compile\s*\(\s*)?(?:\w+\s*\(\s*['\"]\w+['\"]\s*\)\s*\.)?(?:\w+\.)"
         r"{0,3}(?:b64decode|b32decode|b16decode|a85decode|b85decode|decodebytes|unhexlify|fromhex|decompress"
         r"|decode|loads)\s*\(",
         "decodes a program and runs it",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:eval|Function|setTimeout|vm\.runIn\w+)\s*\(\s*(?:new\s+\w+\s*\()?\s*(?:atob|Buffer\.from"
         r"|unescape|decodeURIComponent|String\.fromCharCode)\s*\(",
         "decodes a program and runs it",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:powershell|pwsh)(?:\.exe)?\b[^\n]{0,120}\s-e(?:nc|ncodedcommand)?\s+[A-Za-z0-9+/=]{20,}",
         "runs an encoded command",
     ),
-    Pattern(
+    TextPattern(
         r"\bfrombase64string\b[^\n]{0,200}(?:\|\s*(?:iex|invoke-expression)|&\s*\$)|\b(?:iex"
         r"|invoke-expression)\b[^\n]{0,200}frombase64string",
         "decodes a program and runs it",
@@ -133,7 +135,7 @@ _DECODE_AND_RUN = (
 )
 
 _DECODE_PROSE = (
-    Pattern(
+    TextPattern(
         r"\b(?:decode|decrypt|deobfuscate|unpack)\b[^.\n]{0,80}\b(?:base64|hex|rot13|string|text|block"
         r"|payload|blob)\b[^.\n]{0,80}\b(?:and|then)\s+(?:\w+\s+){0,2}(?:run|execute|eval\w*|follow|obey"
         r"|apply|perform)\b",
@@ -146,201 +148,207 @@ _HOME_OR_ROOT = (
     r"|lib)/?\*?)[\"']?)"
 )
 _DESTRUCTIVE = (
-    Pattern(
+    TextPattern(
         rf"\brm\s\s*(?:-{{1,2}}[\w-]+\s+)*-(?:[a-z]*r[a-z]*"
         rf"|-recursive)\s+(?:-{{1,2}}[\w-]+\s+)*{_HOME_OR_ROOT}(?:\s|$|[;&|`)])",
         "deletes the home folder or the whole system",
     ),
-    Pattern(r"--no-preserve-root\b", "deletes the whole system"),
-    Pattern(
+    TextPattern(r"--no-preserve-root\b", "deletes the whole system"),
+    TextPattern(
         r"\bmkfs(?:\.\w+)?\s+(?:-\S+\s+)*/dev/\w+|\bdd\s+[^\n]{0,100}\bof=/dev/(?:sd|nvme|hd|disk|vd|mmcblk)",
         "overwrites a disk",
     ),
-    Pattern(r">\s*/dev/(?:sd[a-z]|nvme\d|hd[a-z]|disk\d)", "overwrites a disk"),
-    Pattern(r":\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&\s*\}\s*;\s*:", "starts processes without end"),
-    Pattern(
+    TextPattern(r">\s*/dev/(?:sd[a-z]|nvme\d|hd[a-z]|disk\d)", "overwrites a disk"),
+    TextPattern(r":\s*\(\s*\)\s*\{\s*:\s*\|\s*:\s*&\s*\}\s*;\s*:", "starts processes without end"),
+    TextPattern(
         r"\b(?:remove-item|ri|rd|del|rmdir)\b[^\n]{0,60}(?:-recurse|/s)\b[^\n]{0,60}(?:[a-z]:\\(?:\s|$|\*|\""
         r"|users|windows)|\$home\b|\$env:userprofile|~)",
         "deletes the home folder or the whole system",
     ),
-    Pattern(r"\bformat\s\s*[a-z]:\s*/", "formats a disk"),
-    Pattern(r"\bchmod\s+-R\s+(?:0?777|a\+rwx)\s+/(?:\s|$)", "opens the whole system to every user"),
-    Pattern(
+    TextPattern(r"\bformat\s\s*[a-z]:\s*/", "formats a disk"),
+    TextPattern(r"\bchmod\s+-R\s+(?:0?777|a\+rwx)\s+/(?:\s|$)", "opens the whole system to every user"),
+    TextPattern(
         r"\bfind\s+(?:/|~/?|\$HOME)\s[^\n]{0,100}(?:-delete\b|-exec\s+rm\b)",
         "deletes files all over the system",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\brm\s\s*(?:-{1,2}[\w-]+\s+)*-(?:[a-z]*r[a-z]*f|[a-z]*f[a-z]*r)[a-z]*\s+(?:\*|\.\s*$|\.\*|\./\*"
         r"|[\"']?\$\{?\w+\}?[\"']?/\*?(?:\s|$|[;&|]))",
         "deletes what a variable or the working folder happens to be",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\bgit\s+push\s+[^\n]{0,80}(?:--force\b(?:[^-]|$)|\s-f\b)|\bgit\s+(?:reset\s+--hard"
         r"|clean\s+-[a-z]*f[a-z]*[dx])|\bgit\s+checkout\s+--\s+\.(?:\s|$)",
         "discards work in a repository",
         Severity.NOTE,
     ),
-    Pattern(
+    TextPattern(
         r"\bterraform\s+destroy\b[^\n]{0,60}-auto-approve|\bkubectl\s+delete\s+[^\n]{0,60}--all\b"
         r"|\bkubectl\s+delete\s+(?:ns|namespace)\b|\bdocker\s+system\s+prune\s+[^\n]{0,20}-a?f",
         "deletes infrastructure without asking",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\bDROP\s+(?:DATABASE|SCHEMA)\s+(?:IF\s+EXISTS\s+)?\w+|\bTRUNCATE\s+TABLE\s+\w+",
         "deletes a database",
         Severity.NOTE,
     ),
 )
 
-_ADDRESS = r"\bhttps?://[^\s)\]<>\"'`\x{ff0c}\x{3002}]{4,400}"
-_PASTE_PAGE = (
-    r"\b(?:https?://)?(?:[\w-]+\.)?(?:glot\.io|rentry\.(?:co|org)|pastebin\.(?:com|pl|fi)|paste\.(?:ee|rs|sh)|paste2\.org"
-    r"|pastes?(?:code)?\.(?:io|dev)|hastebin\.com|ghostbin\.(?:com|co)|dpaste\.(?:com|org)|controlc\.com|justpaste\.it"
-    r"|telegra\.ph|bpa\.st|ix\.io|sprunge\.us|termbin\.com|privatebin\.net|zerobin\.net|snippet\.host|0bin\.net|cl1p\.net"
-    r"|textbin\.net|write\.as|codeshare\.io|jpst\.it|p\.ip\.fi|rlim\.com|note\.ms|gist\.github(?:usercontent)?\.com"
-    r")/[\w./?=&%-]+"
+_DROPS = (
+    r"(?:webhook\.site|requestbin\.(?:com|net)|\w+\.requestbin\.net|(?:\w+\.)?pipedream\.net"
+    r"|\w+\.burpcollaborator\.net|\w+\.oastify\.com"
+    r"|\w+\.(?:oast\.(?:pro|live|site|online|fun|me)|interact\.sh)|(?:\w+\.)?dnslog\.cn|transfer\.sh"
+    r"|file\.io|0x0\.st|temp\.sh"
+    r"|(?:\w+\.)?beeceptor\.com|(?:\w+\.)?requestcatcher\.com|\w+\.ngrok(?:-free)?\.(?:io|app|dev)"
+    r"|\w+\.trycloudflare\.com|pastebin\.com/api|termbin\.com|hookb\.in|\w+\.m\.pipedream\.net)"
 )
-_GIST = r"^(?:https?://)?gist\."
-_TERMINAL = (
-    r"(?:\b(?:terminal|shell|powershell|command (?:prompt|line)|cmd(?:\.exe)?|run (?:dialog|box))\b"
-    r"|[终終]端|命令(?:行|提示))"
+_DATA = (
+    r"(?:conversations?|chat (?:history|log)|(?:session|message) history|transcripts?|prompts?"
+    r"|file contents?|contents? of (?:\w+\s+){0,3}files?|source code|codebase"
+    r"|user(?:'s)? (?:data|files|input|messages?)|personal (?:data|information)|environment variables"
+    r"|env vars|everything (?:you|the user)|all files|workspace|system information)"
 )
-_CODE = r"(?:scripts?|commands?|code|one-?liners?|snippets?|installer)\b"
-_START = r"\b(?:run|execute|launch|open|start|install|double-?click)"
-_STARTS_PROGRAM = (
-    rf"{_START}\s+(?:\S+\s+){{0,3}}(?:executable|exe|app(?:lication)?|utility|tool|agent|program|binary|installer|setup"
-    rf"|client|file)\b|{_START}\s+(?:it|them)\b|{_START}\s+\S+\.(?:exe|msi|dmg|pkg|app|scr|bat|cmd|ps1|jar|appimage)\b"
-    r"|[运運執执]行|[启啟][动動]|[双雙][击擊]|安[装裝]"
+_SECRETS = (
+    r"(?:api[ _-]?keys?|access tokens?|auth tokens?|tokens?|secrets?|credentials?|passwords?"
+    r"|private keys?|ssh keys?|cookies|seed phrase|wallet"
+    r"|\.env(?: file)?|id_rsa|~/\.(?:ssh|aws|netrc|kube|gnupg)\S*)"
 )
-_PASSWORD = r"(?:password|passphrase|passcode|pass|pwd)\b"  # noqa: S105 - a pattern
-_ARCHIVE_PASSWORD = (
-    r"\b(?:extract|unzip|unpack|unarchive|decompress)\w*\s+(?:\S+\s+){0,4}(?:using|with)\s+(?:(?:the|this|archive)\s+)*"
-    rf"{_PASSWORD}|\b(?:extract|unzip|unpack)\w*\s+(?:\S+\s+){{0,3}}(?:using|with)\s*:"
-    rf"|\b(?:archive|zip|rar|7z|extraction|unzip)(?:\s+file)?(?:'s)?\s+{_PASSWORD}"
-    rf"|\b{_PASSWORD}\s+(?:for|of|to)\s+(?:extract|unzip|unpack|open|(?:the\s+)?(?:archive|zip|rar)\b)"
-    rf"|\bpassword[- ]protected\s+(?:archive|zip|rar|7z)|\bprotected\s+(?:with|by)\s+(?:(?:the|a)\s+)?{_PASSWORD}"
-    rf"|\.(?:zip|rar|7z)\b[^\n]{{0,20}}\b{_PASSWORD}|\bunzip\s+(?:-\w+\s+)*-P\s*\S|\b7z\w*\s+[xe]\s[^\n]{{0,80}}-p\S"
-    r"|解[压壓缩縮]{1,2}密[码碼]"
+_SEND = (
+    r"(?:send|post|upload|transmit|forward|submit|exfiltrate|e-?mail|leak|deliver|beacon|push|copy|sync"
+    r"|pipe|append|attach|include)"
 )
-_ANY_PASSWORD = rf"\b{_PASSWORD}\s*(?:is\b|[:=])\s*\S"
-_ARCHIVE_ADDRESS = r"\bhttps?://\S{1,300}(?:\.(?:zip|rar|7z|exe|msi|dmg)\b|/releases/download/)"
-_RUNS_PASTE = (
-    rf"\b(?:paste|run|execute|enter|type)\b[^.\n]{{0,80}}{_TERMINAL}"
-    rf"|\bcopy\b[^.\n]{{0,60}}\b{_CODE}[^.]{{0,80}}(?:\b(?:run|execute|paste)\b|{_TERMINAL})"
-    rf"|\b(?:run|execute)\s+(?:(?:the|this|that|its)\s+)?(?:\w+\s+){{0,2}}{_CODE}"
-    rf"|[复複][制製][^\n]{{0,60}}(?:{_TERMINAL}|[运運執执]行)"
-    r"|\A[^\n]{0,80}(?:&&|;|\n)\s*(?:sudo\s+)?(?:(?:ba|z)?sh|python3?|node|source|chmod)\s"
+_OUTSIDE_ADDRESS = (
+    r"(?:https?://[^\s)\]>]+|[\w.+-]+@[\w-]+\.[a-z]{2,}|\b\d{1,3}(?:\.\d{1,3}){3}\b"
+    r"|[\w-]+(?:\.[\w-]+)*\.(?:com|net|org|io|dev|app|site|xyz|sh|ru|cn|top)\b)"
 )
-_TAKES_FROM = rf"\b(?:copy|run|execute|paste|take)\b[^.\n]{{0,60}}\b{_CODE}\s+(?:from|at|on|in)\b[^.\n]{{0,40}}\z"
-_COPIES_TO_TERMINAL = (
-    rf"\b(?:visit|go to|open|navigate to|head to|browse to|from|see)\s[^\n]{{0,80}}{_ADDRESS}[^\n]{{0,60}}\bcopy\b"
-    rf"[^.\n]{{0,40}}\b{_CODE}[^.\n]{{0,40}}\b(?:paste|run|execute|enter)\b[^.\n]{{0,40}}{_TERMINAL}"
-    rf"|\bcopy\b[^.\n]{{0,40}}\b{_CODE}\s+(?:from|at|on)\s[^\n]{{0,80}}{_ADDRESS}[^\n]{{0,60}}"
-    rf"\b(?:paste|run|execute|enter|into)\b[^.\n]{{0,40}}{_TERMINAL}"
-)
-_KNOWN_MAKER = (
-    r"https://(?:[\w-]+\.)*(?:brew\.sh|rustup\.rs|nodejs\.org|python\.org|docker\.com|kubernetes\.io|git-scm\.com|astral\.sh"
-    r"|microsoft\.com|apple\.com|google\.com|amazon\.com|openai\.com|anthropic\.com|claude\.(?:ai|com)|redhat\.com"
-    r"|openshift\.com|supabase\.com|vercel\.com|cloudflare\.com|tailscale\.com)(?:[/\s),.;]|$)"
-)
-_SETS_UP = r"\b(?:scripts?|code|one-?liners?|snippets?|installer|install\w*|set-?up|activat\w+|verif\w+|fix|update)\b"
-_FORBIDS = (
-    r"\b(?:never|(?:do|must|should|may|will) not|don't|cannot|avoid|refuse to)\s+(?:ever\s+|simply\s+)?"
-    r"(?:visit|cop|download|run|open|past|execut|go\b|get|fetch|install|extract|follow)"
-)
-_TELLS_OF = (
-    r"\b(?:asks|tells|asking|telling|asked|told|tricked|tricks|tricking|instruct(?:s|ed|ing)|lur(?:es|ed|ing)|urg(?:es|ed|ing)"
-    r"|(?:that|which|who|may|might|could|attackers|they|skills|campaigns|packages|sites)\s+(?:ask|tell|trick|instruct|lure|urge))\s+(?:\w+\s+){0,2}(?:to|into)\b"
-)
-# Speech about others: what an attack or a hostile skill says.
 
-_WINDOW = 400
-_AFTER_PAGE = 300
-# Characters around the password of an archive, and behind the address of a page, that belong to the same instruction.
+_OUTSIDE = (
+    TextPattern(
+        rf"\b{_SEND}\b[^.\n]{{0,60}}\b{_DATA}\b[^\n]{{0,80}}?\b(?:to|at|via"
+        rf"|into)\b\s+(?:\w+\s+){{0,4}}\W{{0,3}}{_OUTSIDE_ADDRESS}",
+        "sends data of the user to an outside address",
+    ),
+    TextPattern(
+        rf"\b{_SEND}\s+(?:a\s+)?(?:copy|summary|log|record)\s+of\s+[^.\n]{{0,60}}\s+to\s+\W{{0,3}}{_OUTSIDE_ADDRESS}",
+        "sends data of the user to an outside address",
+    ),
+    TextPattern(
+        r"!\[[^\]\n]{0,200}\]\(\s*https?://[^)\s]{1,300}[?&/=](?:[^)\s]{0,100})(?:\{\{?[^}\n]{1,60}\}"
+        r"|\$\{?\w+|<[A-Za-z_ -]{2,40}>|\[[A-Z_ ]{3,40}\]|%s)",
+        "puts data into the address of an image, which a host fetches without asking",
+    ),
+)
+_OUTSIDE_COMMANDS = (
+    TextPattern(rf"\bhttps?://{_DROPS}[/\w.?=&%-]*", "names a service that collects whatever is sent to it"),
+    TextPattern(
+        r"\bhttps?://(?:\w+\.)?(?:discord(?:app)?\.com/api/webhooks/\d{6,}|api\.telegram\.org/bot\d{6,})[^\s\"']*",
+        "names a fixed chat channel",
+    ),
+    TextPattern(
+        r"\b(?:curl|wget|http|httpie|invoke-restmethod|irm)\b[^\n]{0,300}(?:--data(?:-binary|-raw"
+        r"|-urlencode)?|-d|-F|--form|-T|--upload-file|--post-file|-infile)[ =]?[\"']?(?:\w+=)?[@<](?:~|\$HOME"
+        r"|/etc|/home|/root|/Users|\.\.?(?:[ \"'/]|$)|\*|\.env)[^\n]{0,200}",
+        "uploads files from outside the skill",
+    ),
+    TextPattern(
+        r"\b(?:tar|zip)\b[^\n|;]{0,160}\|\s*(?:curl|nc|ncat|socat|ssh)\b[^\n]{0,160}",
+        "packs files and sends them",
+        Severity.WARNING,
+    ),
+    TextPattern(
+        r"\b(?:bash|sh)\s\s*-i\s+[>&<\d\s]{0,10}/dev/tcp/|\b(?:nc|ncat)\s\s*(?:[^\n]{0,60}\s)?-(?:e|c)\s+/?\S*sh\b",
+        "opens a shell to an outside address",
+    ),
+)
+
+_CREDENTIAL_FILE = (
+    r"(?:(?:~|\$\{?HOME\}?|/root|/home/\w+|/Users/\w+|%USERPROFILE%|\$env:USERPROFILE)[/\\]\.(?:ssh|aws"
+    r"|gnupg|kube|azure|docker/config|netrc|npmrc|pypirc|git-credentials|config/(?:gcloud|gh))\b"
+    r"|\bid_(?:rsa|ed25519|ecdsa|dsa)\b|\.aws/credentials|/etc/shadow|(?:^|[\s/\"'=@<])\.env\b"
+    r"|\blogin\.keychain|\bwallet\.dat\b|\bsecurity\s+find-(?:generic|internet)-password)"
+)
+_SINK = (
+    r"(?:\b(?:curl|wget|nc|ncat|socat|scp|rsync|sftp|ftp|invoke-webrequest|invoke-restmethod|iwr|irm)\b"
+    r"|\brequests\.(?:post|put|get)\b|\burlopen\b|\bhttpx?\.(?:post|put)\b|\bfetch\s*\(|\baxios\b"
+    r"|/dev/tcp/|\bnslookup\b|\bdig\s)"
+)
+_SWEEP = (
+    r"(?:\$\(\s*(?:env|printenv|export|set)\b|`(?:env|printenv)`|\b(?:env|printenv)\s*(?:\||>)|\b(?:dict"
+    r"|str|json\.dumps|dumps|repr)\s*\(\s*(?:dict\s*\(\s*)?os\.environ\b|os\.environ\.(?:items|copy)\(\)"
+    r"|JSON\.stringify\s*\(\s*process\.env\b|get-childitem\s+env:|\bgci\s+env:)"
+)
+
+_SECRET_COMMANDS = (
+    TextPattern(
+        rf"{_CREDENTIAL_FILE}[^\n]{{0,200}}(?:\||&&|;|,|\)|>)[^\n]{{0,200}}{_SINK}", "reads credentials and sends them"
+    ),
+    TextPattern(
+        rf"{_SINK}[^\n]{{0,200}}(?:@|<\s*|\$\(\s*(?:cat|<|base64)\b[^\n]{{0,60}}|open\s*\(\s*[^\n]{{0,40}}"
+        rf"|-T\s*|read(?:File)?(?:Sync)?\s*\(?[^\n]{{0,60}}|--data\S*\s+\S{{0,20}})[\"']?{_CREDENTIAL_FILE}",
+        "reads credentials and sends them",
+    ),
+    TextPattern(rf"{_SWEEP}[^\n]{{0,200}}{_SINK}", "sends all environment variables"),
+    TextPattern(rf"{_SINK}[^\n]{{0,200}}{_SWEEP}", "sends all environment variables"),
+)
+_SECRET_PROSE = (
+    TextPattern(
+        rf"\b{_SEND}\b[^.\n]{{0,60}}{_SECRETS}[^\n]{{0,80}}?\b(?:to|at|into)\b\s+(?:\w+\s+){{0,4}}\W{{0,3}}{_OUTSIDE_ADDRESS}",
+        "tells the model to send secrets to an outside address",
+    ),
+    TextPattern(
+        r"\b(?:read|cat|collect|gather|find|get|load|extract|harvest"
+        rf"|grab)\b[^.\n]{{0,60}}{_SECRETS}[^\n]{{0,80}}\b(?:and"
+        rf"|then)\s+(?:\w+\s+){{0,2}}{_SEND}\b[^\n]{{0,60}}{_OUTSIDE_ADDRESS}",
+        "tells the model to send secrets to an outside address",
+    ),
+)
 
 
-class _Lure(NamedTuple):
-    """What a text tells its reader to fetch and to start, at a position in that text."""
+_COMMAND = r"(?:^|[^\w!`\\])!`[^`\n]{1,400}`"
+_FENCE = r"^[ \t>]*(?:(?:[-*+]|\d+[.)])[ \t]+)?(?:```+|~~~+)!"
 
-    start: int
-    message: str
-    severity: Severity = Severity.ERROR
+_HARMLESS = (
+    r"^(?:git\s+(?:status|diff|log|branch|rev-parse|show|remote|config\s+--get|ls-files|describe|tag"
+    r"|blame|shortlog)|gh\s+(?:pr|issue|repo|run)\s+(?:view|diff|list|status|checks)"
+    r"|pwd|ls|date|cat\s+[\w./-]+|head\s+[\w./ -]+|wc\s|which\s|uname|echo\s|basename\s|dirname\s|(?:node"
+    r"|npm|python3?|go|cargo|uv)\s+(?:--version|version|-V)|tree|command\s+-v)\b|^(?:find\s+\.|jq|test)\s"
+)
+_RISKY = (
+    r"https?://|[;&`]|\$\(|\|\s*(?:sh|bash|zsh|python|node|perl|curl|wget|nc|xargs)\b|-exec\b|-delete\b"
+    r"|>\s*[^&\s]|\.ssh|\.aws|\.env\b|/etc/|~/"
+)
 
 
-def _downloads_to_run(skill: SkillUnderAudit) -> Iterator[Hit]:
-    """Find programs that a reader is told to fetch and to start, in each text and each value of the frontmatter."""
+def _pre_executed(skill: SkillUnderAudit) -> Iterator[Hit]:
+    """Find commands in Markdown; those in SKILL.md that only look at the working folder are warnings.
+
+    A host runs those of other files only where it loads the file as a command: one note tells how many there are.
+    """
     for file in skill.texts:
-        lines: set[int] = set()
-        for lure in _lures_in(file.prose):
-            line = file.place_of(lure.start)[0]
-            if line not in lines:
-                lines.add(line)
-                severity = demoted_in_documentation(skill, file, lure.start, lure.severity)
-                if severity is lure.severity and not skill.is_main(file) and describes_attack(file, lure.start):
-                    severity = severity.demoted
-                yield Hit(file, lure.message, lure.start, severity)
-        if skill.is_main(file) and not any(file.start_of(line) < skill.body_start for line in lines):
-            yield from _lures_of_fields(skill, file)
+        if not file.is_markdown or file.is_eval:
+            continue
+        hits = list(_in_file(file))
+        if skill.is_main(file):
+            yield from hits
+        elif hits:
+            first = min(hits, key=lambda hit: hit.start or 0)
+            message = f"a host that loads this file as a command runs commands in it: {len(hits)}"
+            yield replace(first, message=message, severity=Severity.NOTE)
 
 
-def _lures_of_fields(skill: SkillUnderAudit, main: AuditedFile) -> Iterator[Hit]:
-    """Search what YAML makes of the fields: escapes and folded lines hide a text from a search in the file."""
-    for name, value in skill.frontmatter.raw.items() if skill.instructions.fault is None else ():
-        for lure in _lures_in(SearchedText(plain_prose("\n".join(_texts_of(value))))):
-            line = next((number for number, line in enumerate(main.lines, 1) if line.strip("\"'").startswith(name)), 1)
-            yield Hit(main, lure.message, main.start_of(line), lure.severity)
-
-
-def _texts_of(value: JsonValue) -> Iterator[str]:
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, (list, tuple)):
-        for each in value:
-            yield from _texts_of(each)
-    elif isinstance(value, Mapping):
-        for key, each in value.items():
-            yield key
-            yield from _texts_of(each)
-
-
-def _lures_in(text: SearchedText) -> Iterator[_Lure]:
-    for lure in (*_archives_in(text), *_pages_in(text)):
-        before = text[max(0, lure.start - _WINDOW // 2) : lure.start + len("download")]
-        sentence = before[max(before.rfind(end) + 1 for end in ("\n\n", ". ", "! ", "? ")) :]
-        if is_found(_FORBIDS, sentence):
-            yield lure._replace(severity=Severity.NOTE)
-        elif is_found(_TELLS_OF, sentence):
-            yield lure._replace(severity=lure.severity.demoted)
-        else:
-            yield lure
-
-
-def _archives_in(text: SearchedText) -> Iterator[_Lure]:
-    certain, possible = find(_ARCHIVE_PASSWORD, text), find(_ANY_PASSWORD, text)
-    for found, address, after in (
-        *((each, _ADDRESS, _WINDOW // 2) for each in certain),
-        *((each, _ARCHIVE_ADDRESS, 0) for each in possible),
-    ):
-        around = text[max(0, found.start - _WINDOW) : found.end + after]
-        if is_found(address, around) and is_found(_STARTS_PROGRAM, text[found.start : found.end + _WINDOW]):
-            yield _Lure(found.start, f"tells to run a program from an archive with a password: {shown(found.text)}")
-
-
-def _pages_in(text: SearchedText) -> Iterator[_Lure]:
-    for page in find(_PASTE_PAGE, text):
-        before, after = text[max(0, page.start - _WINDOW // 2) : page.start], text[page.end : page.end + _AFTER_PAGE]
-        if is_found(_RUNS_PASTE, after) or is_found(_TAKES_FROM, before):
-            severity = Severity.WARNING if is_found(_GIST, page.text) else Severity.ERROR
-            yield _Lure(
-                page.start, f"tells to run code from a page that anyone can write: {shown(page.text)}", severity
-            )
-    for found in find(_COPIES_TO_TERMINAL, text):
-        is_harmless = is_found(_KNOWN_MAKER, found.text) or not is_found(_SETS_UP, found.text)
-        severity = Severity.WARNING if is_harmless else Severity.ERROR
-        yield _Lure(found.start, f"tells to paste code from a page into a terminal: {shown(found.text)}", severity)
+def _in_file(file: AuditedFile) -> Iterator[Hit]:
+    text = (file.text or "").replace("\r", " ")
+    for found in find(_COMMAND, text):
+        start = found.start + found.text.index("!`")
+        command = found.text[found.text.index("!`") + 2 : -1].strip()
+        harmless = is_found(_HARMLESS, command) and not is_found(_RISKY, command)
+        severity = Severity.WARNING if harmless else Severity.ERROR
+        yield Hit(file, f"a host runs this command when it loads the skill: {shown(command)}", start, severity)
+    for found in find(_FENCE, text):
+        yield Hit(file, "a host runs this block when it loads the skill", found.start, Severity.ERROR)
 
 
 RULES = (
@@ -351,18 +359,6 @@ RULES = (
         "The owner of the address decides what runs, now and later; a review of the skill cannot see it.",
         "Bundle the script, or install a pinned version from a package registry and verify it.",
         search_for(_FETCH_AND_RUN, commands_of),
-        9.5,
-    ),
-    Rule(
-        "download-to-run",
-        Severity.ERROR,
-        "Program that the reader is told to fetch and to start",
-        (
-            "No scanner sees into an archive with a password, and a page that anyone can write has other code later; "
-            "hostile skills bring their programs onto a machine in this way, as a prerequisite."
-        ),
-        "Bundle the program's source, or install a pinned version from a package registry.",
-        _downloads_to_run,
         9.5,
     ),
     Rule(
@@ -382,5 +378,32 @@ RULES = (
         "Name the exact files, ask the user first, or use a command that can be undone.",
         search_for(_DESTRUCTIVE, commands_of),
         7.0,
+    ),
+    Rule(
+        "data-to-outside",
+        Severity.ERROR,
+        "Data sent to an outside address",
+        "What the user works on leaves the machine for an address that the skill's author chose.",
+        "Remove the address, or let the user configure it and confirm each transfer.",
+        lambda skill: (*search_for(_OUTSIDE, prose_of)(skill), *search_for(_OUTSIDE_COMMANDS, commands_of)(skill)),
+        8.5,
+    ),
+    Rule(
+        "secret-to-network",
+        Severity.ERROR,
+        "Secret sent over the network",
+        "Credentials or environment variables that leave the machine give their owner's accounts away.",
+        "Remove the transfer; a program that needs a credential reads the one variable that it needs.",
+        lambda skill: (*search_for(_SECRET_COMMANDS, commands_of)(skill), *search_for(_SECRET_PROSE, prose_of)(skill)),
+        9.5,
+    ),
+    Rule(
+        "pre-execution",
+        Severity.ERROR,
+        "Command that runs on load",
+        "Some hosts run `` !`command` `` while they load a skill, even inside a fence, before anyone can refuse it.",
+        "Tell the model to run the command as a step, where the host asks for permission.",
+        _pre_executed,
+        7.5,
     ),
 )

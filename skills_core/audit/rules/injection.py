@@ -5,19 +5,75 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skills_core.audit.context import is_quoted_data, severity_at
-from skills_core.audit.finding import Severity
-from skills_core.audit.patterns import Pattern, commands_of, prose_of, search_for, shown
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.rules.foreign_phrases import FOREIGN_OVERRIDES
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import (
+    TextPattern,
+    commands_of,
+    first_in_lines,
+    is_quoted_data,
+    prose_of,
+    search_for,
+    severity_at,
+    shown,
+)
 from skills_core.audit.search import find, is_found
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill import SkillUnderAudit
 
-__all__ = ["RULES", "says_override", "says_secret_harm"]
+
+_MEANING = "tells the model to drop its instructions"
+
+_PHRASES = {
+    "Chinese": (
+        r"(?:忽略|无视|無視|忘记|忘記|忘掉|不要理会|不理会|抛弃|丢弃)(?:掉)?.{0,6}"
+        r"(?:之前|以前|先前|此前|以上|上述|上面|前面|系统|系統|原有|原来|其他|你)的?.{0,8}"
+        r"(?:指令|指示|命令|规则|規則|提示|约束|限制)"
+    ),
+    "Japanese": (
+        r"(?:これまで|今まで|以前|上記|前|先ほど|システム|既存|他)の?.{0,8}(?:指示|命令|ルール|規則|プロンプト|制約)"
+        r".{0,8}(?:無視|忘れ|破棄|従わない)(?:し|て|る|せよ)?"
+    ),
+    "Spanish": (
+        r"(?:^|[^\pL])(?:ignor[ae]n?|olvid[ae]n?|descart[ae]n?|desestim[ae]n?|haz caso omiso de"
+        r"|no hagas caso (?:de|a))\s+"
+        r"(?:(?:todas?|todos?|las?|los?|cualquier|tus?|sus?|de)\s+){0,3}(?:\pL+\s+)?"
+        r"(?:instrucciones|reglas|directrices|indicaciones|[oó]rdenes|restricciones)\s+"
+        r"(?:(?:que\s+\pL+|del?|de)\s+)?(?:anterior(?:es)?|previas?|previos?|sistema|precedentes|originales|recibidas)"
+    ),
+    "German": (
+        r"(?:^|[^\pL])(?:ignoriere?n?|vergiss|vergessen|missachte|verwirf|übergehe)\s+(?:sie\s+)?"
+        r"(?:(?:alle[nrs]?|sämtliche[nr]?|die|deine|jede|sonstigen)\s+){0,3}"
+        r"(?:bisherigen?|vorherigen?|vorigen?|früheren?|vorangegangenen?|obigen?|anderen"
+        r"|ursprünglichen?|bestehenden?)\s+"
+        r"(?:\pL+\s+)?(?:anweisungen|instruktionen|regeln|vorgaben|befehle|richtlinien|einschränkungen)"
+    ),
+    "French": (
+        r"(?:^|[^\pL])(?:ignor(?:e|ez|er)|oubli(?:e|ez|er)|néglig(?:e|ez)|ne tiens? pas compte de"
+        r"|faites? abstraction de)\s+"
+        r"(?:(?:toutes?|tous|les|tes|vos|des|de)\s+){0,3}(?:\pL+\s+)?"
+        r"(?:instructions|consignes|règles|directives|ordres|restrictions)\s+"
+        r"(?:précédent(?:e?s)|antérieur(?:e?s)|ci-dessus|système|du système|d'origine|initiales|reçues)"
+    ),
+    "Portuguese": (
+        r"(?:^|[^\pL])(?:ignor[ae]m?|esque[çc]a|esquecer|desconsider[ae]|descarte)\s+(?:de\s+)?"
+        r"(?:(?:todas?|todos?|as?|os?|quaisquer|suas|seus)\s+){0,3}(?:\pL+\s+)?"
+        r"(?:instruções|regras|diretrizes|orientações|ordens|restrições)\s+"
+        r"(?:anteriores|prévias|prévios|do sistema|acima|originais|recebidas)"
+    ),
+    "Russian": (
+        r"(?:^|[^\pL])(?:игнорируй(?:те)?|проигнорируй(?:те)?|забудь(?:те)?|отбрось(?:те)?|не обращай внимания на)\s+"
+        r"(?:(?:все|всех|любые|эти|свои|твои)\s+){0,3}"
+        r"(?:предыдущие|прежние|предшествующие|прошлые|ранние|системные|исходные|другие)\s+(?:\pL+\s+)?"
+        r"(?:инструкции|указания|правила|команды|ограничения|директивы)"
+    ),
+}
+
+FOREIGN_OVERRIDES = tuple(TextPattern(phrase, f"{_MEANING}, in {language}") for language, phrase in _PHRASES.items())
+"""A pattern for each language; apply them to the text itself, since the prose view turns Cyrillic letters to Latin."""
+
 
 _NEAR = 400
 # Characters around a request for silence in which a harmful act counts as what it hides.
@@ -32,41 +88,41 @@ _OTHERS = (
 )
 
 _OVERRIDE = (
-    Pattern(
+    TextPattern(
         r"\b(?:ignore|disregard|forget|override|discard|set aside|pay no attention to"
         r"|stop following)\s+(?:(?:all|any|every|the|of|these|those"
         rf"|each)\s+){{0,3}}{_OTHERS}\s+(?:\w+\s+){{0,2}}{_ORDERS}\b",
         "tells the model to drop its instructions",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:ignore|disregard|forget)\s+(?:everything|anything|all)\s+(?:you (?:were|have been|are) told"
         r"|(?:that (?:was|came) )?(?:above|before|prior|previously|earlier))\b",
         "tells the model to drop its instructions",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:bypass|disable|circumvent|turn off|switch off|evade)\s+(?:\w+\s+){0,2}(?:safety|security"
         r"|content|permission|approval|confirmation|consent)\s+(?:\w+\s+){0,1}(?:checks?|filters?|guidelines?"
         r"|prompts?|polic(?:y|ies)|controls?|measures?|restrictions?|mechanisms?|guardrails?)\b",
         "tells the model to bypass a safeguard",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\byou are (?:now|no longer)\s+(?:\w+\s+){0,3}(?:dan|jailbroken|unrestricted|unfiltered|bound by"
         r"|restricted by|limited by|in developer mode|in god mode|in admin mode)\b",
         "gives the model another role without limits",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:enter|enable|activate|switch to)\s+(?:god|jailbreak|unrestricted|dan)\s+mode\b",
         "gives the model another role without limits",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:reveal|print|output|repeat|show|send|leak|disclose)\s+(?:me\s+)?(?:your"
         r"|the)\s+(?:\w+\s+){0,2}(?:system prompt|system message|hidden instructions|initial instructions)\b",
         "asks for the system prompt",
         Severity.WARNING,
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:these|this skill's|the following|my|our)\s+(?:instructions?"
         r"|rules)\s+(?:\w+\s+){0,2}(?:override|supersede|take precedence over|replace"
         r"|outrank)\s+(?:\w+\s+){0,3}(?:instructions?|rules|prompts?|guidelines?|polic(?:y|ies))\b",
@@ -76,35 +132,35 @@ _OVERRIDE = (
 )
 
 _IMITATION = (
-    Pattern(
+    TextPattern(
         r"<\|?(?:im_start|start_header_id)\|?>\s*system\b|\[/?INST\]|<<SYS>>|<\|(?:system|endoftext)\|>",
         "imitates the control tokens of a model",
     ),
-    Pattern(
+    TextPattern(
         r"</?(?:system-reminder|system_prompt|system-prompt|admin|developer-message|anthropic[\w-]*instructions?)>",
         "imitates a message of the host",
     ),
 )
 _AUTHORITY = (
-    Pattern(
+    TextPattern(
         r"^[ \t]*(?:\d+[.)]\s+)?\W{0,4}(?:system|admin(?:istrator)?|developer|anthropic|openai|root"
         r"|security team)[ \t]+(?:override|notice|message|directive|command|instruction|alert)\b\W{0,4}:",
         "imitates a message of an authority",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:anthropic|openai|google|microsoft|your (?:developers?|creators?|administrator|operator)"
         r"|the (?:system )?administrator|the security team|it department|legal department"
         r"|management)\s+(?:has|have|hereby)\s+(?:\w+\s+){0,2}(?:authori[sz]ed|approved|granted|instructed"
         r"|ordered|mandated|sanctioned|cleared)\b",
         "claims that an authority allowed it",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:the|this|your)\s+users?\s+(?:has|have)\s+(?:already\s+|previously\s+|explicitly\s+"
         r"|fully\s+){1,2}(?:authori[sz]ed|approved|consented|agreed|granted|given)\b.{0,60}\b(?:all|any|every"
         r"|full|future|unlimited|without)\b",
         "claims that the user has agreed to everything",
     ),
-    Pattern(
+    TextPattern(
         r"\b(?:pre-?(?:approved|authori[sz]ed)|authori[sz]ed|approved|mandated|required)\s+by\s+(?:anthropic"
         r"|openai|the (?:system )?administrator|(?:the )?(?:it )?security team|your developers?)\b",
         "claims that an authority allowed it",
@@ -180,14 +236,10 @@ def _overrides(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
     """Find requests for silence: an error beside a harmful act, a note alone, since many skills ask for quiet work."""
-    for file in skill.texts:
-        if file.is_script and not skill.is_main(file):
-            continue
+    for file in skill.documents:
         silences = list(find(_SILENCE, file.prose))
         harms = [each.start for each in find(_HARM, file.prose)] if silences else []
-        seen: set[int] = set()
         for found in silences:
-            line = file.place_of(found.start)[0]
             near = next((at for at in harms if abs(at - found.start) <= _NEAR), None)
             if near is None and not is_found(rf"\b{_PEOPLE}\b", found.text):
                 continue
@@ -196,9 +248,7 @@ def _concealed(skill: SkillUnderAudit) -> Iterator[Hit]:
             else:
                 severity = severity_at(skill, file, found.start, Severity.ERROR)
                 what = f"hides a harmful act (line {file.place_of(near)[0]}) from the user"
-            if line not in seen:
-                seen.add(line)
-                yield Hit(file, f"{what}: {shown(found.text)}", found.start, severity)
+            yield Hit(file, f"{what}: {shown(found.text)}", found.start, severity)
 
 
 RULES = (
@@ -217,7 +267,7 @@ RULES = (
         "Silence about a harmful act",
         "An instruction to hide an upload, a deletion or the reading of secrets serves an attacker, not the user.",
         "Remove the request for silence, or the act; say openly what the skill sends, deletes and reads.",
-        _concealed,
+        lambda skill: first_in_lines(_concealed(skill)),
         8.5,
     ),
     Rule(

@@ -2,23 +2,341 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from skills_core.audit.context import severity_at
-from skills_core.audit.finding import Severity
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.skill.package_names import Package, packages_of_command, packages_of_manifests
-from skills_core.audit.skill.popular_packages import imitated
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import hit_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from skills_core.audit.code.shell_code import Command
-    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.code.shell_code import Command, Word
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
-__all__ = ["RULES"]
+
+class Ecosystem(StrEnum):
+    """Where a package comes from."""
+
+    PYTHON = "PyPI"
+    NODE = "npm"
+    GO = "Go"
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """One package: its name, whether its version is fixed, and its place.
+
+    `command` is what installs it, empty in a manifest. `is_address` tells that the name is an address, `is_recorded`
+    that the command writes the version that it takes into the lock file of a project.
+    """
+
+    ecosystem: Ecosystem
+    name: str
+    pinned: bool
+    file: AuditedFile
+    start: int
+    command: str = ""
+    is_address: bool = False
+    is_recorded: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Installer:
+    """A program that installs packages: its first words, and its options that take a value or name a package."""
+
+    words: tuple[str, ...]
+    ecosystem: Ecosystem
+    runs: bool
+    valued: frozenset[str]
+    sources: frozenset[str] = frozenset()
+    records: bool = False
+
+
+_PIP_VALUED_TEXT = """
+-r --requirement -c --constraint -e --editable -i --index-url --extra-index-url --index --default-index -f
+--find-links -t --target --python -p --prefix --root --platform --trusted-host --proxy --group --extra
+--optional --cache-dir --config-settings --python-version
+"""
+_PIP_VALUED = frozenset(_PIP_VALUED_TEXT.split())
+_NODE_VALUED_TEXT = """
+--registry --prefix -w --workspace -c --call --cwd --cache --tag --filter --userconfig --dir -C
+"""
+_NODE_VALUED = frozenset(_NODE_VALUED_TEXT.split())
+_INSTALL_COMMANDS = (
+    *(
+        _Installer((*words, "install"), Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED)
+        for words in (
+            ("pip",),
+            ("pip3",),
+            ("python", "-m", "pip"),
+            ("python3", "-m", "pip"),
+            ("uv", "pip"),
+            ("uv", "tool"),
+            ("pipx",),
+            ("uv", "pip3"),
+        )
+    ),
+    *(
+        _Installer(words, Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED, records=True)
+        for words in (("uv", "add"), ("poetry", "add"), ("pdm", "add"))
+    ),
+    *(
+        _Installer(
+            words,
+            Ecosystem.PYTHON,
+            runs=True,
+            valued=_PIP_VALUED | {"--from", "--with", "--spec"},
+            sources=frozenset({"--from", "--spec"}),
+        )
+        for words in (("uvx",), ("uv", "tool", "run"), ("pipx", "run"))
+    ),
+    *(
+        _Installer((tool, verb), Ecosystem.NODE, runs=False, valued=_NODE_VALUED, records=True)
+        for tool, verbs in {
+            "npm": "install i add",
+            "yarn": "add",
+            "pnpm": "add install i",
+            "bun": "add install i",
+        }.items()
+        for verb in verbs.split()
+    ),
+    _Installer(("yarn", "global", "add"), Ecosystem.NODE, runs=False, valued=_NODE_VALUED),
+    *(
+        _Installer(
+            words,
+            Ecosystem.NODE,
+            runs=True,
+            valued=_NODE_VALUED | {"-p", "--package"},
+            sources=frozenset({"-p", "--package"}),
+        )
+        for words in (("npx",), ("bunx",), ("pnpm", "dlx"), ("yarn", "dlx"), ("pnpx",), ("npm", "exec"), ("bun", "x"))
+    ),
+    *(
+        _Installer(("go", verb), Ecosystem.GO, runs=True, valued=frozenset({"-C", "-mod", "-tags"}))
+        for verb in ("run", "install")
+    ),
+    _Installer(("deno", "run"), Ecosystem.NODE, runs=True, valued=frozenset({"--config", "-c"})),
+)
+_BY_FIRST: dict[str, list[_Installer]] = {}
+for _each in sorted(_INSTALL_COMMANDS, key=lambda installer: -len(installer.words)):
+    _BY_FIRST.setdefault(_each.words[0], []).append(_each)
+
+_GLOBAL = frozenset({"-g", "--global"})
+
+_LOCAL = re.compile(r"^(?:\.|/|~|\$|-|<|\{|\*|[A-Za-z]:\\)|\.(?:whl|tgz|txt|toml|zip|js|mjs|ts|py|go)$")
+_ADDRESS = re.compile(r"^(?:git\+)?(?:https?|ssh|git|ftp)://|^git@|^(?:github|gitlab):")
+_PYTHON_NAME = re.compile(r"^([A-Za-z0-9][A-Za-z0-9._-]*)(?:\[[^\]]*\])?\s*(?P<version>[=<>~!@].*)?$")
+_NODE_NAME = re.compile(r"^(?:npm:)?((?:@[\w.-]+/)?[A-Za-z0-9][\w.-]*)(?:@(?P<version>.+))?$")
+_GO_NAME = re.compile(r"^([\w-]+(?:\.[\w-]+)+/[^@\s]+)(?:@(?P<version>.+))?$")
+_NAMES = {Ecosystem.PYTHON: _PYTHON_NAME, Ecosystem.NODE: _NODE_NAME, Ecosystem.GO: _GO_NAME}
+_FLOATING = frozenset({"latest", "next", "beta", "alpha", "canary", "*", "x", "main", "master"})
+_OFFLINE = frozenset({"--no-install", "--no", "--offline"})
+# Options with which a program only runs what is installed.
+
+_INLINE_METADATA = re.compile(r"^# /// script[ \t]*\n((?:#[^\n]*\n)+?)# ///", re.MULTILINE)
+_REQUIREMENT = re.compile(r"^[ \t]*([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]\n]*\])?[^\n#;]*)", re.MULTILINE)
+_NODE_TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+
+
+def _packages_of_command(file: AuditedFile, command: Command) -> Iterator[Package]:
+    """Yield the packages that a shell command installs."""
+    texts = tuple(word.text for word in command.words)
+    names = (command.name, *texts[1:])
+    for installer in _BY_FIRST.get(command.name, ()):
+        if names[: len(installer.words)] == installer.words:
+            recorded = installer.records and not _GLOBAL & set(texts)
+            if not _OFFLINE & set(texts):
+                for package in _installed(file, installer, command.words[len(installer.words) :]):
+                    yield replace(package, is_recorded=recorded)
+            return
+
+
+def _installed(file: AuditedFile, installer: _Installer, words: tuple[Word, ...]) -> Iterator[Package]:
+    named: list[Word] = []
+    free: list[Word] = []
+    option = ""
+    for word in words:
+        text = word.text
+        if text == "--":
+            continue
+        if option in installer.valued:
+            if option in installer.sources:
+                named.append(word)
+            option = ""
+        elif text.startswith("-"):
+            option, equals, value = text.partition("=")
+            if equals and option in installer.sources:
+                named.append(type(word)(value, value, word.start))
+            option = "" if equals else option
+        else:
+            free.append(word)
+            option = ""
+            if installer.runs:
+                break
+    yield from _named_packages(file, installer, named or free)
+
+
+def _named_packages(file: AuditedFile, installer: _Installer, words: Iterable[Word]) -> Iterator[Package]:
+    command = " ".join(installer.words)
+    for word in words:
+        if _ADDRESS.match(word.text):
+            yield Package(
+                installer.ecosystem,
+                word.text,
+                pinned=False,
+                file=file,
+                start=word.start,
+                command=command,
+                is_address=True,
+            )
+        elif not _LOCAL.search(word.text) and (match := _NAMES[installer.ecosystem].match(word.text)):
+            yield Package(installer.ecosystem, match[1], _is_pinned(match["version"]), file, word.start, command)
+
+
+def _is_pinned(version: str | None) -> bool:
+    return version is not None and version.strip() not in _FLOATING
+
+
+def _packages_of_manifests(skill: SkillUnderAudit) -> Iterator[Package]:
+    """Yield the packages of requirement files, package.json, pyproject.toml and the inline metadata of scripts."""
+    for file in skill.texts:
+        text = file.text or ""
+        if file.suffix == ".txt" and "requirements" in file.name:
+            for match in _REQUIREMENT.finditer(text):
+                yield from _python(file, match[1], match.start(1))
+        elif file.name == "package.json":
+            yield from _of_package(file, text)
+        elif file.name == "pyproject.toml":
+            yield from _of_table(file, _toml(text).get("project"), text)
+        elif file.is_script and (block := _INLINE_METADATA.search(text)):
+            source = "\n".join(line.removeprefix("#").removeprefix(" ") for line in block[1].split("\n"))
+            yield from _of_table(file, _toml(source), text)
+
+
+def _toml(text: str) -> dict[str, object]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _of_table(file: AuditedFile, table: object, text: str) -> Iterator[Package]:
+    dependencies = table.get("dependencies") if isinstance(table, dict) else None
+    for each in dependencies if isinstance(dependencies, list) else ():
+        if isinstance(each, str):
+            yield from _python(file, each, max(text.find(each), 0))
+
+
+def _python(file: AuditedFile, requirement: str, start: int) -> Iterator[Package]:
+    match = _PYTHON_NAME.match(requirement.strip())
+    if match:
+        yield Package(Ecosystem.PYTHON, match[1], _is_pinned(match["version"]), file, start)
+
+
+def _of_package(file: AuditedFile, text: str) -> Iterator[Package]:
+    try:
+        manifest = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    for table in _NODE_TABLES if isinstance(manifest, dict) else ():
+        entries = manifest.get(table)
+        for name, version in entries.items() if isinstance(entries, dict) else ():
+            start = max(text.find(f'"{name}"'), 0)
+            is_address = isinstance(version, str) and bool(_ADDRESS.match(version))
+            yield Package(Ecosystem.NODE, name, _is_pinned(str(version)), file, start, is_address=is_address)
+
+
+_PYTHON_TEXT = """
+requests numpy pandas scipy matplotlib pillow urllib3 certifi setuptools boto3 botocore pyyaml cryptography
+jinja2 click flask django fastapi pydantic sqlalchemy beautifulsoup4 lxml openpyxl selenium playwright pytest
+tensorflow torch torchvision transformers scikit-learn openai anthropic langchain aiohttp httpx colorama tqdm
+rich typer psutil paramiko pycryptodome opencv-python pdfplumber pypdf pypdf2 reportlab python-docx
+python-pptx python-dateutil python-dotenv pyinstaller websocket-client websockets redis celery pymongo
+psycopg2 psycopg2-binary protobuf grpcio google-cloud-storage azure-core jsonschema markdown tabulate networkx
+sympy nltk spacy gensim huggingface-hub tokenizers streamlit gradio markitdown feedparser tweepy discord.py
+virtualenv poetry black pylint mypy jupyter notebook ipython moviepy imageio pytesseract pdf2image playwright
+docx2txt xlsxwriter tiktoken sentence-transformers duckdb polars pyarrow
+"""
+_PYTHON = frozenset(_PYTHON_TEXT.split())
+_NODE_TEXT = """
+react react-dom lodash express axios chalk commander typescript webpack eslint prettier next vue angular
+jquery moment dayjs uuid debug dotenv request async bluebird inquirer yargs glob rimraf mkdirp semver
+cross-env body-parser mongoose mongodb socket.io puppeteer playwright cheerio node-fetch electron babel-core
+jest mocha chai sinon nodemon pm2 tailwindcss postcss autoprefixer vite rollup esbuild parcel redux rxjs zod
+underscore classnames styled-components discord.js ethers web3 bcrypt jsonwebtoken passport cors helmet morgan
+winston sharp multer pdf-lib docx pptxgenjs exceljs marked highlight.js three d3 chart.js svelte prisma
+typeorm sequelize graphql ts-node turbo nx lerna husky create-react-app create-vite create-next-app
+http-server serve concurrently shelljs execa ora minimist colors
+"""
+_NODE = frozenset(_NODE_TEXT.split())
+_POPULAR = {Ecosystem.PYTHON: _PYTHON, Ecosystem.NODE: _NODE, Ecosystem.GO: frozenset[str]()}
+
+_GENUINE_TEXT = """
+preact flash vuex nuxt nest koa jsdom pytz six attrs nose httpcore httplib2 lodash-es typed-ast pypdf3 pypdfium2
+pymupdf docxtpl texts vitest got ky pino jimp dask blue flasgger tensorboard torchaudio colorlog coloredlogs
+color colour click-log express-session markdown2 markdown-it marker pyaml ruamel.yaml psycopg pymysql pygments
+httpie aiofiles uuidv4 nuid hiredis ioredis mypyc puppeteer-core playwright-core socket.io-client serve-static
+server opn nodemailer prism newt rich-cli celery-types pandoc d3-array nextra pipx flake
+"""
+_GENUINE = frozenset(_GENUINE_TEXT.split())
+# Other packages with names that are near a popular one.
+
+_MIN_LENGTH = 4
+_LONG = 7
+_MEDIUM = 5
+_SEPARATORS = re.compile(r"[-_.]+")
+
+
+@lru_cache(maxsize=4096)
+def imitated(ecosystem: Ecosystem, name: str) -> str | None:
+    """Return the popular package whose name `name` imitates by a typo, None if there is none."""
+    lowered = name.lower()
+    popular = _POPULAR[ecosystem]
+    plain = _SEPARATORS.sub("-", lowered)
+    if plain in popular or lowered in popular or lowered in _GENUINE or name.startswith("@"):
+        return None
+    for each in sorted(popular):
+        if (
+            len(each) >= _MIN_LENGTH
+            and abs(len(each) - len(plain)) <= 1
+            and _is_typo(plain, _SEPARATORS.sub("-", each))
+        ):
+            return each
+    return None
+
+
+def _is_typo(name: str, other: str) -> bool:
+    """Tell whether one edit makes one name of the other: a letter more, less or other, or two neighbours exchanged.
+
+    In a short name, another letter often makes another word, so only a doubled letter and an exchange count there.
+    """
+    start = 0
+    while start < min(len(name), len(other)) and name[start] == other[start]:
+        start += 1
+    end = 0
+    while end < min(len(name), len(other)) - start and name[-1 - end] == other[-1 - end]:
+        end += 1
+    left, right = name[start : len(name) - end], other[start : len(other) - end]
+    if left == right[::-1] and len(left) == len("ab"):
+        return True
+    if len(left) + len(right) == 1:
+        letter = left or right
+        doubled = start > 0 and (name if left else other)[start - 1] == letter
+        return doubled or letter == "-" or min(len(name), len(other)) >= _LONG
+    return (
+        len(left) == len(right) == 1
+        and start > 0
+        and (len(name) >= _MEDIUM or not left.isalpha())
+        and not (left + right).isdigit()
+    )
+
 
 _INDEX_OPTIONS = frozenset(
     {"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links", "--registry"}
@@ -75,23 +393,20 @@ _COMMIT = re.compile(r"[@#][0-9a-f]{7,40}(?:#|$)|[@#]v?\d+\.\d")
 
 
 def _commands(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, Command]]:
-    for file in skill.texts:
-        for unit in file.code:
-            for pipeline in unit.pipelines:
-                for command in pipeline.commands:
-                    yield file, command
+    return ((file, command) for file, unit in skill.code for command in unit.commands)
 
 
-def _packages(skill: SkillUnderAudit) -> Iterator[Package]:
-    for file, command in _commands(skill):
-        yield from packages_of_command(file, command)
+def _packages(skill: SkillUnderAudit) -> tuple[Package, ...]:
+    """Return the packages that commands and manifests of the skill install."""
+    installed = (package for file, command in _commands(skill) for package in _packages_of_command(file, command))
+    return (*installed, *_packages_of_manifests(skill))
 
 
 def _unpinned(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file, command in _commands(skill):
         found = [
             each
-            for each in packages_of_command(file, command)
+            for each in _packages_of_command(file, command)
             if not (each.pinned or each.is_address or each.is_recorded)
         ]
         if found:
@@ -100,23 +415,21 @@ def _unpinned(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _typosquats(skill: SkillUnderAudit) -> Iterator[Hit]:
-    for package in (*_packages(skill), *packages_of_manifests(skill)):
+    for package in skill.once(_packages):
         rival = None if package.is_address else imitated(package.ecosystem, package.name)
         if rival is not None:
-            severity = severity_at(skill, package.file, package.start, Severity.ERROR)
-            yield Hit(
-                package.file, f"the package {package.name!r} has almost the name of {rival!r}", package.start, severity
-            )
+            message = f"the package {package.name!r} has almost the name of {rival!r}"
+            yield hit_at(skill, package.file, package.start, message, Severity.ERROR)
 
 
 def _foreign(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file, start, address in (*_option_addresses(skill), *_manifest_addresses(skill)):
-        yield Hit(file, f"takes packages from {address}", start, severity_at(skill, file, start, Severity.ERROR))
-    for package in (*_packages(skill), *packages_of_manifests(skill)):
+        yield hit_at(skill, file, start, f"takes packages from {address}", Severity.ERROR)
+    for package in skill.once(_packages):
         if package.is_address and not (_CODE_HOSTS.match(package.name) and _COMMIT.search(package.name)):
             severity = Severity.WARNING if _CODE_HOSTS.match(package.name) or not package.command else Severity.ERROR
-            severity = severity_at(skill, package.file, package.start, severity)
-            yield Hit(package.file, f"takes a package from {package.name}", package.start, severity)
+            message = f"takes a package from {package.name}"
+            yield hit_at(skill, package.file, package.start, message, severity)
 
 
 def _is_known(address: str) -> bool:

@@ -7,15 +7,14 @@ import re
 from typing import TYPE_CHECKING
 
 from skills_core.audit.code.code_units import CodeUnit, Language
-from skills_core.audit.finding import Severity
-from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.mentions.places import positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skills_core.audit.code.python_code import PythonCode
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill import SkillUnderAudit
 
 __all__ = ["RULES"]
 

@@ -7,15 +7,15 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from skills_core.audit.finding import Severity
-from skills_core.audit.rule import Hit, Rule
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import first_in_lines
 from skills_core.audit.search import find
 from skills_core.token_forms import TOKEN_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 __all__ = ["RULES"]
 
@@ -64,12 +64,8 @@ _NOT_RANDOM = re.compile(
 
 def _secrets(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file in skill.texts:
-        seen: set[int] = set()
         for start, what in sorted((*_tokens(file), *_keys(file), *_passwords(file))):
-            line = file.place_of(start)[0]
-            if line not in seen:
-                seen.add(line)
-                yield Hit(file, f"has {what}", start, Severity.WARNING if file.is_eval else None, evidence=what)
+            yield Hit(file, f"has {what}", start, Severity.WARNING if file.is_eval else None, evidence=what)
 
 
 def _tokens(file: AuditedFile) -> Iterator[tuple[int, str]]:
@@ -130,7 +126,7 @@ def _is_random(value: str) -> bool:
 
 
 def _is_sequence(token: str) -> bool:
-    """Tell whether a token was typed: its letters, or its digits, follow the alphabet."""
+    """Tell whether somebody typed a token as an example: it has `abcdef`, `12345` or `qwerty`."""
     letters = "".join(char for char in token.lower() if char.isalpha())
     digits = "".join(char for char in token if char.isdigit())
     return any(alphabet in text for alphabet, text in (("abcdef", letters), ("12345", digits), ("qwerty", letters)))
@@ -154,7 +150,7 @@ RULES = (
         "Secret in a file",
         "Everybody who gets the skill gets the secret, and every model that reads the file.",
         "Revoke the secret, remove it, and read it from a variable or a keychain.",
-        _secrets,
+        lambda skill: first_in_lines(_secrets(skill)),
         8.0,
     ),
 )

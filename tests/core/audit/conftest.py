@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core.audit.engine import audit
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core.audit.engine import audit
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 from tests.core.audit.test_hostile import calls_of_an_audit
 
 if TYPE_CHECKING:

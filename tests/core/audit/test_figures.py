@@ -6,8 +6,8 @@ from collections import Counter
 
 import pytest
 
-from skills_core.audit.finding import Severity
-from skills_core.audit.registry import RULES_BY_ID
+from skills_core.audit.engine import RULES_BY_ID
+from skills_core.audit.findings import Severity
 from tools.audit_figures.judgements import Skills, read_judgements
 from tools.audit_figures.manifests import Kind, Part, read_cases
 from tools.audit_figures.measure import Counts, measure

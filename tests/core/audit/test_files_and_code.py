@@ -6,17 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core.audit.rules.name_twins import skeleton
-from skills_core.audit.skill.file_types import FileType, type_of
-from skills_core.audit.skill.package_names import Ecosystem
-from skills_core.audit.skill.popular_packages import imitated
-from skills_core.audit.skill.skill_under_audit import AuditedFile
+from skills_core.audit.rules.files import FileType, type_of
+from skills_core.audit.rules.metadata import skeleton
+from skills_core.audit.rules.packages import Ecosystem, imitated
+from skills_core.audit.skill import AuditedFile
 from tests.thoroughness import EVERY_CASE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
 
 LABELS = ("pypi", "org")
 PYTHON_INDEX = ".".join(LABELS)

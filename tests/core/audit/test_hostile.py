@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from skills_core.audit import skill as skill_module
 from skills_core.audit.engine import audit
-from skills_core.audit.skill import read
-from skills_core.audit.skill.read import read_file_of_skill, read_folder
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit, read_file_of_skill, read_folder
 from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 from tests.thoroughness import EVERY_CASE
 
@@ -131,7 +130,7 @@ def test_an_unreadable_file_is_a_finding(tmp_path: Path) -> None:
 def test_what_lies_beyond_a_bound_is_a_finding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, bound: str, value: int
 ) -> None:
-    monkeypatch.setattr(read, bound, value)
+    monkeypatch.setattr(skill_module, bound, value)
     for number in range(5):
         (tmp_path / str(number) / "a").mkdir(parents=True)
         (tmp_path / str(number) / "f").write_bytes(b"x")

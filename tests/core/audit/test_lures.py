@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.audit.engine import audit
-from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

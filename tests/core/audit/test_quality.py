@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from skills_core.audit.rules.size import MAX_LINES, MAX_TOKENS, estimated_tokens
+from skills_core.audit.rules.body import MAX_LINES, MAX_TOKENS, estimated_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
 
     Found = Callable[..., tuple[Finding, ...]]
     Severities = Callable[..., dict[str, str]]

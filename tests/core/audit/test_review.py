@@ -12,15 +12,15 @@ from skills_core import Environment, Library, Reason, State, explicit_sources
 from skills_core.audit import review
 from skills_core.audit.engine import audit
 from skills_core.audit.review import AuditReview
-from skills_core.audit.skill.read import read_folder
+from skills_core.audit.skill import read_folder
 from skills_core.sources import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skills_core import Skill
-    from skills_core.audit.finding import Finding
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.findings import Finding
+    from skills_core.audit.skill import SkillUnderAudit
 
     WriteSkill = Callable[..., Path]
 

@@ -3,13 +3,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.audit.registry import RULES
+from skills_core.audit.engine import RULES
 from skills_core.audit.sarif import sarif_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core.audit.finding import Finding
+    from skills_core.audit.findings import Finding
 
     Found = Callable[..., tuple[Finding, ...]]
 

@@ -1,6 +1,7 @@
-"""Credentials that code reads, and credentials and environments that it sends.
+"""Files that code must not touch: credentials that it reads or sends, and files that it must not write.
 
-A path that is only named is no finding: the rules look for code that opens the file.
+Those start programs later, or steer agents. A path that is only named is not a finding: the rules look for code that
+opens the file.
 """
 
 from __future__ import annotations
@@ -11,12 +12,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.file_access import read_words, reads_of
-from skills_core.audit.code.paths import normal_path
-from skills_core.audit.context import severity_at
-from skills_core.audit.finding import Severity
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.skill.network import command_sends, units_with_senders
+from skills_core.audit.code.effects import (
+    command_sends,
+    normal_path,
+    read_words,
+    reads_of,
+    units_with_senders,
+    writes_of,
+)
+from skills_core.audit.code.python_code import UNKNOWN
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import hit_at
+from skills_core.audit.search import find
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -24,9 +31,8 @@ if TYPE_CHECKING:
     from skills_core.audit.code.code_units import CodeUnit
     from skills_core.audit.code.python_code import PythonCode
     from skills_core.audit.code.shell_code import Pipeline
-    from skills_core.audit.skill.skill_under_audit import SkillUnderAudit
+    from skills_core.audit.skill import SkillUnderAudit
 
-__all__ = ["RULES"]
 
 _HOME_FILES = (
     r"\.ssh(?:/(?:\*|id_(?:rsa|dsa|ecdsa|ed25519)\w*|identity|[^/\n]*\.pem))?|\.aws(?:/(?:credentials|sso/cache[^\n]*))?|\.azure(?:/[^\n]*)?"
@@ -49,6 +55,8 @@ _PROJECT_SECRET = re.compile(r"(?:^|[@=</])\.env(?:\.(?!example|sample|template|
 
 _KEYCHAIN = {"find-generic-password", "find-internet-password", "dump-keychain"}
 
+_PACKERS = {"tar", "zip", "cp", "mv", "gzip", "7z", "read", "install", "mapfile"}
+
 _SWEEPS = {"env", "printenv", "set"}
 _JS_SWEEP = re.compile(
     r"(?<!env:\s)(?<!env:)(?<!env\s=\s)\b(?:JSON\.stringify|Object\.(?:entries|keys|values|fromEntries|assign))\s*\([^()\n]{0,40}\bprocess\.env\s*[,)]"
@@ -69,11 +77,11 @@ class _Source:
     what: str
 
 
-def _credential_reads(unit: CodeUnit, pattern: re.Pattern[str]) -> Iterator[_Source]:
+def _credential_reads(unit: CodeUnit) -> Iterator[_Source]:
     for access in reads_of(unit):
-        if (match := pattern.search(access.path)) and not access.path.endswith(".pub"):
+        if (match := _CREDENTIAL.search(access.path)) and not access.path.endswith(".pub"):
             yield _Source(unit, access.start, match[0].lstrip("@=<:,"))
-    for command in (command for pipeline in unit.pipelines for command in pipeline.commands):
+    for command in unit.commands:
         if command.name == "security" and len(command.arguments) > 1 and command.arguments[0].text in _KEYCHAIN:
             yield _Source(unit, command.start, "the keychain")
 
@@ -84,10 +92,9 @@ def _sweeps(unit: CodeUnit) -> Iterator[_Source]:
         yield from (_Source(unit, unit.position(node), "os.environ") for node in _python_sweeps(unit.python))
     elif unit.language is Language.JAVASCRIPT:
         yield from (_Source(unit, unit.start + match.start(), "process.env") for match in _JS_SWEEP.finditer(unit.text))
-    for pipeline in unit.pipelines:
-        for command in pipeline.commands:
-            if command.name in _SWEEPS and not command.arguments:
-                yield _Source(unit, command.start, command.name)
+    for command in unit.commands:
+        if command.name in _SWEEPS and not command.arguments:
+            yield _Source(unit, command.start, command.name)
 
 
 def _python_sweeps(code: PythonCode) -> Iterator[ast.AST]:
@@ -139,15 +146,14 @@ def _for_a_program(chain: Sequence[ast.AST], named: set[str], called: set[str]) 
 
 def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source]], message: str) -> Iterator[Hit]:
     """Yield the sources whose code, or code that it belongs with, sends data."""
-    for unit, sends in units_with_senders(skill):
+    for unit, sends in units_with_senders([unit for _, unit in skill.code]):
         for source in sources(unit) if sends else ():
-            if not _apart(unit, source):
-                file = skill.files[unit.path]
-                severity = severity_at(skill, file, source.start, Severity.ERROR)
-                yield Hit(file, f"{message}: {source.what}", source.start, severity)
+            if not _only_prints(unit, source):
+                what = f"{message}: {source.what}"
+                yield hit_at(skill, skill.files[unit.path], source.start, what, Severity.ERROR)
 
 
-def _apart(unit: CodeUnit, source: _Source) -> bool:
+def _only_prints(unit: CodeUnit, source: _Source) -> bool:
     """Tell whether a shell command only prints what it reads: it is in a pipeline that neither sends nor writes."""
     if unit.language is not Language.SHELL:
         return False
@@ -156,16 +162,12 @@ def _apart(unit: CodeUnit, source: _Source) -> bool:
     )
     if pipeline is None:
         return False
-    return not any(command_sends(command) or command.written or _packs(command.name) for command in pipeline.commands)
-
-
-def _packs(name: str) -> bool:
-    return name in {"tar", "zip", "cp", "mv", "gzip", "7z", "read", "install", "mapfile"}
+    return not any(command_sends(each) or each.written or each.name in _PACKERS for each in pipeline.commands)
 
 
 def _credentials_sent(skill: SkillUnderAudit) -> Iterator[Hit]:
     def sources(unit: CodeUnit) -> Iterator[_Source]:
-        yield from _credential_reads(unit, _CREDENTIAL)
+        yield from _credential_reads(unit)
         for pipeline in unit.pipelines:
             yield from _uploads(unit, pipeline)
 
@@ -183,16 +185,124 @@ def _uploads(unit: CodeUnit, pipeline: Pipeline) -> Iterator[_Source]:
 
 def _credential_read(skill: SkillUnderAudit) -> Iterator[Hit]:
     sent = {(hit.file.path, hit.start) for hit in _credentials_sent(skill)}
-    for file in skill.texts:
-        for unit in file.code:
-            for source in _credential_reads(unit, _CREDENTIAL):
-                if (file.path, source.start) not in sent:
-                    severity = severity_at(skill, file, source.start, Severity.WARNING)
-                    yield Hit(file, f"reads credentials: {source.what}", source.start, severity)
+    for file, unit in skill.code:
+        for source in _credential_reads(unit):
+            if (file.path, source.start) not in sent:
+                yield hit_at(skill, file, source.start, f"reads credentials: {source.what}", Severity.WARNING)
 
 
 def _environment_sent(skill: SkillUnderAudit) -> Iterator[Hit]:
     yield from _sent(skill, _sweeps, "takes the whole environment, and its code sends data to another machine")
+
+
+_STARTS_LATER = re.compile(
+    r"""(?:^|/)(?:
+        \.(?:bashrc|bash_profile|bash_login|bash_logout|profile|zshrc|zshenv|zprofile|zlogin|kshrc|cshrc|tcshrc|xinitrc|xprofile|xsession|inputrc)
+        |\.config/fish/(?:config\.fish|conf\.d/[^\n]*)
+        |Library/Launch(?:Agents|Daemons)(?:/[^\n]*)?
+        |\.config/(?:systemd/user|autostart)(?:/[^\n]*)?
+        |\.git/hooks(?:/[^\n]*)?|\.config/git/hooks(?:/[^\n]*)?
+        |\.ssh/(?:authorized_keys2?|rc|config)
+        |Start\ Menu/Programs/Startup(?:/[^\n]*)?
+        |Documents/(?:Windows)?PowerShell/[^\n]*profile\.ps1
+        |(?:sitecustomize|usercustomize)\.py
+        )$
+    |^/(?:etc/(?:cron[^\n]*|systemd/[^\n]*|init\.d/[^\n]*|rc\.local|profile(?:\.d/[^\n]*)?|bash\.bashrc|zshrc|ld\.so\.preload|sudoers(?:\.d/[^\n]*)?)
+        |(?:usr/)?lib/systemd/[^\n]*|var/spool/cron[^\n]*|Library/Launch[^\n]*)$
+    |CurrentVersion/Run(?:Once)?\b|\$PROFILE\b""",
+    re.VERBOSE | re.MULTILINE | re.IGNORECASE,
+)
+
+_AGENT_FILES = re.compile(
+    r"""(?:^|/)(?:CLAUDE(?:\.local)?\.md|AGENTS(?:\.override)?\.md|GEMINI\.md|QWEN\.md|\.cursorrules|\.windsurfrules|\.clinerules(?:/[^\n]*)?
+        |\.mcp\.json|\.claude\.json|claude_desktop_config\.json|mcp_settings\.json|cline_mcp_settings\.json
+        |\.claude/(?:settings(?:\.local)?\.json|hooks/[^\n]*|projects/[^\n]*memory[^\n]*)
+        |\.cursor/(?:mcp\.json|rules(?:/[^\n]*)?)|\.vscode/mcp\.json|\.github/copilot-instructions\.md
+        |\.(?:codex|gemini|qwen|copilot|opencode|continue)/[^\n]*(?:config|settings|mcp|hooks|memory|instructions|rules)[^\n]*
+        |\.config/opencode/[^\n]*|MEMORY\.md|SOUL\.md
+        )$""",
+    re.VERBOSE | re.MULTILINE,
+)
+
+_AGENT_COMMANDS = re.compile(
+    r"(?:^|/)\.(?:claude|cursor|codex|opencode|gemini)/(?:agents|commands|skills)/[^\n]+$", re.MULTILINE
+)
+# What an agent offers, and does not follow by itself; in the folder of a project, a user sees it.
+
+_PLACEHOLDER = re.compile(r"<[A-Za-z][\w -]*>")
+
+_LOADS = {
+    "launchctl": {"load", "bootstrap"},
+    "systemctl": {"enable"},
+    "schtasks": {"/create"},
+    "schtasks.exe": {"/create"},
+}
+_REGISTERS = frozenset({"Register-ScheduledTask", "Register-ScheduledJob"})
+_CRON_READS = frozenset({"-l", "-h", "--help"})
+_MCP_CLIENTS = frozenset({"claude", "codex", "gemini", "qwen", "copilot"})
+
+_WINDOWS = (
+    r"\b(?:Set-ItemProperty|New-ItemProperty|reg(?:\.exe)?\s+add)\b[^\n]*CurrentVersion\\Run|\bwinreg\.SetValueEx?\b|\bRegister-ScheduledTask\b"
+    r"|\b(?:Add-Content|Set-Content|Out-File)\b[^\n]*\$PROFILE\b|>>?\s*\$PROFILE\b"
+)
+
+
+def _persistence(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file, unit in skill.code:
+        for start, what in (*_targets(unit, _STARTS_LATER), *_scheduled(unit), *_windows(unit)):
+            message = f"makes a program start later by itself: {what}"
+            yield hit_at(skill, file, start, message, Severity.ERROR)
+
+
+def _agent_configuration(skill: SkillUnderAudit) -> Iterator[Hit]:
+    for file, unit in skill.code:
+        for start, what, severity in (*_configured(unit), *_registered(unit)):
+            yield hit_at(skill, file, start, f"changes what an agent reads or may do: {what}", severity)
+
+
+def _configured(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
+    for start, what in _targets(unit, _AGENT_FILES):
+        yield start, what, Severity.ERROR
+    for start, what in _targets(unit, _AGENT_COMMANDS):
+        yield start, what, Severity.ERROR if what.startswith("~") else Severity.WARNING
+
+
+def _targets(unit: CodeUnit, pattern: re.Pattern[str]) -> Iterator[tuple[int, str]]:
+    for access in writes_of(unit):
+        if match := pattern.search(access.path):
+            what = match[0].lstrip("/") if "\n" in access.path else access.path
+            yield access.start, what.replace(UNKNOWN, "…")
+
+
+def _scheduled(unit: CodeUnit) -> Iterator[tuple[int, str]]:
+    for command in unit.commands:
+        texts = [word.text for word in command.arguments]
+        if command.name == "crontab" and not _CRON_READS & set(texts) and "-r" not in texts and (texts or command.read):
+            yield command.start, "crontab"
+        elif _LOADS.get(command.name, set()) & {text.lower() for text in texts} or command.name in _REGISTERS:
+            yield command.start, " ".join([command.name, *texts[:2]])
+        elif command.name == "git" and "core.hooksPath" in texts and texts[:1] == ["config"]:
+            yield command.start, "git hooks"
+
+
+def _windows(unit: CodeUnit) -> Iterator[tuple[int, str]]:
+    """Yield what scripts for Windows and other languages register, which have no parser here."""
+    if unit.language in {Language.OTHER, Language.PYTHON}:
+        for found in find(_WINDOWS, unit.text):
+            yield unit.start + found.start, found.text.split()[0]
+
+
+def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
+    for command in unit.commands:
+        texts = [word.text for word in command.arguments]
+        if (
+            command.name in _MCP_CLIENTS
+            and texts[:1] == ["mcp"]
+            and texts[1:2] in (["add"], ["add-json"])
+            and texts[2:]
+        ):
+            shows_form = _PLACEHOLDER.search(unit.line_at(command.start)) is not None
+            yield command.start, f"{command.name} mcp add", Severity.NOTE if shows_form else Severity.ERROR
 
 
 RULES = (
@@ -222,5 +332,23 @@ RULES = (
         "Read only the variables that the skill needs, by their names.",
         _environment_sent,
         9.5,
+    ),
+    Rule(
+        "persistence",
+        Severity.ERROR,
+        "Program that starts later by itself",
+        "What a profile, a schedule or a hook starts outlives the task and the skill.",
+        "Leave it to the user: say which line to add where.",
+        _persistence,
+        8.0,
+    ),
+    Rule(
+        "agent-configuration",
+        Severity.ERROR,
+        "Change of an agent's configuration or memory",
+        "Every later session reads these files as the user's own words.",
+        "Show the change to the user, who makes it or approves it.",
+        _agent_configuration,
+        8.0,
     ),
 )

@@ -1,24 +1,156 @@
-"""The files of a skill: links to missing files, paths in another case, files that nothing names, deep references."""
+"""The body of a skill: its size, menus of equal options, and the files that it names."""
 
 from __future__ import annotations
 
 import posixpath
 import re
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
 
-from skills_core.audit.finding import Severity
-from skills_core.audit.rule import Hit, Rule
-from skills_core.audit.skill.links import links_of, named_files, resolve, respelled_in
+from skills_core.audit.findings import Hit, Rule, Severity
+from skills_core.audit.matching import shown
+from skills_core.audit.search import find, is_found
+from skills_core.diagnostics import counted
 from skills_core.errors import did_you_mean, similar_paths
 from skills_core.mentions import missing_scripts
+from skills_core.mentions.markdown import without_fences
+from skills_core.mentions.paths import mentioned_paths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
-__all__ = ["RULES"]
+
+MAX_LINES = 500
+MAX_TOKENS = 5000
+
+_ASCII_PER_TOKEN = 4
+
+
+def estimated_tokens(text: str) -> int:
+    """Return about how many tokens a text has: one for four ASCII characters, one for each other character."""
+    others = 0 if text.isascii() else len(text) - len(text.encode("ascii", "ignore"))
+    return (len(text) - others + _ASCII_PER_TOKEN - 1) // _ASCII_PER_TOKEN + others
+
+
+def _too_long(skill: SkillUnderAudit) -> Iterator[Hit]:
+    lines, tokens = skill.body.count("\n") + 1, estimated_tokens(skill.body)
+    if skill.main is None or (lines <= MAX_LINES and tokens <= MAX_TOKENS):
+        return
+    size = f"{counted(lines, 'line')} and about {counted(tokens, 'token')}; at most {MAX_LINES} and {MAX_TOKENS:,}"
+    yield Hit(skill.main, f"the body has {size}", skill.body_start, evidence="")
+
+
+_ITEM = r"`?[\w.+#/@-]+(?: [\w.+#/@-]+)?`?"
+_MENU = (
+    r"\b(?:you (?:can|could|may|might)|can|could|either|choose|pick|options?(?: are|:)?|feel free to|use"
+    rf"|using|with|try)\b[^.\n,]{{0,30}}?\s(?:{_ITEM},\s+){{2,8}}(?:or\s+){_ITEM}"
+)
+_CHOICE = (
+    r"\b(?:you (?:can|could|may|might)|can (?:use|be)|could|either|choose|pick|options?|feel free|use|using|try)\b"
+)
+_DEFAULT = (
+    r"\b(?:default\w*|prefer\w*|recommend\w*|first choice|unless|start with|best|depending on|based on"
+    r"|according to|whichever|matching|if|when|for (?:most|the|scanned|simple|each))\b"
+    r"|^\s*use\s+\S+\s+for\b|\.\s+use\s+`?[\w.-]+`?\s+(?:for|unless|by)\b"
+)
+_NEAR = 300
+
+
+def _menus(skill: SkillUnderAudit) -> Iterator[Hit]:
+    main = skill.main
+    if main is None:
+        return
+    body = without_fences(skill.body)
+    for found in find(_MENU, body):
+        around = body[max(0, found.start - 80) : found.end + _NEAR].replace("\n", " ")
+        if is_found(_CHOICE, found.text) and not is_found(_DEFAULT, around):
+            message = f"offers equal options without a default: {shown(found.text)}"
+            yield Hit(main, message, skill.body_start + found.start)
+
+
+_LINK = re.compile(r"\]\(\s*(?:<([^<>\n]{1,255})>|([^()\s<>]{1,255}))(?:\s+[\"'][^\"'\n]{0,200}[\"'])?\s*\)")
+_SPAN = re.compile(r"`((?:\./)?(?:scripts|references?|assets|templates|resources)/[\w./-]{1,200}\.\w{1,8})`")
+MAX_LINKS = 2000
+"""Links of each kind in one file that are looked at."""
+
+_SCHEME = re.compile(r"[A-Za-z][\w+.-]*:|//|#|/|~|\.\.\./")
+_PLACEHOLDER = re.compile(
+    r"[{}<>*$]|\.\.\.|^(?:url|link|path|file|image|todo|example)\b|/path/to/|your[-_]|xxx", re.IGNORECASE
+)
+
+
+class Link(NamedTuple):
+    """A relative path that a file names at a position, without its fragment; `in_code` if it is a code span."""
+
+    start: int
+    target: str
+    in_code: bool = False
+
+
+def links_of(file: AuditedFile) -> Iterator[Link]:
+    """Yield the relative links of a Markdown file, and paths below the usual folders in code spans."""
+    if not file.is_markdown:
+        return
+    text = file.unfenced
+    line, marks, counted = 0, 0, 0
+    for match in islice(_LINK.finditer(text), MAX_LINKS):
+        begin = text.rfind("\n", counted, match.start()) + 1
+        if begin > line:
+            line = counted = begin
+            marks = 0
+        marks += text.count("`", counted, match.start())
+        counted = match.start()
+        target = unquote((match[1] or match[2]).partition("#")[0].partition("?")[0])
+        in_code = marks % 2 == 1
+        if target and not in_code and not _SCHEME.match(target) and not _PLACEHOLDER.search(target):
+            yield Link(match.start(), target)
+    for match in islice(_SPAN.finditer(text), MAX_LINKS):
+        if not _PLACEHOLDER.search(match[1]):
+            yield Link(match.start(1), match[1], in_code=True)
+
+
+def resolve(skill: SkillUnderAudit, file: AuditedFile, target: str) -> str | None:
+    """Return the path that a link leads to, from the file's folder or the skill's; None if nothing is there."""
+    folder = posixpath.dirname(file.path)
+    for base in (folder, ""):
+        path = posixpath.normpath(posixpath.join(base, target))
+        if path == "." or path in skill.files or any(each.startswith(f"{path}/") for each in skill.files):
+            return path
+    return None
+
+
+def respelled_in(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[tuple[int, str, str]]:
+    """Yield where a Markdown file names another in a different case: the position, the path there, and the file's."""
+    if not file.is_markdown or file.text is None:
+        return
+    names, folder = {skill.name, skill.frontmatter.name or skill.name}, posixpath.dirname(file.path)
+    # A path is relative to the folder of the file or to that of the skill.
+    for base in dict.fromkeys((f"{folder}/" if folder else "", "")):
+        paths = [path.removeprefix(base) for path in skill.files if path.startswith(base) and path != file.path]
+        for mention in mentioned_paths(file.text, paths, names).respelled:
+            if resolve(skill, file, mention.written) is None:
+                yield mention.position, mention.written, f"{base}{mention.path}"
+
+
+def named_files(skill: SkillUnderAudit, file: AuditedFile) -> frozenset[str]:
+    """Return the paths of the files of the skill that a text file names."""
+    text = file.text or ""
+    names = {skill.name, skill.frontmatter.name or skill.name}
+    found = set(mentioned_paths(text, skill.files.keys(), names).paths)
+    folder = posixpath.dirname(file.path)
+    if folder:
+        beside = {path.removeprefix(f"{folder}/"): path for path in skill.files if path.startswith(f"{folder}/")}
+        found |= {beside[path] for path in mentioned_paths(text, beside.keys(), names).paths}
+    for link in links_of(file):
+        target = resolve(skill, file, link.target)
+        if target is not None:
+            found |= {target} if target in skill.files else {p for p in skill.files if p.startswith(f"{target}/")}
+    return frozenset(found - {file.path})
+
 
 _KNOWN_NAME_TEXT = (
     "license licence notice copying readme changelog contributing authors security skill codeowners __init__ package"
@@ -150,6 +282,22 @@ def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[s
 
 
 RULES = (
+    Rule(
+        "long-body",
+        Severity.WARNING,
+        "Long body",
+        "The body fills the context of every task that loads the skill, and the important parts lose weight in it.",
+        "Move details into files that the model reads when it needs them, and say in SKILL.md when that is.",
+        _too_long,
+    ),
+    Rule(
+        "option-menu",
+        Severity.NOTE,
+        "Menu without a default",
+        "Given equal options, a model chooses differently each time, or spends its effort on choosing.",
+        "Name one default, and say briefly when another option is better.",
+        _menus,
+    ),
     Rule(
         "missing-file",
         Severity.WARNING,

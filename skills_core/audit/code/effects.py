@@ -1,4 +1,4 @@
-"""Which files code reads and writes, by the paths that it names."""
+"""What code does outside of itself: the files that it reads and writes, and where it sends data."""
 
 from __future__ import annotations
 
@@ -8,16 +8,30 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.paths import normal_path
+from skills_core.audit.code.python_code import UNKNOWN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from skills_core.audit.code.code_units import CodeUnit
     from skills_core.audit.code.python_code import PythonCode
     from skills_core.audit.code.shell_code import Command, Word
 
-__all__ = ["Access", "reads_of", "writes_of"]
+
+_HOME = re.compile(
+    r"""^["']?(?:\$\{?HOME\}?|\$\(echo[ ]~\)|%USERPROFILE%|%HOMEPATH%|\$env:(?:USERPROFILE|HOME)
+        |/root|/home/[^/\s]+|/Users/[^/\s]+|[A-Z]:/Users/[^/\s]+)(?=/|$)""",
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+_CONFIG = re.compile(r"^\$\{?XDG_CONFIG_HOME\}?", re.MULTILINE)
+_SLASHES = re.compile(r"(?<!:)/(?:\.?/)+")
+
+
+def normal_path(text: str) -> str:
+    """Return a path, or several with one a line, in the form that the tables of the rules have."""
+    text = text.replace("\\", "/").strip("\"'")
+    text = _CONFIG.sub("~/.config", _HOME.sub("~", text))
+    return _SLASHES.sub("/", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +90,9 @@ def reads_of(unit: CodeUnit) -> Iterator[Access]:
         yield from _read_by_python(unit, unit.python)
     elif unit.language is Language.JAVASCRIPT:
         yield from _of_javascript(unit, _JS_READS)
-    for pipeline in unit.pipelines:
-        for command in pipeline.commands:
-            for word in read_words(command):
-                yield Access(normal_path(word.text), word.start)
+    for command in unit.commands:
+        for word in read_words(command):
+            yield Access(normal_path(word.text), word.start)
 
 
 def writes_of(unit: CodeUnit) -> Iterator[Access]:
@@ -88,10 +101,9 @@ def writes_of(unit: CodeUnit) -> Iterator[Access]:
         yield from _written_by_python(unit, unit.python)
     elif unit.language is Language.JAVASCRIPT:
         yield from _of_javascript(unit, _JS_WRITES)
-    for pipeline in unit.pipelines:
-        for command in pipeline.commands:
-            for word in _written_words(command):
-                yield Access(normal_path(word.text), word.start)
+    for command in unit.commands:
+        for word in _written_words(command):
+            yield Access(normal_path(word.text), word.start)
 
 
 def read_words(command: Command) -> Iterator[Word]:
@@ -198,3 +210,123 @@ def _first_argument(arguments: str) -> str:
         if depth < 0 or (depth == 0 and not quote and char == ","):
             return arguments[:place]
     return arguments
+
+
+_LOCAL = re.compile(r"^\w+://(?:localhost|127\.\d|0\.0\.0\.0|\[::1\])")
+_NETWORK_MODULES = (
+    "requests.",
+    "httpx.",
+    "urllib.request.",
+    "urllib3.",
+    "aiohttp.",
+    "http.client.",
+    "socket.",
+    "smtplib.",
+    "ftplib.",
+    "paramiko.",
+    "websocket",
+)
+_SENDING = re.compile(
+    r"(?:\.|^)(?:post|put|patch|delete|request|get|head|urlopen|Request|HTTPS?Connection|create_connection|connect|sendall|sendto|send"
+    r"|SMTP|SMTP_SSL|FTP|FTP_TLS|SSHClient|urlencode|stream|Session|Client|AsyncClient|ClientSession|socket)$"
+)
+_GETS = re.compile(r"(?:\.|^)(?:get|head|urlopen|Request|stream)$")
+_PLAIN_KEYWORDS = frozenset({"timeout", "verify", "stream", "allow_redirects", "follow_redirects", "context"})
+
+_JS_SENDS = re.compile(
+    r"\bfetch\s*\(|\baxios\b|\bhttps?\.request\b|\bgot(?:\.\w+)?\s*\(|XMLHttpRequest|\bsendBeacon\b"
+    r"|\bnet\.(?:connect|createConnection)\b|new WebSocket\b|\bdgram\b"
+)
+_FETCHERS = frozenset({"curl", "wget", "http", "https", "xh", "aria2c"})
+_CONNECTORS = frozenset(
+    {"nc", "ncat", "netcat", "socat", "sftp", "ftp", "telnet", "sendmail", "mail", "mailx", "s_client"}
+)
+_UPLOAD = re.compile(
+    r"^(?:-d|-F|-T|--data.*|--form.*|--upload-file|--post-.*|--body-.*|--json)(?:=.*)?$|^-[A-Za-z]*[dFT]\S*$"
+)
+_ADDRESS = re.compile(r"^\w+://.*[$`]|^\$")
+_REMOTE = re.compile(r"^[\w.$@{}-]+:(?!//)")
+
+
+_JS_IMPORTS = re.compile(r"""(?:from|require\(|import\()\s*["']\.{1,2}/(?:[\w./-]*/)?([\w-]+)(?:\.\w+)?["']""")
+
+
+def units_with_senders(units: Sequence[CodeUnit]) -> Iterator[tuple[CodeUnit, bool]]:
+    """Yield each piece of a skill's code, with whether it, or a script that it runs together with, sends data.
+
+    Scripts run together that import one another, directly or by way of others.
+    """
+    programs = {unit.stem: unit for unit in units if not unit.in_document}
+    links = {stem: set(_imported(unit)) & programs.keys() for stem, unit in programs.items()}
+    for stem, imported in [*links.items()]:
+        for each in imported:
+            links[each] = links[each] | {stem}
+    sending = _reached({stem for stem, unit in programs.items() if sends_data(unit)}, links)
+    for unit in units:
+        yield unit, sends_data(unit) if unit.in_document else unit.stem in sending
+
+
+def _imported(unit: CodeUnit) -> Iterator[str]:
+    if unit.python is not None:
+        yield from (part for module in unit.python.modules for part in module.split("."))
+    elif unit.language is Language.JAVASCRIPT:
+        yield from _JS_IMPORTS.findall(unit.text)
+
+
+def _reached(start: set[str], links: dict[str, set[str]]) -> set[str]:
+    reached, waiting = set(start), [*start]
+    while waiting:
+        new = links[waiting.pop()] - reached
+        reached |= new
+        waiting.extend(new)
+    return reached
+
+
+def sends_data(unit: CodeUnit) -> bool:
+    """Tell whether a piece of code sends data that it computes to another machine."""
+    if unit.python is not None and any(sends(unit.python, name, call) for name, call in unit.python.calls):
+        return True
+    if unit.language is Language.JAVASCRIPT and _JS_SENDS.search(unit.text):
+        return True
+    return any(map(command_sends, unit.commands))
+
+
+def sends(code: PythonCode, name: str, call: ast.Call) -> bool:
+    """Tell whether a call of a Python program sends data that the program computes to another machine."""
+    if not (_SENDING.search(name) and _of_network(code, name)):
+        return False
+    first = call.args[0] if call.args else next((each.value for each in call.keywords if each.arg == "url"), None)
+    text = code.text_of(first)
+    if text is not None and _LOCAL.match(text):
+        return False
+    constant = text is not None and UNKNOWN not in text
+    plain = len(call.args) <= 1 and all(each.arg in _PLAIN_KEYWORDS or each.arg == "url" for each in call.keywords)
+    return not (_GETS.search(name) and constant and plain)
+
+
+def _of_network(code: PythonCode, name: str) -> bool:
+    """Tell whether a name is that of a module for networks, or of a value that such a module made."""
+    if name.startswith(_NETWORK_MODULES):
+        return True
+    owner = name.rpartition(".")[0].rpartition(".")[2]
+    made = (getattr(value, "func", None) for value in code.values.get(owner, ()))
+    return any(func is not None and code.name_of(func).startswith(_NETWORK_MODULES) for func in made)
+
+
+def command_sends(command: Command) -> bool:
+    """Tell whether a shell command sends data to another machine."""
+    texts = [word.text for word in command.arguments]
+    if (
+        any(word.text.startswith("/dev/tcp/") for word in (*command.written, *command.read))
+        or command.name in _CONNECTORS
+    ):
+        return True
+    if command.name in _FETCHERS:
+        return any(_UPLOAD.match(text) or _ADDRESS.match(text) for text in texts) and not any(
+            _LOCAL.match(text) for text in texts
+        )
+    if command.name in {"scp", "rsync"}:
+        return any(_REMOTE.match(text) for text in texts)
+    if command.name in {"nslookup", "dig", "host", "ping"}:
+        return any("$(" in text or "`" in text for text in texts)
+    return command.name == "openssl" and texts[:1] == ["s_client"]

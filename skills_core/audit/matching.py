@@ -1,19 +1,22 @@
-"""Weigh a hit by where it stands: documentation and negation lower its severity, and nothing removes it.
+"""Matches in text: tables of patterns, and how the place of a match changes its severity.
 
-A model follows what SKILL.md says, so documentation lowers nothing there.
+Documentation and negation lower a severity, and nothing removes a match. A model follows what SKILL.md says, so
+documentation lowers nothing there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.audit.finding import Severity
-from skills_core.audit.search import is_found
+from skills_core.audit.findings import Hit, Severity
+from skills_core.audit.search import SearchedText, find, is_found
+from skills_core.diagnostics import shortened
 
 if TYPE_CHECKING:
-    from skills_core.audit.skill.skill_under_audit import AuditedFile, SkillUnderAudit
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-__all__ = ["demoted_in_documentation", "describes_attack", "is_negated", "is_quoted_data", "severity_at"]
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
+
 
 _LINE = 2000
 # Characters of a line before a hit that may open a code span or a quote.
@@ -50,6 +53,21 @@ _COMMENT = ("#", "//", "*", "--", "REM ", '"""')
 def severity_at(skill: SkillUnderAudit, file: AuditedFile, start: int, severity: Severity) -> Severity:
     """Return the severity of a hit at a position of a file."""
     return Severity.NOTE if is_negated(file, start) else demoted_in_documentation(skill, file, start, severity)
+
+
+def hit_at(skill: SkillUnderAudit, file: AuditedFile, start: int, message: str, severity: Severity) -> Hit:
+    """Return a hit at a position of a file, with the severity that it has there."""
+    return Hit(file, message, start, severity_at(skill, file, start, severity))
+
+
+def first_in_lines(hits: Iterable[Hit]) -> Iterator[Hit]:
+    """Yield the hits with a position, of several in one line the first."""
+    seen: set[tuple[str, int]] = set()
+    for hit in hits:
+        line = hit.file.path, hit.file.place_of(hit.start or 0)[0]
+        if line not in seen:
+            seen.add(line)
+            yield hit
 
 
 def demoted_in_documentation(skill: SkillUnderAudit, file: AuditedFile, start: int, severity: Severity) -> Severity:
@@ -106,3 +124,67 @@ def _is_documentation(file: AuditedFile, start: int) -> bool:
         before = text[max(file.start_of(file.place_of(start)[0]), start - _LINE) : start]
         return in_fence or line.startswith((">", "|")) or before.count("`") % 2 == 1 or before.count('"') % 2 == 1
     return file.is_script and line.startswith(_COMMENT)
+
+
+_SHOWN = 100
+
+_DECLARED = r"^(?:danger_patterns|confirm_patterns)[ \t]*:"
+# Fields of the frontmatter with patterns to stop commands.
+
+
+class TextPattern(NamedTuple):
+    """A pattern in the syntax of RE2, and what a match means; the message stands before the matched text.
+
+    `severity` replaces that of the rule.
+    """
+
+    pattern: str
+    message: str
+    severity: Severity = Severity.ERROR
+
+
+def search_for(
+    patterns: Sequence[TextPattern],
+    view: Callable[[SkillUnderAudit, AuditedFile], str],
+) -> Callable[[SkillUnderAudit], Iterator[Hit]]:
+    """Return the check of a rule that looks for patterns in a view of each text; places found twice count once."""
+    sought = tuple(pattern.pattern for pattern in patterns)
+
+    def matches(skill: SkillUnderAudit) -> Iterator[Hit]:
+        for file in skill.texts:
+            text = view(skill, file)
+            if isinstance(text, SearchedText) and text.excludes(sought):
+                continue
+            for pattern in patterns:
+                for found in find(pattern.pattern, text) if text else ():
+                    start = found.start + len(found.text) - len(found.text.lstrip())
+                    message = f"{pattern.message}: {shown(found.text)}"
+                    yield hit_at(skill, file, start, message, pattern.severity)
+
+    return lambda skill: first_in_lines(matches(skill))
+
+
+def prose_of(_: SkillUnderAudit, file: AuditedFile) -> str:
+    """Return the view of a file as a reader takes it."""
+    return file.prose
+
+
+def commands_of(skill: SkillUnderAudit, file: AuditedFile) -> str:
+    """Return the view of a file with whole commands, without the fields that have patterns to stop commands."""
+    text: str = file.commands
+    if not skill.is_main(file):
+        return text
+    head = text[: skill.body_start]
+    for found in find(_DECLARED, head):
+        end = next((each.start for each in find(r"^[^\s#-]", head[found.end :])), len(head) - found.end) + found.end
+        text = text[: found.start] + _blank(text[found.start : end]) + text[end:]
+    return text
+
+
+def shown(text: str) -> str:
+    """Return a matched text for a message: one line, not long."""
+    return repr(shortened(" ".join(text.split()), _SHOWN))
+
+
+def _blank(text: str) -> str:
+    return "".join(char if char == "\n" else " " for char in text)

@@ -1,13 +1,17 @@
-"""The result of an audit: a finding, with its place, its fix and a fingerprint that survives edits elsewhere."""
+"""Rules, what they find, and how serious it is; a finding keeps its fingerprint when other lines are edited."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 
-__all__ = ["Finding", "Severity"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 
 class Severity(StrEnum):
@@ -60,3 +64,36 @@ class Finding:
         """Format as compilers do: `path:line:column: severity[rule]: message`."""
         where = self.path if self.line is None else f"{self.path}:{self.line}:{self.column}"
         return one_line(f"{where}: {self.severity}[{self.rule}]: {self.message}")
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One place that a rule found; `audit` completes it to a finding.
+
+    `start` is the position in the text of the file, None for the file as a whole. `severity` and `fix` replace those of
+    the rule. `evidence` identifies the hit in its fingerprint; by default, the text of the line does.
+    """
+
+    file: AuditedFile
+    message: str
+    start: int | None = None
+    severity: Severity | None = None
+    fix: str | None = None
+    evidence: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule; `check` yields its hits in a skill.
+
+    `why` says what can go wrong, `fix` what to do. `security_severity` is a number from 0 to 10 as code scanning reads
+    it, None for a rule about quality.
+    """
+
+    id: str
+    severity: Severity
+    title: str
+    why: str
+    fix: str
+    check: Callable[[SkillUnderAudit], Iterable[Hit]]
+    security_severity: float | None = None
