@@ -19,7 +19,7 @@ from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core import Library, explicit_sources
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted
