@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.clients.added_arguments import ADDED_ARGUMENTS, without_additions
+from server.clients.connected import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool
 from server.listing.layout import ListingLayout
