@@ -11,7 +11,7 @@ from msgspec import structs
 
 from server.auditlog.records import AuditEvent, AuditRecord, bounded, timestamp
 from server.config.settings import OptionalTool
-from server.listing.admin import STATUS_URI
+from server.listing.resources import STATUS_URI
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
 
 if TYPE_CHECKING:

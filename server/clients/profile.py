@@ -173,51 +173,13 @@ class Earlier(NamedTuple):
 class ClientProfile(NamedTuple):
     """What is known of one client; None stands for unknown.
 
-    Who it is:
+    `server.clients.document` says what each fact means, and has a table for each subject. Besides facts there are:
     - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
       their evidence.
     - `earlier`: what was different in earlier versions, latest first.
     - `toolbox`: the key of the preset with the client's own tools.
-    - `protocol`, `capabilities`: the protocol version that it asks for, and the capabilities that it declares.
-
-    What it shows:
-    - `description`, `instructions`: length of a tool's description and a server's instructions that the model sees.
-    - `whole`: the names of those texts that it is known not to cut.
-    - `framed`: the caution under which it shows a server's texts.
-    - `schema`: bytes of a tool's input schema above which the client drops the tool.
-    - `checks_enum`: the client itself refuses a call with a value that is not in the enum it has read.
-    - `max_tools`, `tool_name`: the maximum number of tools, and characters of a tool's name.
-    - `called`: how the model calls a tool, with `{server}` and `{tool}`.
-    - `own_activation`: the client has a tool `activate_skill` of its own.
-    - `native`, `commands`: how the client lists skills in folders, and its built-in slash commands.
-
-    What it loads late:
-    - `lazy_tools`: tools are loaded only when the model searches for them; `always_load`: `anthropic/alwaysLoad`
-      prevents that.
-    - `deferred`: length of a tool's description that is visible before the tool is loaded; `loaded`: afterwards, where
-      that is more than `description`.
-    - `searched`: the texts in which the client's own search looks for tools; `search_hint`: among them is
-      `anthropic/searchHint`; `search_answer`: the longest answer of that search, description and schema together.
-
-    What becomes of results:
-    - `result`: length of a tool's result above which it is cut or moved to a file; `_meta` can raise that limit up to
-      `raised_result`. `model_results` are the limits that depend on the model, by the beginning of the model's name.
-    - `cut_result`: what the model reads of a result beyond that limit.
-    - `structure`: what reaches the model of a result with `structuredContent`; `embedded`, `links`: what reaches it of
-      embedded resources and of resource links.
-    - `untrusted`: results are framed as data whose instructions are to be ignored.
-    - `model_reads`: the model can read resources by itself; `reads_disk`: its tools read files outside its workspace.
-    - `starts_in_workspace`: it starts servers with its workspace as their working directory, and reads files there.
-    - `compaction`: the client drops or summarizes old tool results by itself.
-
-    What becomes of changes:
-    - `list_changed`: the client fetches a list again after `list_changed`.
-    - `redefines`: the model sees a changed tool in the same conversation; `new_tools`: it sees a tool of a new name.
-    - `prompts`: prompts are shown as commands; `prompt_called`: how users call the prompt `x` of the server `skills`.
-
-    And for readers of the documentation:
-    - `options`: what users can set so that the model sees more.
-    - `notes`: other facts, as sentences.
+    - `whole`: the names of the texts that the client is known not to cut.
+    - `options`: what users can set so that the model sees more; `notes`: other facts, as sentences.
     """
 
     key: str

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from server.clients.layout import is_structured
 from server.clients.profile import Limit, Unit
 from server.listing.envelope import without_envelope
-from server.listing.tools import MAX_RESULT, RAISED
+from server.listing.tools import CORE_TOOLS, MAX_RESULT
 from skills_core.rendering import utf16_length
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def room_for(client: ClientProfile, model: str | None, tool: str) -> ResultRoom 
     Clients that can be asked to raise their limit are asked in the entries of some tools.
     """
     limit = client.result_limit(model)
-    if client.raised_result is not None and tool in RAISED:
+    if client.raised_result is not None and tool in CORE_TOOLS:
         raised = client.raised_result
         limit = raised._replace(characters=min(raised.characters, MAX_RESULT))
     if limit is None:

@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from server.hosting.status import skill_object
-from server.listing import context, prompts, resources, tools
-from server.listing.admin import STATUS_URI, offers_status
+from server.listing import prompts, resources, tools
+from server.listing.resources import STATUS_URI, offers_status
 from skills_core.skill import State
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
 
 
 def _context_prompt_differs(before: Snapshot, after: Snapshot) -> bool:
-    return context.offers_prompt(before.catalog) != context.offers_prompt(after.catalog)
+    return prompts.offers_context(before.catalog) != prompts.offers_context(after.catalog)
 
 
 def _status_differs(change: Change) -> bool:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
 
 from server.config.guard_factory import guard_of
+from skills_core.guard import log_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from server.config.settings import Settings
     from server.hosting.views import View
     from skills_core.catalog import Catalog
-    from skills_core.guard import Guard
+    from skills_core.guard import Decision, Guard
 
 __all__ = ["ServerGuard"]
 
@@ -42,3 +45,13 @@ class ServerGuard:
         if not self._views_differ:
             return guard
         return guard.disclosing(view.catalog.shown)
+
+    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:
+        """Return and log what the guard decides on a call by a client with this view."""
+        # Compiling the patterns of many skills, or searching a long text, must not hold up the other requests.
+        return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments), view)
+
+    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> Decision:
+        decision = self.for_view(view).decide(tool, arguments)
+        log_decision(tool, decision)
+        return decision

@@ -21,8 +21,8 @@ from msgspec import structs
 from server.config.settings import OptionalTool
 from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
-from server.listing.schedules import SCHEDULE_TOOLS
 from server.listing.snapshot import Snapshot, allow_all
+from server.listing.tools import SCHEDULE_TOOLS
 from skills_core.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
 

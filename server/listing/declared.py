@@ -1,4 +1,4 @@
-"""The tools that skills declare and settings switch on, listed as `SKILL__TOOL`.
+"""Which tools that skills declare are switched on, and their names, `SKILL__TOOL`.
 
 None of the server's own tools has two underscores in its name, and the part before them is the skill's key, so no
 skill can take the name of another skill's tool, or of the server's.
@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import re
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
-
-from skills_core.diagnostics import one_line
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
 
     from server.config.settings import Settings, ToolSettings
     from skills_core.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skill import Skill
 
-__all__ = ["allows", "prefix_of", "served", "settings_name", "tools"]
+__all__ = ["allows", "prefix_of", "served", "settings_name"]
 
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
@@ -65,26 +63,3 @@ def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclara
         name = f"{prefix_of(skill)}{declaration.name}"
         if allows(settings.tools, skill, declaration) and not declaration_problem(skill, declaration, name):
             yield name, declaration
-
-
-def tools(found: Mapping[str, tuple[Skill, ToolDeclaration]]) -> list[dict[str, Any]]:
-    """Return the entries of the tools in `tools/list`."""
-    return [_entry(name, *tool) for name, tool in found.items()]
-
-
-def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, Any]:
-    title = f"{declaration.name} ({one_line(skill.key)})"
-    return {
-        "name": name,
-        "title": title,
-        "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
-        "inputSchema": {"type": "object", **declaration.parameters},
-        # The effects of a script are unknown, so the worst is assumed.
-        "annotations": {
-            "title": title,
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
-    }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.listing import context
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.rendering import FREE_ARGUMENT, parameters_of
@@ -16,7 +15,10 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["describe", "pager"]
+__all__ = ["MESSAGE", "WITH_SKILLS", "describe", "offers_context", "pager", "with_skills_prompt"]
+
+WITH_SKILLS = "with_skills"
+MESSAGE = "message"
 
 
 def describe(skill: Skill) -> dict[str, Any] | None:
@@ -42,11 +44,30 @@ def describe(skill: Skill) -> dict[str, Any] | None:
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:
     """Return the pages of the list, sorted by name; None stands for the prompt `with_skills`."""
     items: list[tuple[str, Skill | None]] = [(skill.key, skill) for skill in catalog.active if skill.user_invocable]
-    if context.offers_prompt(catalog):
-        items.append((context.WITH_SKILLS, None))
+    if offers_context(catalog):
+        items.append((WITH_SKILLS, None))
     items.sort(key=lambda item: item[0])
     return Pager(items, settings.server.page_size, "prompts", _listed, envelope)
 
 
+def offers_context(catalog: Catalog) -> bool:
+    """Return whether `with_skills` is listed: there are skills to offer, and no skill has this name."""
+    return bool(catalog.offered) and catalog.get(WITH_SKILLS) is None
+
+
+def with_skills_prompt() -> dict[str, Any]:
+    """Return the entry of the prompt in `prompts/list`.
+
+    The other arguments of the tool `skill_context` work here too, but are not listed: clients ask the user for each
+    argument that is listed, fill them with the words of the message one by one, or leave prompts with several out.
+    """
+    return {
+        "name": WITH_SKILLS,
+        "title": "With skills",
+        "description": "Send a message together with the skills that apply to it.",
+        "arguments": [{"name": MESSAGE, "description": "What you want to say.", "required": True}],
+    }
+
+
 def _listed(skill: Skill | None) -> dict[str, Any] | None:
-    return context.prompt() if skill is None else describe(skill)
+    return with_skills_prompt() if skill is None else describe(skill)

@@ -1,4 +1,4 @@
-"""The entries of `resources/list`, one for each file of an active skill, and the contents of files."""
+"""The entries of `resources/list`: each file of an active skill, and the status; and the contents of both."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from server.listing.admin import STATUS_URI, offers_status, status_resource
+from server.config.settings import OptionalTool
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.uris import decode_path
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "META_PREFIX",
+    "STATUS_URI",
     "TEMPLATE",
     "Listed",
     "contents_of",
@@ -31,8 +32,10 @@ __all__ = [
     "describe_all",
     "listed_files",
     "mime_type",
+    "offers_status",
     "pager",
     "served_uri",
+    "status_contents",
     "templates",
 ]
 
@@ -40,6 +43,8 @@ Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
 """An item of the list: a file with its skill, or the entry of a resource that is not a file."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
+
+STATUS_URI = "skillserve://status"
 
 META_PREFIX = "io.modelcontextprotocol.skills/"
 
@@ -139,7 +144,7 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
     entries: dict[str, tuple[str, Listed]] = {}
     if offers_status(settings):
         # No path of a skill begins with NUL, so the status comes first.
-        entries[STATUS_URI] = ("\0", status_resource())
+        entries[STATUS_URI] = ("\0", _STATUS)
     # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in listed_files(skill, settings).values():
@@ -147,6 +152,27 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
             entries[skill.file_uri(file.path)] = (f"{skill.path}\0{order}", (skill, file))
     items = sorted(entries.values(), key=lambda item: item[0])
     return Pager(items, settings.server.page_size, "resources", _entry, envelope)
+
+
+_STATUS = {
+    "uri": STATUS_URI,
+    "name": "skills-status",
+    "title": "Status of all skills",
+    "description": "Every skill found, its state, and why.",
+    "mimeType": "application/json",
+    "annotations": {"audience": ["user"], "priority": 0.1},
+}
+
+
+def offers_status(settings: Settings) -> bool:
+    """Return whether the status is a resource: it is if its tool is switched on."""
+    return OptionalTool.SKILLS_STATUS in settings.tools.enabled
+
+
+def status_contents(text: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of reading the status, which describes this moment and must not be cached."""
+    contents = {"uri": STATUS_URI, "mimeType": "application/json", "text": text}
+    return {"contents": [contents], **envelope, "ttlMs": 0, "cacheScope": "private"}
 
 
 def _entry(listed: Listed) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
+from server.listing.prompts import WITH_SKILLS, offers_context
 from server.listing.resources import TEMPLATE, listed_files
 from server.operation.notes import note_invalid, note_target
 from server.operation.records import RequestReason
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
 from skills_core.uris import SCHEME, decode_path
@@ -73,7 +73,7 @@ class CompletionHandlers:
         view = self._host.view(ctx)
         catalog = view.catalog
         name, value = params.argument.name, params.argument.value
-        if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_prompt(catalog):
+        if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_context(catalog):
             candidates: Iterable[str] = ()
         elif isinstance(params.ref, types.PromptReference) and self._is_scheduled(params.ref.name, catalog):
             candidates = ()

@@ -12,12 +12,12 @@ import hashlib
 import json
 import weakref
 from collections import OrderedDict
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.access.principal import principal_of
 from server.exchange.callers import session_of
-from server.protocol.news import news_of_list, within_limit
+from server.protocol.news_texts import news_of_list, within_limit
 from skills_core.rendering import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_line
 from skills_core.withheld_files import files_for_models
@@ -34,11 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Conversation", "Conversations", "Delivery"]
 
-MAX_CONVERSATIONS = 1000
-"""Most conversations of all clients; a session and its only thread count as one."""
-
-MAX_THREADS = 100
-"""Most threads that are remembered of one connection."""
+MAX_CONVERSATIONS = 2000
+"""Most conversations of all clients; each thread of a connection is one, and so is the connection."""
 
 MAX_LOADED = 200
 """Most skills that are remembered in one conversation."""
@@ -207,38 +204,27 @@ class Conversation:
         return news_of_list(changes.since(heard.number, catalog, without=told))
 
 
-@dataclass(slots=True)
-class _Session:
-    """The conversation of a connection, and those of its threads, the one that was used last at the end."""
+class _Key(NamedTuple):
+    """What a conversation is found by; the thread is empty for the conversation of a connection."""
 
-    connection: Conversation
-    threads: OrderedDict[str, Conversation] = field(default_factory=OrderedDict)
-
-    @property
-    def size(self) -> int:
-        return max(1, len(self.threads))
-
-
-_Owner: TypeAlias = "tuple[PrincipalKind, str]"
-_Sessions: TypeAlias = "OrderedDict[str, _Session]"
+    kind: PrincipalKind
+    subject: str
+    session: str
+    thread: str = ""
 
 
 class Conversations:
-    """The conversations of one server.
-
-    If there are too many, one is forgotten of the session that has most of those of the principal that has most, so
-    that no principal can make the server forget the conversations of others by having many.
-    """
+    """The conversations of one server; if there are too many, the one that was used least recently is forgotten."""
 
     def __init__(self, *, local: bool) -> None:
         """`local` tells that there is a single client, over stdio."""
         self._local = local
         self._outlines = _Outlines()
-        self._owned: OrderedDict[_Owner, _Sessions] = OrderedDict()
+        self._kept: OrderedDict[_Key, Conversation] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many conversations are remembered; a session and its only thread count as one."""
-        return sum(map(_size, self._owned.values()))
+        """Return how many conversations are remembered."""
+        return len(self._kept)
 
     def of(self, ctx: ServerRequestContext[Any, Any], changes: OfferChanges) -> Conversation:
         """Return the conversation of a request; a new one if requests cannot be related.
@@ -246,62 +232,30 @@ class Conversations:
         A conversation begins with the list of skills as it is at its first request, with `changes` as its last ones;
         that of a thread as its connection began, because the client lists the tools once for all threads.
         """
-        key = "" if self._local else session_of(ctx)
-        if key is None:
-            return Conversation(self._outlines, _Heard(changes, changes.last), continues=False)
-        session = self._session(_owner_of(ctx), key, changes)
-        name = _thread_of(ctx)
-        return self._thread(session, name) if name else session.connection
+        session = "" if self._local else session_of(ctx)
+        now = _Heard(changes, changes.last)
+        if session is None:
+            return Conversation(self._outlines, now, continues=False)
+        principal = principal_of(ctx)
+        key = _Key(principal.kind, principal.subject, session)
+        connection = self._used(key, now)
+        thread = _thread_of(ctx)
+        return self._used(key._replace(thread=thread), connection.begun) if thread else connection
 
     def forget(self, session: str) -> None:
         """Forget the conversations of a session that has ended."""
-        for owner, sessions in [*self._owned.items()]:
-            sessions.pop(session, None)
-            if not sessions:
-                del self._owned[owner]
+        for key in [key for key in self._kept if key.session == session]:
+            del self._kept[key]
 
-    def _session(self, owner: _Owner, key: str, changes: OfferChanges) -> _Session:
-        sessions = self._owned.setdefault(owner, OrderedDict())
-        self._owned.move_to_end(owner)
-        session = sessions.get(key)
-        if session is None:
-            session = sessions[key] = _Session(Conversation(self._outlines, _Heard(changes, changes.last)))
-            self._bound()
-        sessions.move_to_end(key)
-        return session
-
-    def _thread(self, session: _Session, name: str) -> Conversation:
-        thread = session.threads.get(name)
-        if thread is None:
-            thread = session.threads[name] = Conversation(self._outlines, session.connection.begun)
-            if len(session.threads) > MAX_THREADS:
-                session.threads.popitem(last=False)
-            self._bound()
-        session.threads.move_to_end(name)
-        return thread
-
-    def _bound(self) -> None:
-        """Forget a conversation if there are too many."""
-        if len(self) <= MAX_CONVERSATIONS:
-            return
-        # Of equal ones, `max` takes the first, which was used least recently.
-        owner, sessions = max(self._owned.items(), key=lambda each: _size(each[1]))
-        key, session = max(sessions.items(), key=lambda each: each[1].size)
-        if session.size > 1:
-            session.threads.popitem(last=False)
-        else:
-            del sessions[key]
-        if not sessions:
-            del self._owned[owner]
-
-
-def _size(sessions: _Sessions) -> int:
-    return sum(session.size for session in sessions.values())
-
-
-def _owner_of(ctx: ServerRequestContext[Any, Any]) -> _Owner:
-    principal = principal_of(ctx)
-    return principal.kind, principal.subject
+    def _used(self, key: _Key, begun: _Heard | None) -> Conversation:
+        """Return the conversation of a key, the latest one now; a new one has `begun` with a state of the list."""
+        conversation = self._kept.get(key)
+        if conversation is None:
+            conversation = self._kept[key] = Conversation(self._outlines, begun)
+            if len(self._kept) > MAX_CONVERSATIONS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return conversation
 
 
 def _thread_of(ctx: ServerRequestContext[Any, Any]) -> str:

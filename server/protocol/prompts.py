@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.listing.context import WITH_SKILLS, offers_prompt
 from server.listing.envelope import COMPLETE
+from server.listing.prompts import WITH_SKILLS, offers_context
 from server.operation.notes import note_skill
 from server.operation.records import Use
 from server.protocol.tools.skill_context import ContextHandlers
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_request
 
@@ -58,7 +58,7 @@ class PromptHandlers:
         """Handle `prompts/get`."""
         view = self._host.view(ctx)
         catalog = view.catalog
-        if params.name == WITH_SKILLS and offers_prompt(catalog):
+        if params.name == WITH_SKILLS and offers_context(catalog):
             return await self._context.prompt(params.arguments or {}, ctx, view)
         if self._schedules.offered and catalog.get(params.name) is None and (found := await _scheduled(params.name)):
             return found

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.admin.actions import read_status, to_json
-from server.listing.admin import STATUS_URI, offers_status, status_contents
-from server.listing.resources import contents_of, served_uri
+from server.listing.resources import STATUS_URI, contents_of, offers_status, served_uri, status_contents
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 
 if TYPE_CHECKING:
     import mcp_types as types

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.hosting.views import COMMON_VIEW
-from server.listing.schedules import can_schedule
+from server.schedules.availability import can_schedule
 from skills_core.diagnostics import one_line
 from skills_core.watch_options import WatchMode
 

@@ -12,7 +12,7 @@ from server.listing.envelope import without_envelope
 from server.operation.notes import note_skill
 from server.operation.records import Use
 from server.protocol.identity import EXTENSIONS
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:

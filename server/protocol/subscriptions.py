@@ -29,11 +29,11 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access.principal import LOCAL, principal_of
-from server.listing.admin import STATUS_URI, offers_status
+from server.listing.resources import STATUS_URI, offers_status
 from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
 from server.protocol.recent_events import RecentEvents
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:

@@ -1,12 +1,14 @@
-"""What every tool is given, and what the dispatcher knows of a tool."""
+"""What defines a tool, and what its handler is given."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from server.clients.layout import is_structured
 from server.clients.results import room_of
-from server.protocol.news import MAX_NEWS
+from server.listing.envelope import text_block, tool_result
+from server.protocol.news_texts import MAX_NEWS
+from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -15,10 +17,20 @@ if TYPE_CHECKING:
 
     from server.clients import ClientProfile
     from server.clients.results import ResultRoom
+    from server.config.settings import Settings
+    from server.exchange.registry import ExchangeRegistry
+    from server.hosting.host import Host
     from server.hosting.views import View
+    from server.listing.tools import ToolListing
+    from server.protocol.activation.recipients import Recipients
     from server.protocol.conversations import Conversation
+    from server.run.supervisor import RunSupervisor
+    from skills_core.catalog import Catalog
+    from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["Tool", "ToolCall", "has_skills", "is_always_there"]
+    Handler: TypeAlias = "Callable[[ToolCall], Awaitable[dict[str, Any]]]"
+
+__all__ = ["Tool", "ToolCall", "ToolServices", "always", "has_active", "has_offered", "structured_result"]
 
 
 _NEWS = MAX_NEWS + 200
@@ -57,18 +69,53 @@ class ToolCall(NamedTuple):
         return room._replace(news=_NEWS if pending else _LATE_NEWS)
 
 
-class Tool(NamedTuple):
-    """The handler of a tool, and whether callers with a view have the tool."""
+class ToolServices(NamedTuple):
+    """What handlers work with.
 
-    handle: Callable[[ToolCall], Awaitable[dict[str, Any]]]
-    is_there: Callable[[View], bool]
+    `exchanges` converses with clients during a call, `runs` has the service that runs skills, and `recipients` knows
+    for whom a request's text is rendered.
+    """
+
+    host: Host
+    exchanges: ExchangeRegistry
+    runs: RunSupervisor
+    recipients: Recipients
 
 
-def has_skills(view: View) -> bool:
-    """Tell whether a view shows any active skill."""
-    return bool(view.catalog.active)
-
-
-def is_always_there(_: View) -> bool:
+def always(_: Catalog) -> bool:
     """Offer a tool whatever skills there are."""
     return True
+
+
+def has_active(catalog: Catalog) -> bool:
+    """Tell whether there is any active skill."""
+    return bool(catalog.active)
+
+
+def has_offered(catalog: Catalog) -> bool:
+    """Tell whether models may use any skill."""
+    return bool(catalog.offered)
+
+
+def _on_each_server(_: Settings, __: ScriptSetup | None) -> bool:
+    return True
+
+
+class Tool(NamedTuple):
+    """The definition of a tool: its entry in `tools/list`, and the handler of its calls.
+
+    A server has the tool if settings switch it on and it `is_offered`. It is listed while the catalog `is_listed`, and
+    called while the catalog `is_callable`: what was listed before a skill changed may still be called.
+    """
+
+    name: str
+    entry: Callable[[ToolListing], dict[str, Any]]
+    handler: Callable[[ToolServices], Handler]
+    is_offered: Callable[[Settings, ScriptSetup | None], bool] = _on_each_server
+    is_listed: Callable[[Catalog], bool] = always
+    is_callable: Callable[[Catalog], bool] = always
+
+
+def structured_result(structured: dict[str, Any]) -> dict[str, Any]:
+    """Return a result whose text is its structure as JSON."""
+    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}

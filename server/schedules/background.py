@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from server.listing.schedules import can_schedule
+from server.schedules.availability import can_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
-from server.clients.subjects import FACTS
 from server.hosting.status import display_path
 from server.visibility.advice import advice
 from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens

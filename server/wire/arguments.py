@@ -6,7 +6,7 @@ import json
 import math
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from server.wire.request_limits import within_bounds
 from skills_core.errors import did_you_mean, similar_to
 

@@ -44,7 +44,7 @@ from skills_core.errors import (
 )
 from skills_core.run.workflow.faults import InvalidWorkflowError
 
-__all__ = ["CODES", "InvalidRequestError", "code_of", "translated"]
+__all__ = ["CODES", "code_of", "translated"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,48 +1,65 @@
-"""Calls of `check_tool_call`: the guard's decision on a tool call that a host is about to make."""
+"""The tool `check_tool_call`, by which a host asks the guard about a tool call that it is about to make.
+
+It is listed even if no skill is active, since the configuration has patterns too.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
+from server.config.settings import OptionalTool
 from server.listing.envelope import text_block, tool_result
-from server.listing.guard import ARGUMENTS, CHECK, TOOL, offers_tool
+from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.operation.notes import note_denied
 from server.operation.records import RequestReason
-from server.protocol.tool_call import Tool, is_always_there
+from server.protocol.tool_call import Tool
 from server.wire.arguments import string
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.guard import Verdict, log_decision
+from skills_core.guard import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from server.protocol.tool_call import Handler, ToolCall, ToolServices
 
-    from server.hosting.host import Host
-    from server.hosting.views import View
-    from server.protocol.tool_call import ToolCall
-    from skills_core.guard import Decision
+__all__ = ["TOOLS"]
 
-__all__ = ["GuardHandler"]
+_TOOL = "tool"
+_ARGUMENTS = "arguments"
+
+_CHECK: dict[str, Any] = {
+    "name": OptionalTool.CHECK_TOOL_CALL.value,
+    "title": "Check a tool call",
+    "description": (
+        "Ask whether a call of any tool is allowed by the skills that are active here, before you make it. On deny, do "
+        "not make the call; on confirm, ask the user first and show what would be called."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            _TOOL: {"type": "string", "description": "The tool's name, as it would be called."},
+            _ARGUMENTS: {"type": "object", "description": "The arguments of the call, whole and unchanged."},
+        },
+        "required": [_TOOL, _ARGUMENTS],
+        "additionalProperties": False,
+    },
+    "outputSchema": object_of(
+        decision={"type": "string", "enum": [verdict.value for verdict in Verdict]},
+        reason=or_null(TEXT),
+        pattern=or_null(TEXT),
+        skill=or_null(TEXT, "Whose pattern it is; null for one of the configuration."),
+    ),
+    "annotations": hints("Check a tool call"),
+}
 
 
-class GuardHandler:
-    """The handler of the tool, and the way in which other tools ask the guard."""
+def _handler(services: ToolServices) -> Handler:
+    guard = services.host.guard
 
-    def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
-        self._host = host
-
-    def tools(self) -> dict[str, Tool]:
-        """Return the tool by its name, if it is switched on."""
-        return {CHECK: Tool(self._check, is_always_there)} if offers_tool(self._host.settings) else {}
-
-    async def _check(self, call: ToolCall) -> dict[str, Any]:
-        tool, given = string(call.arguments, TOOL), call.arguments.get(ARGUMENTS)
+    async def check(call: ToolCall) -> dict[str, Any]:
+        tool, given = string(call.arguments, _TOOL), call.arguments.get(_ARGUMENTS)
         if not isinstance(given, dict):
             raise InvalidRequestError('arguments must be the object of the call, such as {"command": "ls"}')
-        decision = await self.decide(tool, given, call.view)
+        decision = await guard.decide(tool, given, call.view)
         if decision.verdict is Verdict.DENY:
             note_denied(RequestReason.GUARD)
         rule = decision.rule if decision.discloses_rule else None
@@ -57,12 +74,7 @@ class GuardHandler:
         text = f"{decision.verdict.value}: {reason}"
         return {**tool_result([text_block(text)]), "structuredContent": structured}
 
-    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:
-        """Return what the guard decides on a call by a client with this view."""
-        # Compiling the patterns of many skills, or searching a long text, must not hold up the other requests.
-        return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments), view)
+    return check
 
-    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> Decision:
-        decision = self._host.guard.for_view(view).decide(tool, arguments)
-        log_decision(tool, decision)
-        return decision
+
+TOOLS = (Tool(OptionalTool.CHECK_TOOL_CALL, lambda _: _CHECK, _handler),)

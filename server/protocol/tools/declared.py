@@ -1,4 +1,4 @@
-"""Calls of declared tools by clients: they pass the same gate as in a run."""
+"""The tools that skills declare: their entries, and calls by clients, which pass the same gate as in a run."""
 
 from __future__ import annotations
 
@@ -8,41 +8,65 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.exchange.elicitation import ClientUser
 from server.listing.declared import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.registry import ExchangeRegistry
-    from server.hosting.host import Host
     from server.hosting.views import View
-    from server.protocol.tool_call import ToolCall
+    from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.skill import Skill
 
-__all__ = ["DeclaredToolHandler"]
+__all__ = ["DeclaredToolHandler", "entries"]
 
 logger = logging.getLogger(__name__)
+
+
+def entries(found: Mapping[str, tuple[Skill, ToolDeclaration]]) -> list[dict[str, Any]]:
+    """Return the entries of the tools in `tools/list`."""
+    return [_entry(name, *tool) for name, tool in found.items()]
+
+
+def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, Any]:
+    title = f"{declaration.name} ({one_line(skill.key)})"
+    return {
+        "name": name,
+        "title": title,
+        "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
+        "inputSchema": {"type": "object", **declaration.parameters},
+        # The effects of a script are unknown, so the worst is assumed.
+        "annotations": {
+            "title": title,
+            "readOnlyHint": False,
+            "destructiveHint": True,
+            "idempotentHint": False,
+            "openWorldHint": True,
+        },
+    }
 
 
 class DeclaredToolHandler:
     """The handler of all declared tools. The modules that execute them are imported at the first call."""
 
-    def __init__(self, host: Host, exchanges: ExchangeRegistry) -> None:
-        """Answer from `host`; `exchanges` asks users for consent."""
-        self._host = host
-        self._exchanges = exchanges
+    def __init__(self, services: ToolServices) -> None:
+        """Answer from the host of `services`, whose exchanges ask users for consent."""
+        self._host = services.host
+        self._exchanges = services.exchanges
         self._runner: ScriptRunner | None = None
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
+        # Imported here, as it needs the SDK, which the list of tools does not wait for.
+        from server.exchange.elicitation import ClientUser
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             return await self._execute(call, ClientUser(exchange, key, in_run=False))

@@ -1,4 +1,4 @@
-"""Dispatch tool calls, and handle those of `find_skills`.
+"""The handlers of `tools/list` and `tools/call`.
 
 A mistake of the model is answered by a tool result that says what was expected, not by a protocol error, so that the
 model sees it.
@@ -6,40 +6,26 @@ model sees it.
 
 from __future__ import annotations
 
-import logging
-from dataclasses import replace
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
-from server.hosting.search_results import matches_object
 from server.listing.envelope import text_block, tool_result
-from server.listing.schemas import MAX_TAGS
-from server.listing.tools import ACTIVATE, DEFAULT_MATCHES, FIND, MAX_MATCHES, MAX_QUERY, READ
-from server.operation.notes import note_denied, note_error, note_found, note_invalid, note_tool
+from server.listing.tools import ACTIVATE, CORE_TOOLS, SCHEDULE_TOOLS, load_tools
+from server.operation.notes import note_denied, note_error, note_invalid, note_tool
 from server.operation.records import RequestReason
-from server.protocol.activation.calls import Activation
 from server.protocol.conversations import Conversations
-from server.protocol.tool_call import Tool, ToolCall, has_skills
-from server.protocol.tools.admin import AdminHandlers
-from server.protocol.tools.check_tool_call import GuardHandler
+from server.protocol.tool_call import ToolCall, ToolServices
 from server.protocol.tools.cut_results import cut_to_room
 from server.protocol.tools.declared import DeclaredToolHandler
-from server.protocol.tools.history import HistoryHandlers
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
-from server.protocol.tools.read_skill_file import FileReader
-from server.protocol.tools.run_skill import RunHandlers
-from server.protocol.tools.schedules import ScheduleHandlers
-from server.protocol.tools.skill_context import ContextHandlers
-from server.wire.arguments import read_arguments, string, strings
-from server.wire.errors import InvalidRequestError
+from server.wire.arguments import read_arguments
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import SkillsError
-from skills_core.rendering.escaping import escape_json, escape_tags
-from skills_core.selection import TOP_TEN
+from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Iterator
 
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
@@ -48,18 +34,10 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.protocol.activation.recipients import Recipients
+    from server.protocol.tool_call import Handler, Tool
     from server.run.supervisor import RunSupervisor
-    from skills_core.selection import Match
 
 __all__ = ["ToolHandlers"]
-
-logger = logging.getLogger(__name__)
-
-_FOR_ALL = frozenset({ACTIVATE, READ, FIND})
-# The tools that every caller may use; the names of the others are in the settings of the caller's view.
-
-_LOGGED = 3
-# Most matches of a search that are logged.
 
 
 class ToolHandlers:
@@ -76,20 +54,12 @@ class ToolHandlers:
         self._host = host
         self._recipients = recipients
         self.conversations = Conversations(local=local)
-        guard = GuardHandler(host)
-        self._declared = DeclaredToolHandler(host, exchanges)
-        self._tools = {
-            ACTIVATE: Tool(Activation(host, recipients).call, has_skills),
-            READ: Tool(FileReader(host).call, has_skills),
-            FIND: Tool(self._call_find, has_skills),
-            **AdminHandlers(host).tools(),
-            **HistoryHandlers(host).tools(),
-            **ScheduleHandlers(host, exchanges).tools(),
-            **ContextHandlers(host, recipients).tools(),
-            **guard.tools(),
-            **_script_tools(host, guard, exchanges),
-            **RunHandlers(host, exchanges, runs).tools(),
-        }
+        services = ToolServices(host, exchanges, runs, recipients)
+        # Every module that is listed here defines its tools as `Tool`.
+        tools = cast("Iterator[Tool]", load_tools(host.settings, host.scripts))
+        self._tools = {tool.name: tool for tool in tools if not (host.views_differ and tool.name in SCHEDULE_TOOLS)}
+        self._handlers = {name: tool.handler(services) for name, tool in self._tools.items()}
+        self._declared = DeclaredToolHandler(services)
 
     @property
     def names(self) -> frozenset[str]:
@@ -144,11 +114,11 @@ class ToolHandlers:
             result = _with_news(result, news) if news else result
         return cut_to_room(result, room_of(ctx, client, params.name), params.name, news=len(news))
 
-    def _handler(self, name: str, view: View) -> Callable[[ToolCall], Awaitable[dict[str, Any]]] | None:
+    def _handler(self, name: str, view: View) -> Handler | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""
         tool = self._tools.get(name)
         if tool is not None:
-            return tool.handle if _may_use(view, name) and tool.is_there(view) else None
+            return self._handlers[name] if _may_use(view, name) and tool.is_callable(view.catalog) else None
         return self._declared.call if name in view.declared else None
 
     def _note_absent(self, name: str, view: View) -> None:
@@ -159,39 +129,10 @@ class ToolHandlers:
         else:
             note_invalid(RequestReason.UNKNOWN_TOOL)
 
-    async def _call_find(self, call: ToolCall) -> dict[str, Any]:
-        arguments = call.arguments
-        query = string(arguments, "query")
-        tags = strings(arguments, "tags", MAX_TAGS)
-        limit = arguments.get("limit", DEFAULT_MATCHES)
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_MATCHES:
-            raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_MATCHES}")
-        if len(query) > MAX_QUERY:
-            raise InvalidRequestError(f"query may have at most {MAX_QUERY} characters")
-        policy = replace(TOP_TEN, top_k=limit, include_tags=tags)
-        search = partial(call.view.search, query, policy)
-        matches = await self._host.searches.run(call.ctx, search)
-        logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
-        note_found(match.skill.settings_key for match in matches)
-        room = call.room
-        shown = len(matches)
-        while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):
-            shown -= 1
-        return _found(query, matches, shown)
-
 
 def _may_use(view: View, name: str) -> bool:
     """Tell whether callers with a view may use a tool of ours."""
-    return name in _FOR_ALL or name in view.settings.tools.enabled
-
-
-def _script_tools(host: Host, guard: GuardHandler, exchanges: ExchangeRegistry) -> dict[str, Tool]:
-    if host.scripts is None:
-        return {}
-    # The modules that run programs are imported only where programs are run.
-    from server.protocol.tools.run_skill_script import ScriptHandler
-
-    return ScriptHandler(host, host.scripts, guard, exchanges).tools()
+    return name in CORE_TOOLS or name in view.settings.tools.enabled
 
 
 def _with_news(result: dict[str, Any], news: list[str]) -> dict[str, Any]:
@@ -200,19 +141,3 @@ def _with_news(result: dict[str, Any], news: list[str]) -> dict[str, Any]:
     if "structuredContent" in result:
         result["structuredContent"] = {**result["structuredContent"], "news": news}
     return result
-
-
-def _found(query: str, matches: Sequence[Match], shown: int) -> dict[str, Any]:
-    """Return the result of a search with the first matches; it says how many are left out."""
-    structured = matches_object(matches[:shown])
-    if shown < len(matches):
-        why = "this client passes on no more of one result; narrow the query, or use tags"
-        structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
-    if not matches:
-        structured["note"] = _no_match(query)
-    text = escape_json(structured) if matches else structured["note"]
-    return {**tool_result([text_block(text)]), "structuredContent": structured}
-
-
-def _no_match(query: str) -> str:
-    return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."

@@ -1,25 +1,23 @@
-"""Calls of the tools for the history of skills."""
+"""The tools for the history of skills: `skill_history` and `rollback_skill`."""
 
 from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
 from server.history.histories import Histories
 from server.history.seen_versions import versions_seen
-from server.listing.envelope import text_block, tool_result
-from server.listing.history import DEFAULT_COMMITS, MAX_COMMITS
+from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.operation.notes import note_skill, note_use
 from server.operation.records import Use
-from server.protocol.tool_call import Tool, is_always_there
+from server.protocol.tool_call import Tool, structured_result
 from server.wire.arguments import string
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.disk.names import EVALS
-from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,30 +32,88 @@ if TYPE_CHECKING:
 
     _Work: TypeAlias = Callable[[History, Recorded, Sees | None], dict[str, Any]]
 
-__all__ = ["HistoryHandlers"]
+__all__ = ["TOOLS"]
 
 logger = logging.getLogger(__name__)
 
 _MAX_DIFF = 50_000
 
+_DEFAULT_COMMITS: Final = 20
+_MAX_COMMITS: Final = 100
 
-class HistoryHandlers:
-    """The tools `skill_history` and `rollback_skill`."""
+_COMMIT = object_of(
+    rev=TEXT,
+    when={**TEXT, "description": "ISO 8601 with offset."},
+    cause=TEXT,
+    message=TEXT,
+    trace_id=or_null(TEXT, "The run that led to the change."),
+    skills=TEXTS,
+    restores=or_null(TEXT, "The commit whose version a rollback restored."),
+)
+_NAME = {**TEXT, "description": "The skill's name."}
+_REV = {
+    **TEXT,
+    "pattern": "^[0-9A-Fa-f]{4,40}$",
+    "description": "A commit, by its first digits. Default: the one before the newest change.",
+}
 
+_HISTORY: dict[str, Any] = {
+    "name": OptionalTool.SKILL_HISTORY.value,
+    "title": "History of a skill",
+    "description": (
+        "List the recorded changes of a skill, newest first: when, why and by which run. With diff, also show what "
+        "differs from a commit to the files now. Call this before rollback_skill."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {
+            "name": _NAME,
+            "limit": {"type": "integer", "minimum": 1, "maximum": _MAX_COMMITS, "default": _DEFAULT_COMMITS},
+            "diff": {"type": "boolean", "description": "Show the differences too."},
+            "rev": {**_REV, "description": f"{_REV['description']} For diff."},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    "outputSchema": object_of(commits=list_of(_COMMIT), diff=or_null(TEXT, "A unified diff; null if not asked for.")),
+    "annotations": hints("History of a skill"),
+}
+
+_ROLLBACK: dict[str, Any] = {
+    "name": OptionalTool.ROLLBACK_SKILL.value,
+    "title": "Restore a version of a skill",
+    "description": (
+        "Restore the files of a skill as they were at a commit, by default before the newest change. Edits that are "
+        "not recorded yet are recorded first, and the rollback is a new commit, so nothing is lost. Call this only if "
+        "the user asks for it."
+    ),
+    "inputSchema": {
+        "type": "object",
+        "properties": {"name": _NAME, "rev": _REV},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    "outputSchema": object_of(
+        changed={"type": "boolean", "description": "False if the skill is as it was then."},
+        commit={"anyOf": [_COMMIT, {"type": "null"}], "description": "The commit of the rollback."},
+    ),
+    "annotations": {
+        **hints("Restore a version of a skill", read_only=False),
+        "destructiveHint": True,
+        "idempotentHint": False,
+    },
+}
+
+
+class _HistoryHandlers:
     def __init__(self, host: Host) -> None:
         """Answer from `host`."""
         self._host = host
 
-    def tools(self) -> dict[str, Tool]:
-        """Return the tools that are switched on, by their names."""
-        known = {OptionalTool.SKILL_HISTORY: self._history, OptionalTool.ROLLBACK_SKILL: self._rollback}
-        switched_on = [name for name in known if name in self._host.settings.tools.enabled]
-        return {name.value: Tool(known[name], is_always_there) for name in switched_on}
-
-    async def _history(self, call: ToolCall) -> dict[str, Any]:
-        limit = call.arguments.get("limit", DEFAULT_COMMITS)
-        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MAX_COMMITS:
-            raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_COMMITS}")
+    async def history(self, call: ToolCall) -> dict[str, Any]:
+        limit = call.arguments.get("limit", _DEFAULT_COMMITS)
+        if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MAX_COMMITS:
+            raise InvalidRequestError(f"limit must be a whole number from 1 to {_MAX_COMMITS}")
         shows_evals = call.view.settings.catalog.serve_evals
 
         def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
@@ -68,9 +124,9 @@ class HistoryHandlers:
             text = history.diff(found.name, _rev(call), shows, sees) if wanted else None
             return {"commits": commits, "diff": text if text is None else _shortened(text)}
 
-        return _result(await self._in_thread(call, work))
+        return structured_result(await self._in_thread(call, work))
 
-    async def _rollback(self, call: ToolCall) -> dict[str, Any]:
+    async def rollback(self, call: ToolCall) -> dict[str, Any]:
         def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
             commit = history.rollback(found.name, _rev(call), sees=sees)
             return {"changed": commit is not None, "commit": None if commit is None else commit.to_json()}
@@ -80,7 +136,7 @@ class HistoryHandlers:
             logger.info("rolled back on request: %s", ", ".join(done["commit"]["skills"]))
             # The watcher would notice it too, but may be off.
             await self._host.reload()
-        return _result(done)
+        return structured_result(done)
 
     async def _in_thread(self, call: ToolCall, work: _Work) -> dict[str, Any]:
         """Do the work on the history of the skill that a call names; only what its sender sees counts."""
@@ -127,5 +183,7 @@ def _shortened(text: str) -> str:
     return f"{text[:_MAX_DIFF]}\n[{len(text) - _MAX_DIFF} more characters are left out]\n"
 
 
-def _result(structured: dict[str, Any]) -> dict[str, Any]:
-    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}
+TOOLS = (
+    Tool(OptionalTool.SKILL_HISTORY, lambda _: _HISTORY, lambda services: _HistoryHandlers(services.host).history),
+    Tool(OptionalTool.ROLLBACK_SKILL, lambda _: _ROLLBACK, lambda services: _HistoryHandlers(services.host).rollback),
+)

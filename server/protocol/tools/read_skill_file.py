@@ -1,4 +1,4 @@
-"""Calls of `read_skill_file`: return a file of a skill, or the part of a text that a call asks for.
+"""The tool `read_skill_file`: return a file of a skill, or the part of a text that a call asks for.
 
 An answer is never longer than what the client passes on to its model: where a file is, the answer ends earlier and says
 where to read on. The first block of an answer has the file's own text and nothing else.
@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type, served_uri
-from server.listing.tools import READ
+from server.listing.schemas import hints
+from server.listing.tools import READ, metadata_for
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
+from server.protocol.tool_call import Tool, has_active
 from server.wire.arguments import string
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.rendering.beginning import reading_call
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part
@@ -27,13 +29,44 @@ if TYPE_CHECKING:
 
     from server.clients.results import ResultRoom
     from server.hosting.host import Host
+    from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["FileReader"]
+__all__ = ["TOOLS"]
 
 
-class FileReader:
+def _entry(listing: ToolListing) -> dict[str, Any]:
+    return {
+        "name": READ,
+        "title": "Read a file of a skill",
+        "description": "Read one file of a skill: a script, reference or asset that its instructions name. "
+        "An answer that ends before the file does says where to read on.",
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "skill": {"type": "string", "description": "The skill's name."},
+                "path": {"type": "string", "description": "The file's path, relative to the skill root."},
+                "offset": {
+                    "type": "integer",
+                    "minimum": 0,
+                    "description": "To read a part of a text file: its first character, counted from 0.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "description": "Most characters of the part; as many as fit if not given.",
+                },
+            },
+            "required": ["skill", "path"],
+            "additionalProperties": False,
+        },
+        "annotations": hints("Read a file of a skill"),
+        "_meta": metadata_for(listing.layout),
+    }
+
+
+class _FileReader:
     """The handler of the tool."""
 
     def __init__(self, host: Host) -> None:
@@ -144,3 +177,15 @@ def _note(file: SkillFile, start: int, end: int, total: int, arguments: Mapping[
         return f"\n[{which}. Here the file ends.]"
     call = reading_call(arguments["skill"], arguments["path"], end, READ)
     return f"\n[{which}. The rest is missing. To read on, {call}]"
+
+
+TOOLS = (
+    Tool(
+        READ,
+        _entry,
+        lambda services: _FileReader(services.host).call,
+        # A skill that only users may call also has files to read.
+        is_listed=has_active,
+        is_callable=has_active,
+    ),
+)

@@ -1,4 +1,4 @@
-"""Calls of `run_skill_script`: run a script, or return a further part of an earlier output."""
+"""The tool `run_skill_script`: run a script, or return a further part of an earlier output."""
 
 from __future__ import annotations
 
@@ -8,20 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.exchange.elicitation import ClientUser
+from server.config.settings import OptionalTool
 from server.listing.envelope import text_block, tool_result
-from server.listing.scripts import ARGS, PATH, PIECE, RUN, SKILL, STDIN
+from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.operation.notes import note_denied, note_skill
 from server.operation.records import RequestReason, Use
-from server.protocol.tool_call import Tool, has_skills
+from server.protocol.tool_call import Tool, has_active
 from server.scripts.factory import variables_of
 from server.scripts.report import report_of
 from server.wire.arguments import string
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard import Verdict
+from skills_core.run.scripts.environment import WorkingDirectory
+from skills_core.run.scripts.isolation import IsolationKind
 from skills_core.run.scripts.output import (
+    CONTINUATION_ARGUMENTS,
     OFFSET,
     OUTPUT,
     STREAM,
@@ -31,6 +34,7 @@ from skills_core.run.scripts.output import (
     continuation_hint,
     expired_output,
 )
+from skills_core.run.scripts.process import ProcessEnding
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.gate import confirmation_question
@@ -41,15 +45,13 @@ if TYPE_CHECKING:
 
     from server.clients.results import ResultRoom
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.registry import ExchangeRegistry
-    from server.hosting.host import Host
-    from server.protocol.tool_call import ToolCall
-    from server.protocol.tools.check_tool_call import GuardHandler
+    from server.listing.tools import ToolListing
+    from server.protocol.tool_call import ToolCall, ToolServices
     from server.scripts.report import ScriptReport
     from skills_core.run.ports import User
     from skills_core.run.scripts.runner import ScriptSetup
 
-__all__ = ["ScriptHandler"]
+__all__ = ["PIECE", "TOOLS"]
 
 logger = logging.getLogger(__name__)
 
@@ -64,34 +66,110 @@ _MAX_TEXT = 100_000
 _MAX_STDIN = 1_000_000
 
 
-class ScriptHandler:
+_RUN = OptionalTool.RUN_SKILL_SCRIPT.value
+_SKILL = "skill"
+_PATH = "path"
+_ARGS = "args"
+_STDIN = "stdin"
+
+PIECE = 16_000
+"""Most characters of a stream in one result."""
+
+_COUNT = {"type": "integer", "minimum": 0}
+
+_SLICE = object_of(text=TEXT, offset=_COUNT, total=_COUNT, next_offset=or_null({"type": "integer"}))
+
+_INPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        _SKILL: {"type": "string", "description": "The skill's name."},
+        _PATH: {"type": "string", "description": "The script's path, relative to the skill root."},
+        _ARGS: {
+            "type": "array",
+            "items": TEXT,
+            "description": "Its arguments, one an item. No shell reads them, so quote nothing.",
+        },
+        _STDIN: {"type": "string", "description": "What it reads from its standard input; nothing if not given."},
+        **CONTINUATION_ARGUMENTS,
+    },
+    "additionalProperties": False,
+}
+
+_OUTPUT = object_of(
+    skill=TEXT,
+    path=TEXT,
+    digest=TEXT,
+    ending={"type": "string", "enum": [ending.value for ending in ProcessEnding]},
+    exit_code=or_null({"type": "integer"}, "Null where it did not end by itself."),
+    isolation={"type": "string", "enum": [kind.value for kind in IsolationKind]},
+    note=or_null(TEXT),
+    output=or_null(TEXT, "The id by which the rest can be read, for a while; null where there is none."),
+    stdout=_SLICE,
+    stderr=_SLICE,
+)
+
+
+def _entry(listing: ToolListing) -> dict[str, Any]:
+    """Return the entry; its description and annotations depend on how scripts are run."""
+    assert listing.scripts is not None  # noqa: S101 - else the tool is not offered
+    setup = listing.scripts
+    return {
+        "name": _RUN,
+        "title": "Run a script of a skill",
+        "description": (
+            "Run a script of a skill, where its instructions say so, and return what it writes. "
+            f"{_folders(setup)} It may take {setup.limits.seconds:g} seconds. {setup.statement}"
+        ),
+        "inputSchema": _INPUT,
+        "outputSchema": _OUTPUT,
+        "annotations": {
+            **hints("Run a script of a skill", read_only=False),
+            "destructiveHint": not setup.contained,
+            "idempotentHint": False,
+            "openWorldHint": setup.network or setup.isolation.sandbox is None,
+        },
+    }
+
+
+def _folders(setup: ScriptSetup) -> str:
+    """Say where a script starts, and which variables name its other folders."""
+    scratch = "an empty folder, which is removed afterwards"
+    skill = "the environment variable SKILL_DIR names the skill's folder"
+    if setup.directory is WorkingDirectory.WORKSPACE:
+        return f"It is started in {setup.workspace}; {skill}."
+    workspace = f" It may also write to {setup.workspace} (WORKSPACE_DIR)." if setup.workspace else ""
+    if setup.directory is WorkingDirectory.SCRATCH:
+        return f"It is started in {scratch}; {skill}.{workspace}"
+    return (
+        "It is started in the skill's folder, which is read-only; the environment variable SCRATCH_DIR names "
+        f"{scratch}.{workspace}"
+    )
+
+
+class _ScriptHandler:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, setup: ScriptSetup, guard: GuardHandler, exchanges: ExchangeRegistry) -> None:
-        """Run scripts of `host` as `setup` says, if `guard` allows the call.
-
-        If the guard requires consent, `exchanges` asks the user.
-        """
-        self._exchanges = exchanges
-        self._host = host
-        self._guard = guard
-        self._runner = ScriptRunner(setup)
+    def __init__(self, services: ToolServices) -> None:
+        """Run scripts of the host of `services`; if the guard requires consent, its exchanges ask the user."""
+        self._host, self._exchanges = services.host, services.exchanges
+        assert self._host.scripts is not None  # noqa: S101 - else the tool is not offered
+        self._runner = ScriptRunner(self._host.scripts)
         self._outputs: OutputCache[ScriptReport] = OutputCache()
 
-    def tools(self) -> dict[str, Tool]:
-        """Return the tool by its name."""
-        return {RUN: Tool(self._call, has_skills)}
+    async def call(self, call: ToolCall) -> dict[str, Any]:
+        """Handle a call."""
+        # Imported here, as it needs the SDK, which the list of tools does not wait for.
+        from server.exchange.elicitation import ClientUser
 
-    async def _call(self, call: ToolCall) -> dict[str, Any]:
         arguments = call.arguments
         if arguments.get(OUTPUT) is not None:
             return self._further(call)
-        name, path = string(arguments, SKILL), string(arguments, PATH)
-        args, stdin = _args(arguments), string(arguments, STDIN, default="")
+        name, path = string(arguments, _SKILL), string(arguments, _PATH)
+        args, stdin = _args(arguments), string(arguments, _STDIN, default="")
         if len(stdin) > _MAX_STDIN:
-            raise InvalidRequestError(f"{STDIN} may have at most {_MAX_STDIN} characters")
+            raise InvalidRequestError(f"{_STDIN} may have at most {_MAX_STDIN} characters")
         run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
-        decision = await self._guard.decide(RUN, _spelled(call, name, path), call.view)
+        decision = await self._host.guard.decide(_RUN, _spelled(call, name, path), call.view)
         if decision.verdict is Verdict.DENY:
             note_denied(RequestReason.GUARD)
             raise InvalidRequestError(decision.reason)
@@ -165,7 +243,7 @@ def _spelled(call: ToolCall, name: str, path: str) -> Mapping[str, Any]:
     except (UnknownSkillError, UnknownFileError):
         # Running the script reports it.
         return call.arguments
-    return {**call.arguments, PATH: file.path}
+    return {**call.arguments, _PATH: file.path}
 
 
 def _fitting(room: ResultRoom | None, result: Callable[[int], dict[str, Any]]) -> dict[str, Any]:
@@ -182,7 +260,7 @@ async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
     Raises:
         InvalidRequestError: the user declines, or cannot be asked.
     """
-    question = confirmation_question(RUN, "a script", arguments, reason)
+    question = confirmation_question(_RUN, "a script", arguments, reason)
     agreed = None if question is None else await user.confirm(question)
     if not agreed:
         note_denied(RequestReason.DECLINED)
@@ -191,11 +269,11 @@ async def _ask(user: User, reason: str, arguments: dict[str, Any]) -> None:
 
 
 def _args(arguments: Mapping[str, Any]) -> list[str]:
-    args = arguments.get(ARGS) or []
+    args = arguments.get(_ARGS) or []
     if not isinstance(args, list) or not all(isinstance(each, str) for each in args):
-        raise InvalidRequestError(f'{ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
+        raise InvalidRequestError(f'{_ARGS} must be a list of strings, such as ["--format", "csv", "sales.csv"]')
     if len(args) > _MAX_ARGS or sum(map(len, args)) > _MAX_TEXT:
-        message = f"{ARGS} may have at most {_MAX_ARGS} items and {_MAX_TEXT} characters; use {STDIN} for more"
+        message = f"{_ARGS} may have at most {_MAX_ARGS} items and {_MAX_TEXT} characters; use {_STDIN} for more"
         raise InvalidRequestError(message)
     return args
 
@@ -211,7 +289,7 @@ def _result(report: ScriptReport, out: OutputSlice, err: OutputSlice, kept: str 
             head.append(f"Block {len(blocks) + 2} is its {stream}{part}.")
             blocks.append(text_block(piece.text))
         if kept and piece.next_offset is not None:
-            head.append(continuation_hint(RUN, kept, stream, piece.next_offset))
+            head.append(continuation_hint(_RUN, kept, stream, piece.next_offset))
     if not blocks:
         head.append("It wrote nothing.")
     structured = {**report.facts, "output": kept, "stdout": _object(out), "stderr": _object(err)}
@@ -221,3 +299,15 @@ def _result(report: ScriptReport, out: OutputSlice, err: OutputSlice, kept: str 
 
 def _object(piece: OutputSlice) -> dict[str, Any]:
     return {"text": piece.text, "offset": piece.offset, "total": piece.total, "next_offset": piece.next_offset}
+
+
+TOOLS = (
+    Tool(
+        OptionalTool.RUN_SKILL_SCRIPT,
+        _entry,
+        lambda services: _ScriptHandler(services).call,
+        is_offered=lambda _, scripts: scripts is not None,
+        is_listed=has_active,
+        is_callable=has_active,
+    ),
+)

@@ -1,68 +1,147 @@
-"""Calls of the tools for schedules."""
+"""The tools for schedules. Clients with views of their own have none: schedules are the user's."""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
-from server.exchange.elicitation import ClientUser
-from server.listing.envelope import text_block, tool_result
 from server.listing.runs import offers_tool
-from server.listing.schedules import SCHEDULE_TOOLS, tools
-from server.protocol.tool_call import Tool, is_always_there
+from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
+from server.listing.tools import SCHEDULE_TOOLS
+from server.protocol.tool_call import Tool, structured_result
+from server.schedules.availability import can_schedule
 from server.wire.arguments import string
-from server.wire.errors import InvalidRequestError
-from skills_core.rendering.escaping import escape_json
+from server.wire.invalid_request import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from server.exchange.client_exchange import ClientExchange
-    from server.exchange.registry import ExchangeRegistry
-    from server.hosting.host import Host
-    from server.protocol.tool_call import ToolCall
+    from server.exchange.elicitation import ClientUser
+    from server.protocol.tool_call import Handler, ToolCall, ToolServices
     from server.schedules.requests import Understood
 
-__all__ = ["ScheduleHandlers"]
+__all__ = ["TOOLS"]
 
 _MAX_QUESTIONS = 4
 _MAX_TEXT = 20_000
 
 
-class ScheduleHandlers:
-    """The tools for schedules. Clients with views of their own have none: schedules are the user's."""
+_NAME = {**TEXT, "description": "The schedule's name, from list_schedules."}
+_RUN = object_of(id=TEXT, fired_at=TEXT, status=TEXT)
+_SCHEDULE = object_of(
+    name=TEXT,
+    next={**TEXTS, "description": "The next firings in ISO 8601 with offset."},
+    state=TEXT,
+    runs=list_of(_RUN),
+)
+_CHANGED = object_of(name=TEXT, state=TEXT)
 
-    def __init__(self, host: Host, exchanges: ExchangeRegistry) -> None:
-        """Answer from `host`; `exchanges` asks the user for what is missing."""
-        self._host = host
-        self._exchanges = exchanges
 
-    def tools(self) -> dict[str, Tool]:
-        """Return the tools that are switched on, by their names."""
-        known = {
-            OptionalTool.SCHEDULE_SKILL: self._schedule,
-            OptionalTool.LIST_SCHEDULES: self._in_thread(_list),
-            OptionalTool.SHOW_SCHEDULE: self._in_thread(_show),
-            OptionalTool.PAUSE_SCHEDULE: self._in_thread(_pause),
-            OptionalTool.RESUME_SCHEDULE: self._in_thread(_resume),
-            OptionalTool.RUN_SCHEDULE: self._in_thread(self._run),
-            OptionalTool.REMOVE_SCHEDULE: self._in_thread(_remove),
-        }
-        if self._host.views_differ or not tools(self._host.settings):
-            return {}
-        enabled = self._host.settings.tools.enabled
-        return {name.value: Tool(known[name], is_always_there) for name in SCHEDULE_TOOLS if name in enabled}
+def _entry(
+    name: OptionalTool,
+    title: str,
+    description: str,
+    output: dict[str, Any],
+    properties: dict[str, Any] | None = None,
+    *,
+    required: tuple[str, ...] = (),
+    read_only: bool = False,
+    destroys: bool = False,
+) -> dict[str, Any]:
+    schema = {"type": "object", "properties": properties or {}, "required": [*required], "additionalProperties": False}
+    repeats = name in {OptionalTool.SCHEDULE_SKILL, OptionalTool.RUN_SCHEDULE}
+    annotations = {**hints(title, read_only=read_only), "destructiveHint": destroys, "idempotentHint": not repeats}
+    return {
+        "name": name.value,
+        "title": title,
+        "description": description,
+        "inputSchema": schema,
+        "outputSchema": output,
+        "annotations": annotations,
+    }
 
-    def _in_thread(self, work: Callable[[ToolCall], dict[str, Any]]) -> Callable[[ToolCall], Any]:
-        async def handle(call: ToolCall) -> dict[str, Any]:
-            return _result(await anyio.to_thread.run_sync(work, call))
 
-        return handle
+def _of_name(name: OptionalTool, title: str, description: str, output: dict[str, Any], **more: bool) -> dict[str, Any]:
+    return _entry(name, title, description, output, {"name": _NAME}, required=("name",), **more)
 
-    def _run(self, call: ToolCall) -> dict[str, Any]:
+
+_MAKE = _entry(
+    OptionalTool.SCHEDULE_SKILL,
+    "Schedule a skill",
+    (
+        "Run a task at a set time, once or again and again, without the user. Pass the user's own words as request, "
+        "or time and task. Never invent a time or a task: leave out what the user did not say, and the user is asked. "
+        "With name, only the time of that schedule is changed. Call this only if the user asks for a schedule."
+    ),
+    object_of(
+        name=TEXT, echo={**TEXT, "description": "What was understood; repeat it to the user."}, next=TEXTS, state=TEXT
+    ),
+    {
+        "request": {**TEXT, "description": "What to do and when, as the user said it."},
+        "time": {**TEXT, "description": "When, as the user said it: +5m, 18:00, every 2 hours, 0 9 * * 1-5."},
+        "task": {**TEXT, "description": "What to do, complete: the user cannot be asked later."},
+        "output": {**TEXT, "description": "What the result should look like."},
+        "short": {**TEXT, "pattern": "^[a-z0-9]+(-[a-z0-9]+)*$", "maxLength": 40, "description": "A short name."},
+        "name": {**TEXT, "description": "An existing schedule, to change its time."},
+        "zone": {**TEXT, "description": "The IANA time zone. Default: the server's."},
+        "skill": {**TEXT, "description": "The skill to perform the task with."},
+        "tools": {**TEXTS, "description": "The workspace tools that runs may use. Default: all that run_skill has."},
+        "missed": {**TEXT, "enum": ["skip", "once", "all"], "description": "What to do about missed firings."},
+        "overlap": {**TEXT, "enum": ["skip", "queue"], "description": "What to do about a firing during a run."},
+    },
+)
+
+_ENTRIES: Final = {
+    OptionalTool.SCHEDULE_SKILL: _MAKE,
+    OptionalTool.LIST_SCHEDULES: _entry(
+        OptionalTool.LIST_SCHEDULES,
+        "Schedules",
+        "List the schedules with their next firings and their runs.",
+        object_of(schedules=list_of(_SCHEDULE)),
+        read_only=True,
+    ),
+    OptionalTool.SHOW_SCHEDULE: _of_name(
+        OptionalTool.SHOW_SCHEDULE,
+        "A schedule",
+        "Show a schedule: its task, rights, runs, and the result of the latest run.",
+        {**_SCHEDULE, "properties": {**_SCHEDULE["properties"], "body": TEXT, "result": or_null(TEXT)}},
+        read_only=True,
+    ),
+    OptionalTool.PAUSE_SCHEDULE: _of_name(
+        OptionalTool.PAUSE_SCHEDULE, "Pause a schedule", "Let a schedule fire only by hand.", _CHANGED
+    ),
+    OptionalTool.RESUME_SCHEDULE: _of_name(
+        OptionalTool.RESUME_SCHEDULE, "Resume a schedule", "Let a paused schedule fire again.", _CHANGED
+    ),
+    OptionalTool.RUN_SCHEDULE: _of_name(
+        OptionalTool.RUN_SCHEDULE,
+        "Run a schedule now",
+        "Begin a run of a schedule now; show_schedule has the result later. Call this only if the user asks for it.",
+        object_of(name=TEXT, run_id=TEXT),
+    ),
+    OptionalTool.REMOVE_SCHEDULE: _of_name(
+        OptionalTool.REMOVE_SCHEDULE,
+        "Remove a schedule",
+        "Remove a schedule; its folder is moved to the trash. Call this only if the user asks for it.",
+        object_of(name=TEXT),
+        destroys=True,
+    ),
+}
+
+
+class _Making:
+    """Makes schedules, and begins their runs."""
+
+    def __init__(self, services: ToolServices) -> None:
+        """Ask the user for what is missing by the exchanges of `services`."""
+        self._host = services.host
+        self._exchanges = services.exchanges
+
+    def run(self, call: ToolCall) -> dict[str, Any]:
         if not self._host.settings.schedules.enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
         from server.schedules.budgets import terms_of
@@ -79,12 +158,15 @@ class ScheduleHandlers:
         ).running
         return {"name": name, "run_id": "" if running is None else running.id}
 
-    async def _schedule(self, call: ToolCall) -> dict[str, Any]:
+    async def schedule(self, call: ToolCall) -> dict[str, Any]:
         return await self._exchanges.handle_call(call.ctx, {}, partial(self._made, call))
 
     async def _made(self, call: ToolCall, exchange: ClientExchange) -> dict[str, Any]:
+        # Imported here, as it needs the SDK, which the list of tools does not wait for.
+        from server.exchange.elicitation import ClientUser
+
         understood = await self._completed(call, ClientUser(exchange, call.name, in_run=False))
-        return _result(await anyio.to_thread.run_sync(self._bound, call, understood))
+        return structured_result(await anyio.to_thread.run_sync(self._bound, call, understood))
 
     async def _completed(self, call: ToolCall, user: ClientUser) -> Understood:
         """Return the time and the task of a call; ask the user for what is missing.
@@ -221,5 +303,26 @@ def _remove(call: ToolCall) -> dict[str, Any]:
     return {"name": name}
 
 
-def _result(structured: dict[str, Any]) -> dict[str, Any]:
-    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}
+def _in_thread(work: Callable[[ToolCall], dict[str, Any]]) -> Handler:
+    async def handle(call: ToolCall) -> dict[str, Any]:
+        return structured_result(await anyio.to_thread.run_sync(work, call))
+
+    return handle
+
+
+_HANDLERS: Final[dict[OptionalTool, Callable[[ToolServices], Handler]]] = {
+    OptionalTool.SCHEDULE_SKILL: lambda services: _Making(services).schedule,
+    OptionalTool.LIST_SCHEDULES: lambda _: _in_thread(_list),
+    OptionalTool.SHOW_SCHEDULE: lambda _: _in_thread(_show),
+    OptionalTool.PAUSE_SCHEDULE: lambda _: _in_thread(_pause),
+    OptionalTool.RESUME_SCHEDULE: lambda _: _in_thread(_resume),
+    OptionalTool.RUN_SCHEDULE: lambda services: _in_thread(_Making(services).run),
+    OptionalTool.REMOVE_SCHEDULE: lambda _: _in_thread(_remove),
+}
+
+
+def _tool(name: OptionalTool) -> Tool:
+    return Tool(name, lambda _: _ENTRIES[name], _HANDLERS[name], is_offered=lambda _, __: can_schedule())
+
+
+TOOLS = tuple(map(_tool, SCHEDULE_TOOLS))

@@ -1,4 +1,7 @@
-"""Requests for the context of a message: the prompt `with_skills` and the tool `skill_context`."""
+"""The tool `skill_context` and the prompt `with_skills`, for programs that assemble prompts themselves.
+
+Both are listed while models may use at least one skill; the tool also has to be switched on.
+"""
 
 from __future__ import annotations
 
@@ -7,25 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
 from server.hosting.search_results import match_object
-from server.listing.context import (
-    EXCLUDE_TAGS,
-    INPUT,
-    MAX_MATCHES,
-    MAX_MESSAGE,
-    MESSAGE,
-    MIN_SCORE,
-    TAGS,
-    TOP_K,
-    WITH_SKILLS,
-)
-from server.listing.context import prompt as prompt_entry
 from server.listing.envelope import COMPLETE, text_block, tool_result
-from server.listing.schemas import MAX_TAGS
+from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
+from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.operation.notes import note_skill
 from server.operation.records import Use
-from server.protocol.tool_call import Tool
+from server.protocol.tool_call import Tool, has_offered
 from server.wire.arguments import read_arguments, string, strings
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -40,7 +32,62 @@ if TYPE_CHECKING:
     from skills_core.selection import Match, SelectionPolicy
     from skills_core.skill import Skill
 
-__all__ = ["ContextHandlers"]
+__all__ = ["TOOLS", "ContextHandlers"]
+
+_MIN_SCORE = "min_score"
+_TOP_K = "top_k"
+_TAGS = "tags"
+_EXCLUDE_TAGS = "exclude_tags"
+
+_MAX_MESSAGE = 100_000
+# Most characters of a message.
+
+_MAX_MATCHES = 5
+# Most matches that take part, which is as many as a menu shows.
+
+_NAMED = {"name": TEXT, "digest": TEXT, "uri": TEXT}
+_FOUND = object_of(**_NAMED, **SCORED)
+
+_TAG_LIST: dict[str, Any] = {"type": "array", "items": {"type": "string"}, "maxItems": MAX_TAGS}
+
+_INPUT: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        MESSAGE: {"type": "string", "maxLength": _MAX_MESSAGE, "description": "The user's message, as it was typed."},
+        _MIN_SCORE: {"type": "number", "minimum": 0, "description": "Leave out matches with a lower score."},
+        _TOP_K: {
+            "type": "integer",
+            "minimum": 1,
+            "maximum": _MAX_MATCHES,
+            "description": f"Most matches that take part, {_MAX_MATCHES} if not given; with 1, there is no menu.",
+        },
+        _TAGS: {**_TAG_LIST, "description": "Search only skills with such a tag."},
+        _EXCLUDE_TAGS: {**_TAG_LIST, "description": "Leave out skills with such a tag."},
+    },
+    "required": [MESSAGE],
+    "additionalProperties": False,
+}
+# The prompt takes these arguments as well.
+
+_SKILL_CONTEXT: dict[str, Any] = {
+    "name": OptionalTool.SKILL_CONTEXT.value,
+    "title": "Skills for a message",
+    "description": (
+        "For programs that put a prompt together: return a user's message with the skills that apply to it, and which "
+        "these are. A model calls activate_skill instead."
+    ),
+    "inputSchema": _INPUT,
+    "outputSchema": object_of(
+        text=TEXT,
+        always=list_of(object_of(**_NAMED), "Skills that go with every message."),
+        triggered=list_of(object_of(**_NAMED, triggers=TEXTS), "Skills with a trigger in the message."),
+        left_out=list_of(TEXT, "Names of those that were too long for the text, which names them too."),
+        called=or_null(object_of(**_NAMED), "The skill that the message calls, as /name does."),
+        selected=or_null(_FOUND, "The skill that the search found."),
+        menu=list_of(_FOUND, "Where the first matches lie close together: a choice to make."),
+    ),
+    "annotations": hints("Skills for a message"),
+}
 
 _NOTHING = "No skill applies to this message."
 
@@ -53,21 +100,16 @@ class ContextHandlers:
         self._host = host
         self._recipients = recipients
 
-    def tools(self) -> dict[str, Tool]:
-        """Return the tool by its name, if it is switched on."""
-        if OptionalTool.SKILL_CONTEXT not in self._host.settings.tools.enabled:
-            return {}
-        return {OptionalTool.SKILL_CONTEXT.value: Tool(self._call, lambda view: bool(view.catalog.offered))}
-
     async def prompt(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
     ) -> dict[str, Any]:
         """Return the result of `prompts/get`, with each text as a message of the user."""
         found = await self._assembled(_of_prompt(arguments), ctx, view)
         messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
-        return {"description": prompt_entry()["description"], "messages": messages, **COMPLETE}
+        return {"description": with_skills_prompt()["description"], "messages": messages, **COMPLETE}
 
-    async def _call(self, call: ToolCall) -> dict[str, Any]:
+    async def call(self, call: ToolCall) -> dict[str, Any]:
+        """Return the result of a call of the tool."""
         found = await self._assembled(call.arguments, call.ctx, call.view, for_model=True)
         texts = [*found.texts]
         if not call.structured and not _has_skills(found):
@@ -80,8 +122,8 @@ class ContextHandlers:
     ) -> AssembledContext:
         """Return the context; with `for_model`, refuse a call of a skill that only users may call."""
         message = string(arguments, MESSAGE)
-        if len(message) > MAX_MESSAGE:
-            raise InvalidRequestError(f"message may have at most {MAX_MESSAGE} characters")
+        if len(message) > _MAX_MESSAGE:
+            raise InvalidRequestError(f"message may have at most {_MAX_MESSAGE} characters")
         # Few clients need this, and importing it takes time at each start.
         from skills_core.context import ContextBounds, assemble_context
 
@@ -104,8 +146,8 @@ class ContextHandlers:
 
 def _of_prompt(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments of the prompt, which are strings, as those of the tool; commas separate tags."""
-    read = read_arguments(WITH_SKILLS, arguments, INPUT)
-    for name in (TAGS, EXCLUDE_TAGS):
+    read = read_arguments(WITH_SKILLS, arguments, _INPUT)
+    for name in (_TAGS, _EXCLUDE_TAGS):
         if isinstance(read.get(name), str):
             read[name] = [tag.strip() for tag in read[name].split(",") if tag.strip()]
     return read
@@ -113,14 +155,14 @@ def _of_prompt(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def _choice(arguments: Mapping[str, Any]) -> SelectionPolicy:
     """Return which matches of the search may be selected."""
-    top_k, min_score = arguments.get(TOP_K, MAX_MATCHES), arguments.get(MIN_SCORE, 0)
-    if not 1 <= top_k <= MAX_MATCHES:
-        raise InvalidRequestError(f"{TOP_K} must be a whole number from 1 to {MAX_MATCHES}")
+    top_k, min_score = arguments.get(_TOP_K, _MAX_MATCHES), arguments.get(_MIN_SCORE, 0)
+    if not 1 <= top_k <= _MAX_MATCHES:
+        raise InvalidRequestError(f"{_TOP_K} must be a whole number from 1 to {_MAX_MATCHES}")
     if min_score < 0:
-        raise InvalidRequestError(f"{MIN_SCORE} must be a number, from 0 on")
+        raise InvalidRequestError(f"{_MIN_SCORE} must be a number, from 0 on")
     from skills_core.selection import SelectionPolicy
 
-    tags, excluded = (strings(arguments, name, MAX_TAGS) for name in (TAGS, EXCLUDE_TAGS))
+    tags, excluded = (strings(arguments, name, MAX_TAGS) for name in (_TAGS, _EXCLUDE_TAGS))
     return SelectionPolicy(top_k, min_score, tags, excluded)
 
 
@@ -146,3 +188,14 @@ def _named(skill: Skill) -> dict[str, Any]:
 
 def _scored(match: Match) -> dict[str, Any]:
     return {**_named(match.skill), **match_object(match)}
+
+
+TOOLS = (
+    Tool(
+        OptionalTool.SKILL_CONTEXT,
+        lambda _: _SKILL_CONTEXT,
+        lambda services: ContextHandlers(services.host, services.recipients).call,
+        is_listed=has_offered,
+        is_callable=has_offered,
+    ),
+)

@@ -6,13 +6,13 @@ import datetime as dt
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, Limit, profile_of
-from server.clients.document import evidence_of, facts_document
+from server.clients.document import FACTS, SUBJECTS, evidence_of, facts_document
 from server.clients.profile import Commands, Fact, NativeListing
-from server.clients.subjects import FACTS, SUBJECTS
 from skills_core.toolboxes import PRESETS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "clients.md"
@@ -52,6 +52,19 @@ def test_a_fact_is_a_sensible_value(client: ClientProfile) -> None:
         if isinstance(fact, NativeListing):
             assert fact.percent is None or fact.characters is None
             assert fact.percent is None or 0 < fact.percent < 100
+
+
+TYPES = get_type_hints(ClientProfile)
+
+
+@each_client
+def test_a_fact_has_the_type_that_profiles_say(client: ClientProfile) -> None:
+    for field in FACTS.keys() - {"model_results", "native", "commands"}:
+        fact, (kind, _) = getattr(client, field), get_args(TYPES[field])
+        for each in [fact, *(earlier.facts.get(field) for earlier in client.earlier)]:
+            assert each is None or type(each) is (get_origin(kind) or kind)
+            if isinstance(each, Fact):
+                assert type(each.value) is get_args(kind)[0], field
 
 
 @each_client

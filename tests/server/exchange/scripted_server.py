@@ -31,7 +31,7 @@ from server.listing.runs import CONFIRM, CONTINUE
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
 from server.transport.stdio import serve_stdio
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import SkillsError
 from skills_core.library import Library
 from skills_core.run.ports import Progress

@@ -1,4 +1,4 @@
-"""Which conversations a server forgets when there are too many: never those of others than of whoever has most."""
+"""Which conversations a server forgets when there are too many."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from server.access.principal import Principal, PrincipalKind
 from server.hosting.offer_changes import OfferChanges
 from server.protocol import conversations as module
-from server.protocol.conversations import MAX_CONVERSATIONS, MAX_THREADS, Conversation, Conversations
+from server.protocol.conversations import Conversation, Conversations
 from tests.thoroughness import examples
 
 CHANGES = OfferChanges()
@@ -35,33 +35,7 @@ def kept() -> Conversations:
     return Conversations(local=False)
 
 
-def test_the_threads_of_one_session_displace_no_conversation_of_another_principal(kept: Conversations) -> None:
-    bens = of(kept, "ben", "b", "t")
-    for number in range(2 * MAX_CONVERSATIONS):
-        of(kept, "anna", "a", f"t{number}")
-    assert of(kept, "ben", "b", "t") is bens
-    assert len(kept) == 1 + MAX_THREADS
-
-
-def test_the_sessions_of_one_principal_displace_no_conversation_of_another(kept: Conversations) -> None:
-    bens = [of(kept, "ben", "b", thread) for thread in ("", "1", "2")]
-    for number in range(2 * MAX_CONVERSATIONS):
-        of(kept, "anna", f"a{number}", "t")
-    assert [of(kept, "ben", "b", thread) for thread in ("", "1", "2")] == bens
-    assert len(kept) == MAX_CONVERSATIONS
-
-
-def test_the_threads_of_one_session_displace_no_other_session_of_the_same_principal(
-    kept: Conversations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 10)
-    other = of(kept, "local", "one", "t")
-    for number in range(50):
-        of(kept, "local", "two", f"t{number}")
-    assert of(kept, "local", "one", "t") is other
-
-
-def test_of_equal_ones_the_one_that_was_used_least_recently_is_forgotten(
+def test_the_conversation_that_was_used_least_recently_is_forgotten(
     kept: Conversations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "MAX_CONVERSATIONS", 3)
@@ -72,12 +46,15 @@ def test_of_equal_ones_the_one_that_was_used_least_recently_is_forgotten(
     assert of(kept, "ben", "s") is not second
 
 
-def test_the_threads_that_were_used_last_are_remembered(kept: Conversations) -> None:
-    threads = [of(kept, "anna", "a", f"t{number}") for number in range(MAX_THREADS)]
-    assert of(kept, "anna", "a", "t0") is threads[0]
-    of(kept, "anna", "a", "new")
-    assert of(kept, "anna", "a", "t0") is threads[0]
-    assert of(kept, "anna", "a", "t1") is not threads[1]
+def test_the_connection_of_a_thread_that_is_in_use_is_remembered(
+    kept: Conversations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "MAX_CONVERSATIONS", 4)
+    connection = of(kept, "anna", "a")
+    for number in range(10):
+        of(kept, "anna", "a", "t")
+        of(kept, "ben", f"b{number}")
+    assert of(kept, "anna", "a") is connection
 
 
 def test_the_end_of_a_session_ends_its_threads_and_no_other_session(kept: Conversations) -> None:
@@ -98,7 +75,6 @@ def test_there_are_never_too_many_and_the_conversation_of_a_request_is_there(ask
     kept = Conversations(local=False)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MAX_CONVERSATIONS", 7)
-        patch.setattr(module, "MAX_THREADS", 4)
         for principal, session, thread in asked:
             key = f"{principal}{session}"
             assert of(kept, principal, key, thread) is of(kept, principal, key, thread)

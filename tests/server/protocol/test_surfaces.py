@@ -326,9 +326,9 @@ async def test_what_a_search_found_is_in_the_log_with_scores_and_digests(
 ) -> None:
     make_skill("zebra-a", description="Draw a zebra.")
     async with in_memory(skills) as session:
-        with caplog.at_level(logging.INFO, logger="server.protocol.tools.dispatch"):
+        with caplog.at_level(logging.INFO, logger="server.protocol.tools.find_skills"):
             await session.client.call_tool("find_skills", {"query": "zebra"})
             await session.client.call_tool("find_skills", {"query": "giraffe"})
-    first, second = (record.message for record in caplog.records if record.name == "server.protocol.tools.dispatch")
+    first, second = (record.message for record in caplog.records if record.name == "server.protocol.tools.find_skills")
     assert re.fullmatch(r"found: zebra-a sha256:[0-9a-f]{64} score [0-9.]+", first)
     assert second == "found: nothing"

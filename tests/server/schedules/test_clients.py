@@ -16,7 +16,7 @@ from mcp import Client
 
 from server.config.machine import current_environment
 from server.hosting.host import Host
-from server.listing.schedules import SCHEDULE_TOOLS
+from server.listing.tools import SCHEDULE_TOOLS
 from server.protocol.server import SkillServer
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from server.config.jdai import script_variables
 from server.config.settings import ConfigurationError, OptionalTool, load_settings
-from server.listing.scripts import PIECE
+from server.protocol.tools.run_skill_script import PIECE
 from server.scripts import factory as setup_of_scripts
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.testing import skill_of

@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.clients.added_arguments import ADDED_ARGUMENTS, without_additions
+from server.clients.connected import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings import OptionalTool
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core import Library, explicit_sources
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted

@@ -16,9 +16,8 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
-from server.clients import ClientProfile, Fact, profile_called
+from server.clients import ClientProfile, Evidence, Fact, profile_called
 from server.clients.known import KNOWN_CLIENTS
-from server.clients.known.sources import measured
 from server.config.machine import current_environment
 from server.config.settings import SkillFolder
 from server.hosting.host import Host
@@ -33,7 +32,9 @@ from tests.server.settings import make_settings
 BODY = "Run scripts/fill.py, see references/forms.md."
 
 UNKNOWN = ClientProfile("x", "a client of which nothing is known")
-AT_WORK = UNKNOWN._replace(starts_in_workspace=Fact(value=True, evidence=measured("a test")))
+AT_WORK = UNKNOWN._replace(
+    starts_in_workspace=Fact(value=True, evidence=Evidence("measured with a test", "2026-11-22"))
+)
 
 Answer = Callable[[], Awaitable[Any]]
 

@@ -1,4 +1,4 @@
-"""Calls of `activate_skill`: return a skill's text, or a line that says that it has not changed."""
+"""The tool `activate_skill`: return a skill's text, or a line that says that it has not changed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
+from server.listing.order import enum_names, names_within, size_of
 from server.listing.resources import mime_type
+from server.listing.schemas import hints
+from server.listing.tools import ACTIVATE, metadata_for
 from server.operation.notes import note_skill
 from server.operation.records import Use
-from server.protocol.activation.parts import beginning_within, message_within
+from server.protocol.tool_call import Tool, has_active, has_offered
 from server.wire.arguments import flag, string
-from server.wire.errors import InvalidRequestError
+from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line, printable
 from skills_core.rendering import (
     activation_inputs,
@@ -22,20 +25,22 @@ from skills_core.rendering import (
     render_request,
     render_unchanged,
 )
-from skills_core.rendering.beginning import READ_THE_REST
+from skills_core.rendering.beginning import READ_THE_REST, render_beginning
+from skills_core.rendering.parts import cut_before
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
-    from server.hosting.host import Host
-    from server.protocol.activation.recipients import Recipients
-    from server.protocol.tool_call import ToolCall
+    from server.clients.results import ResultRoom
+    from server.listing.tools import ToolListing
+    from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.catalog import Catalog
     from skills_core.rendering import Recipient
+    from skills_core.rendering.beginning import Beginning
     from skills_core.skill import Skill
 
-__all__ = ["META_SKILL", "Activation", "invocable", "texts_of"]
+__all__ = ["META_SKILL", "TOOLS", "invocable", "texts_of"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,17 +52,70 @@ MAX_ARGUMENTS = 100_000
 
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
+_MESSAGE_SHARE = 6
+# The share of the room that a message may take: the model knows it, as it has sent it.
+
 # These annotations ask a host that drops old results to keep this one.
 _KEEP = {"audience": ["assistant"], "priority": 1.0}
 
 
-class Activation:
+def _entry(listing: ToolListing) -> dict[str, Any]:
+    catalog, settings, layout, first = listing.catalog, listing.settings, listing.layout, listing.first
+    offered = len(catalog.offered)
+    names = enum_names(catalog, first, layout, settings.catalog.enum_limit)
+    schema = _activation_schema(names, offered)
+    if layout.schema is not None and size_of(schema) > layout.schema:
+        # A client that drops a tool with a large schema would lose the tool for skills.
+        bare = size_of(_activation_schema([""], offered))
+        schema = _activation_schema(names_within(layout.schema - bare, names), offered)
+    return {
+        "name": ACTIVATE,
+        "title": "Activate a skill",
+        "description": listing.description,
+        "inputSchema": schema,
+        "annotations": hints("Activate a skill"),
+        "_meta": metadata_for(layout, listing.topics),
+    }
+
+
+def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
+    name: dict[str, Any] = {"type": "string", "description": "The skill's name."}
+    if names:
+        # An empty enum would accept no name.
+        name["enum"] = names
+    if offered > len(names):
+        name["description"] += (
+            " Any other name that find_skills returns is accepted as well."
+            if names
+            else " Any name that the list of skills or find_skills gives is accepted."
+        )
+    properties = {
+        "name": name,
+        "arguments": {
+            "type": "object",
+            "additionalProperties": {"type": "string"},
+            "description": "Values for the skill's {{parameters}}, by name.",
+        },
+        "message": {
+            "type": "string",
+            "description": "The user's own words, where they bind how the skill is carried out.",
+        },
+        "have": {
+            "type": "string",
+            "description": "The digest in the receipt of the text that you still have: answered by one line if the "
+            "skill has not changed.",
+        },
+        "force": {"type": "boolean", "description": "Return the text even if it has not changed."},
+    }
+    return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+
+
+class _Activation:
     """The handler of the tool."""
 
-    def __init__(self, host: Host, recipients: Recipients) -> None:
-        """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
-        self._host = host
-        self._recipients = recipients
+    def __init__(self, services: ToolServices) -> None:
+        """Answer from the host of `services`, whose `recipients` know for whom a request's text is rendered."""
+        self._host, self._recipients = services.host, services.recipients
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
         """Handle a call."""
@@ -78,7 +136,7 @@ class Activation:
         self._host.usage.add(skill.settings_key)
         note_skill(skill, Use.ACTIVATED)
         recipient = self._recipients.of(call.ctx, call.view)
-        request = [text_block(render_request(skill, message_within(message, room)))] if message else []
+        request = [text_block(render_request(skill, _message_within(message, room)))] if message else []
         about: dict[str, Any] = {
             "name": skill.key,
             "uri": skill.uri,
@@ -102,7 +160,7 @@ class Activation:
         result = whole()
         if room is None or room.fits_with_news(result):
             return result
-        text, about["rest"] = beginning_within(room, answer, skill, values, recipient, delivery.replaces)
+        text, about["rest"] = _beginning_within(room, answer, skill, values, recipient, delivery.replaces)
         return answer(text)
 
 
@@ -121,6 +179,31 @@ def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:
         "annotations": _KEEP,
     }
     return [link]
+
+
+def _beginning_within(
+    room: ResultRoom,
+    answer: Callable[[str], Mapping[str, Any]],
+    skill: Skill,
+    values: Mapping[str, str],
+    recipient: Recipient,
+    replaces: str | None,
+) -> Beginning:
+    """Return the longest beginning of an activation that leaves room for news; `answer` makes a result of a text."""
+
+    def fits(text: str) -> bool:
+        return room.fits_with_news(answer(text))
+
+    return render_beginning(skill, values, recipient, replaces=replaces, most=room.most, fits=fits)
+
+
+def _message_within(message: str, room: ResultRoom | None) -> str:
+    """Return the user's message, cut if it would take much of the room."""
+    most = room.most // _MESSAGE_SHARE if room is not None else len(message)
+    if len(message) <= most:
+        return message
+    end = cut_before(message, 0, most)
+    return f"{message[:end]}\n[The first {end} of {len(message)} characters; the whole message is in your call.]"
 
 
 def texts_of(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -152,3 +235,14 @@ def invocable(catalog: Catalog, name: str) -> Skill:
     if not skill.model_invocable:
         raise InvalidRequestError(f"The skill {name!r} is for the user to call, as /{skill.key}; a model may not.")
     return skill
+
+
+TOOLS = (
+    Tool(
+        ACTIVATE,
+        _entry,
+        lambda services: _Activation(services).call,
+        is_listed=has_offered,
+        is_callable=has_active,
+    ),
+)

@@ -1,0 +1,142 @@
+"""The tool `find_skills`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from server.hosting.search_results import matches_object
+from server.listing.envelope import text_block, tool_result
+from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
+from server.listing.tools import FIND, metadata_for
+from server.listing.topics import TOPICS, shortened_topics
+from server.operation.notes import note_found
+from server.protocol.tool_call import Tool, has_active, has_offered
+from server.wire.arguments import string, strings
+from server.wire.invalid_request import InvalidRequestError
+from skills_core.rendering.escaping import escape_json
+from skills_core.selection import TOP_TEN
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from server.hosting.host import Host
+    from server.listing.tools import ToolListing
+    from server.protocol.tool_call import ToolCall
+    from skills_core.selection import Match
+
+__all__ = ["TOOLS"]
+
+logger = logging.getLogger(__name__)
+
+_DEFAULT_MATCHES = 10
+_MAX_MATCHES = 100
+_MAX_QUERY = 2000
+
+_LOGGED = 3
+# Most matches of a search that are logged.
+
+_MATCH = object_of(name=TEXT, description=TEXT, **SCORED, uri=TEXT)
+_MENU = {
+    **object_of(names=TEXTS, hint=TEXT),
+    "description": "Where the first matches lie close together: a choice to make, not a best one.",
+}
+_OUTPUT = {
+    "type": "object",
+    "properties": {
+        "matches": list_of(_MATCH),
+        "menu": _MENU,
+        "note": {**TEXT, "description": "What to do where nothing matches."},
+        "left_out": {**TEXT, "description": "How many more matches there are, if the result would be too long."},
+    },
+    "required": ["matches"],
+}
+
+
+def _entry(listing: ToolListing) -> dict[str, Any]:
+    layout, topics = listing.layout, listing.topics
+    description = (
+        "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
+        "and try again in other words if nothing fits or the matches are marked weak. "
+        f"Then call {layout.activation_tool} with a name from the result."
+    )
+    if topics:
+        description += f" {TOPICS}: {shortened_topics(topics, layout.topics)}."
+    return {
+        "name": FIND,
+        "title": "Find skills",
+        "description": description,
+        "inputSchema": {
+            "type": "object",
+            "properties": {
+                "query": {"type": "string", "maxLength": _MAX_QUERY, "description": "What the skill should do."},
+                "tags": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "maxItems": MAX_TAGS,
+                    "description": "Only skills with such a tag.",
+                },
+                "limit": {
+                    "type": "integer",
+                    "minimum": 1,
+                    "maximum": _MAX_MATCHES,
+                    "description": f"Most results; {_DEFAULT_MATCHES} if not given.",
+                },
+            },
+            "required": ["query"],
+            "additionalProperties": False,
+        },
+        "outputSchema": _OUTPUT,
+        "annotations": hints("Find skills"),
+        "_meta": metadata_for(layout, topics),
+    }
+
+
+async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
+    arguments = call.arguments
+    query = string(arguments, "query")
+    tags = strings(arguments, "tags", MAX_TAGS)
+    limit = arguments.get("limit", _DEFAULT_MATCHES)
+    if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= _MAX_MATCHES:
+        raise InvalidRequestError(f"limit must be a whole number from 1 to {_MAX_MATCHES}")
+    if len(query) > _MAX_QUERY:
+        raise InvalidRequestError(f"query may have at most {_MAX_QUERY} characters")
+    policy = replace(TOP_TEN, top_k=limit, include_tags=tags)
+    search = partial(call.view.search, query, policy)
+    matches = await host.searches.run(call.ctx, search)
+    logger.info("found: %s", ", ".join(match.for_log for match in matches[:_LOGGED]) or "nothing")
+    note_found(match.skill.settings_key for match in matches)
+    room = call.room
+    shown = len(matches)
+    while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):
+        shown -= 1
+    return _found(query, matches, shown)
+
+
+def _found(query: str, matches: Sequence[Match], shown: int) -> dict[str, Any]:
+    """Return the result of a search with the first matches; it says how many are left out."""
+    structured = matches_object(matches[:shown])
+    if shown < len(matches):
+        why = "this client passes on no more of one result; narrow the query, or use tags"
+        structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
+    if not matches:
+        structured["note"] = _no_match(query)
+    text = escape_json(structured) if matches else structured["note"]
+    return {**tool_result([text_block(text)]), "structuredContent": structured}
+
+
+def _no_match(query: str) -> str:
+    return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."
+
+
+TOOLS = (
+    Tool(
+        FIND,
+        _entry,
+        lambda services: partial(_find, services.host),
+        is_listed=has_offered,
+        is_callable=has_active,
+    ),
+)
