@@ -1,4 +1,4 @@
-"""The skills of a project: the files that are skills, and a catalog of them.
+"""The skills of a project: the files that are skills, a catalog of them, and an injector for programs.
 
 Names and order follow adk-skill's discovery and index; what is a skill follows `loading`.
 """
@@ -6,21 +6,24 @@ Names and order follow adk-skill's discovery and index; what is a skill follows 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skills_core.context.injection import MAX_INJECTED_CHARS, by_shared_words, inject, select_block
 from skills_core.library import Library
 from skills_core.loading.discovery import find_skill_files
 from skills_core.locations import JDAI_FOLDER
+from skills_core.selection.policy import SelectionPolicy
 from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from skills_core.catalog import Catalog
+    from skills_core.context.injection import Injection, Message, Ranking, SkillBlock
     from skills_core.gates import Environment
 
-__all__ = ["discover_instruction_files", "discover_skill_files", "load_skills", "project_sources"]
 
 _HIDDEN_FOLDERS: Final = (
     (f"{JDAI_FOLDER}/skills", Strictness.JDAI),
@@ -102,3 +105,46 @@ def _sorted(sources: Iterable[Source]) -> tuple[Path, ...]:
 def _paths(source: Source) -> Iterator[Path]:
     for path in find_skill_files(source):
         yield source.root / path
+
+
+_POLICY = SelectionPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Injector:
+    """A ranking of skills with the policy that selects one of them, and the limit for its body.
+
+    It knows the skills that the ranking was made of; make a new injector after they changed.
+    """
+
+    ranking: Ranking
+    policy: SelectionPolicy = _POLICY
+    max_injected_chars: int = MAX_INJECTED_CHARS
+
+    @classmethod
+    def from_root(
+        cls,
+        root: str | os.PathLike[str],
+        environment: Environment,
+        extras: Iterable[str | os.PathLike[str]] = (),
+        *,
+        policy: SelectionPolicy = _POLICY,
+        max_injected_chars: int = MAX_INJECTED_CHARS,
+    ) -> Injector:
+        """Return an injector of the project's skills that models may choose, in adk-skill's ranking.
+
+        See `load_skills` for the first parameters.
+
+        Raises:
+            InvalidSourceError: `root` is no directory, or cannot be accessed.
+        """
+        ranking = by_shared_words(load_skills(root, environment, extras).offered)
+        return cls(ranking, policy, max_injected_chars)
+
+    def select(self, query: str) -> SkillBlock | None:
+        """Return the block of the best skill for what a user says; None if no skill matches."""
+        return select_block(query, self.ranking, self.policy, self.max_injected_chars)
+
+    def inject(self, message: Message) -> Injection:
+        """Return the message with the block of the best skill before its first text; see `context.injection.inject`."""
+        return inject(message, self.ranking, self.policy, self.max_injected_chars)

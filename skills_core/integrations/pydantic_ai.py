@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext
 
     from skills_core.context.injection import SkillBlock
-    from skills_core.integrations.injector import Injector
+    from skills_core.integrations.project import Injector
 
 __all__ = ["SkillInjection"]
 

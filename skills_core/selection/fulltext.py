@@ -13,7 +13,7 @@ from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from skills_core.selection.fields import FIELDS
+from skills_core.selection.words import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

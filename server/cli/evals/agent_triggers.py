@@ -7,16 +7,21 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.evals.report_files import ReportFiles, gate_objects, gates_pass, next_step, print_gates
-from server.cli.evals.trigger_files import with_tokens, write_files
-from server.cli.evals.trigger_results import cost_lines, result_lines
+from server.cli.evals.report_files import (
+    ReportFiles,
+    gate_objects,
+    gates_pass,
+    next_step,
+    print_gates,
+    write_trigger_files,
+)
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
-from server.evals.agents.find_agent import check_no_twin, find_agent
+from server.evals.agents.cli_agent import check_no_twin, find_agent
 from server.evals.report.live_report import live_report
-from server.evals.skills.skill_copies import read_copy
-from server.evals.triggers.apply_description import apply_description
-from server.evals.triggers.query_file import queries_in, queries_of_skill
+from server.evals.skills.tested_skills import read_copy
+from server.evals.triggers.optimization import apply_description
+from server.evals.triggers.query_files import queries_in, queries_of_skill
 from server.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.evals.triggers.trigger_test import (
     TestPlan,
@@ -27,26 +32,138 @@ from server.evals.triggers.trigger_test import (
     test_folder,
 )
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.locks import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
-from skills_core.evals.triggers.queries import QUERY_FILES
-from skills_core.evals.triggers.split import split_queries
+from skills_core.evals.triggers.queries import QUERY_FILES, split_queries
 from skills_core.run.models import CLIENT, check_model, open_model, parse_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from pydantic_ai.models import Model
 
     from server.evals.agents.agent import Agent
-    from server.evals.skills.skill_copies import SkillCopy
-    from skills_core.evals.triggers.queries import Query
-    from skills_core.evals.triggers.split import Part
+    from server.evals.skills.tested_skills import SkillCopy
+    from skills_core.evals.triggers.queries import Part, Query
 
-__all__ = ["AgentTriggerOptions", "triggers_with_agent"]
+
+_WORDS = {True: "pass", False: "FAIL", None: "none"}
+_QUERY = 90
+
+
+def result_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for the results of a test."""
+    for result in found["results"]:
+        low, high = result["interval"]
+        should = "should trigger" if result["should_trigger"] else "should not"
+        yield (
+            f"{_WORDS[result['pass']]}  {result['triggers']}/{result['runs']} [{low:.2f}, {high:.2f}]  {should:14}  "
+            f"{one_line(result['query'])[:_QUERY]}{_faults(result)}"
+        )
+    whose = ", with the old description" if len(found["rounds"]) > 1 else ""
+    yield _summary(f"{found['skill_name']}{whose}", found["summary"])
+    for reason in found["summary"]["reasons"]:
+        yield f"  {reason['runs']} x {one_line(str(reason['reason']))[:300]}"
+    for each in found["rounds"]:
+        train, validation = each["train"], each["validation"]
+        yield (
+            f"round {each['number']}: training {train['passed']} of {train['total']}, validation "
+            f"{validation['passed']} of {validation['total']}: {one_line(each['description'])}"
+        )
+    yield from _decision(found)
+    yield _spent_line(found["costs"])
+
+
+def _faults(result: Mapping[str, Any]) -> str:
+    said = [counted(result["errors"], "error")] * bool(result["errors"])
+    said += [f"{result['denied']} denied"] * bool(result["denied"])
+    if result["runs_needed"]:
+        said.append(f"{counted(result['runs_needed'], 'run')} would tell")
+    return f"  ({', '.join(said)})" if said else ""
+
+
+def _summary(name: str, summary: Mapping[str, Any]) -> str:
+    low, high = summary["interval"]
+    recall, wrong = summary["recall"], summary["false_positive_rate"]
+    line = (
+        f"{name}: {summary['passed']} of {summary['total']} queries pass (95 % [{low:.2f}, {high:.2f}]); "
+        f"{recall['count']} of {recall['total']} trigger as they should, {wrong['count']} of {wrong['total']} as they "
+        "should not"
+    )
+    return f"{line}; no verdict: {summary['reason']}" if summary["reason"] else line
+
+
+def _decision(found: Mapping[str, Any]) -> Iterator[str]:
+    decision = found.get("decision")
+    if decision is not None:
+        yield decision["reason"]
+        yield from _comparison("sealed test", decision["test"]["comparison"])
+    holdout = found.get("holdout") or {}
+    for name in ("description", "old", "new"):
+        if name in holdout:
+            part = holdout[name]
+            yield f"fresh queries, {name}: {part['passed']} of {part['total']} pass"
+    yield from _comparison("fresh queries", holdout.get("comparison"))
+
+
+def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[str]:
+    if comparison is None:
+        return
+    needed = comparison["queries_needed"]
+    more = f"; about {counted(needed, 'query', 'queries')} would show such a difference" if needed else ""
+    yield (
+        f"{where}: only the new one passes {comparison['wins']}, only the old one {comparison['losses']} "
+        f"(p = {comparison['p']:.3f}): {comparison['verdict']}{more}"
+    )
+
+
+def with_tokens(planned: Mapping[str, int], workspace: Path) -> dict[str, Any]:
+    """Return planned costs with the tokens and the money that they take if runs are like those of the last test."""
+    last = last_results(workspace)
+    spent = last[1].get("costs") if last is not None else None
+    spent = spent if isinstance(spent, dict) else {}
+    made = spent.get("runs_made")
+
+    def expected(name: str) -> float | None:
+        value = spent.get(name)
+        if isinstance(value, (int, float)) and isinstance(made, int) and value > 0 and made > 0:
+            return value / made * planned["runs"]
+        return None
+
+    tokens, cost = expected("total_tokens"), expected("cost_usd")
+    return {
+        **planned,
+        "tokens": None if tokens is None else round(tokens),
+        "cost_usd": None if cost is None else round(cost, 4),
+    }
+
+
+def cost_lines(costs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for what a test costs at most."""
+    yield f"at most {counted(costs['runs'], 'run')} of the agent; fewer where an outcome is clear early"
+    for name in ("canary", "queries", "rounds", "sealed_test", "holdout"):
+        if costs.get(name):
+            yield f"  {name.replace('_', ' ')}: {costs[name]}"
+    if costs["model_requests"]:
+        yield f"at most {counted(costs['model_requests'], 'request')} to the model that revises the description"
+    tokens, cost = costs["tokens"], costs["cost_usd"]
+    money = f" (${cost:,.2f})" if cost is not None else ", at a price that is not known"
+    yield (
+        f"about {counted(tokens, 'token')}{money}, as runs of the last test took"
+        if tokens
+        else "tokens and money: not known before a first test"
+    )
+
+
+def _spent_line(costs: Mapping[str, Any]) -> str:
+    """Return the line for what a test has cost."""
+    tokens = counted(costs["total_tokens"], "token") if costs["total_tokens"] else "unknown tokens"
+    money = f"${costs['cost_usd']:,.4f}" if costs["cost_usd"] else "unknown price"
+    return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"
+
 
 _EXECUTOR = "skillserve"
 
@@ -169,8 +286,8 @@ class _QuerySets(NamedTuple):
 def _query_sets(folder: Path, options: AgentTriggerOptions, workspace: Path) -> _QuerySets:
     queries = _queries(folder, options.queries)
     holdout = queries_in(options.holdout) if options.holdout is not None else ()
-    known = {query.query for query in queries}
-    if again := next((query for query in holdout if query.query in known), None):
+    known = {query.text for query in queries}
+    if again := next((query for query in holdout if query.text in known), None):
         raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
     if not options.optimize:
         return _QuerySets(queries, holdout, None)
@@ -273,7 +390,7 @@ def _finish(folder: Path, found: dict[str, Any], results: Path, options: AgentTr
         except SkillsError as error:
             refused = str(error)
     files = ReportFiles(options.junit, options.markdown)
-    gates, page = write_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
+    gates, page = write_trigger_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
     if as_json:
         shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
         print_json({**found, **shown})

@@ -1,16 +1,15 @@
-"""Do what `eval` asks for: plan, tell the cost, run, and print the results."""
+"""Do what `eval` asks for: plan, tell the cost, run, and print the results or a proposal."""
 
 from __future__ import annotations
 
+import shlex
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from server.cli.console import EXIT_NO, print_json, print_notice, print_text
-from server.cli.evals.eval_files import write_files
-from server.cli.evals.eval_report import report_lines
-from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, print_gates
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, print_gates, write_eval_files
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.errors import EvalError
@@ -19,19 +18,59 @@ from server.evals.iterations.files import locked
 from server.evals.iterations.judge import choose_judge, judge_agent
 from server.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
+from server.evals.proposals.iteration_signals import find_iteration, read_cases, read_current_skill
+from server.evals.proposals.propose import MAX_REQUESTS, ProposalFailedError, ProposalRequest, propose, write_proposal
 from server.evals.report.live_report import live_report
+from server.evals.report.model import WITH_SKILL
+from server.listing.runs import runs_unavailable_reason
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import agreeing, counted, one_line
+from skills_core.diagnostics import agreeing, counted, one_line, printable
 from skills_core.errors import SkillsError
+from skills_core.evals.grading.comparing import TIE
+from skills_core.run.models import CLIENT, connected, open_model, parse_model
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings import RunSettings, Settings
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.plan import EvalPlan
+    from skills_core.evals.proposals.proposal import Proposal
+    from skills_core.run.outcome import Usage
 
-__all__ = ["run_eval"]
+
+_METRICS = {"pass_rate": "pass rate", "time_seconds": "seconds", "tokens": "tokens"}
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the summary of both arms, the verdict, and the notes."""
+    summary = report["run_summary"]
+    arms = [name for name in summary if name != "delta"]
+    yield one_line(f"{report['skill']['name']}, iteration {report['iteration']}: {report['path']}")
+    yield "  ".join([f"{'':<10}", *(f"{name:>22}" for name in arms), f"{'delta':>10}"])
+    for metric, title in _METRICS.items():
+        cells = [f"{_spread(summary[name][metric]):>22}" for name in arms]
+        yield "  ".join([f"{title:<10}", *cells, f"{_signed(summary['delta'][metric]):>10}"])
+    for name, found in report["intervals"]["cases"].items():
+        low, high = found["interval"]["low"], found["interval"]["high"]
+        cases = counted(found["total"], "case")
+        yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
+    yield from map(one_line, report["notes"])
+    for case in (report.get("comparison") or {}).get("cases", ()):
+        winner = "a tie" if case["winner"] == TIE else f"{case['winner']} is better"
+        ratio = case["length_ratio"]
+        length = "" if ratio is None else f"; the result of {WITH_SKILL} is {ratio:.2f} times as long"
+        yield one_line(f"{case['case']}: blind comparison: {winner}{length}")
+
+
+def _spread(value: Mapping[str, Any]) -> str:
+    if value["mean"] is None:
+        return "unknown"
+    return f"{value['mean']:,.2f} ± {value['stddev']:,.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:+,.2f}"
 
 
 def run_eval(given: Mapping[str, Any]) -> None:
@@ -51,8 +90,6 @@ def run_eval(given: Mapping[str, Any]) -> None:
 
 
 def _propose(given: Mapping[str, Any]) -> None:
-    from server.cli.evals.proposal import print_proposal
-
     skill, model = given["skill_dir"], given["model"]
     place = given["workspace"] or workspace_of(skill.resolve())
     print_proposal(skill, place, model=model, dry_run=given["dry_run"], as_json=given["as_json"])
@@ -160,7 +197,7 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
 def _finish(report: dict[str, Any], given: Mapping[str, Any]) -> None:
     """Write the files for CI, and print the report."""
     limits = {name: given[name] for name in ("min_pass_rate", "max_regression")}
-    gates = write_files(report, ReportFiles(given["junit"], given["markdown"]), **limits)
+    gates = write_eval_files(report, ReportFiles(given["junit"], given["markdown"]), **limits)
     if given["as_json"]:
         print_json(report)
     else:
@@ -173,3 +210,67 @@ def _finish(report: dict[str, Any], given: Mapping[str, Any]) -> None:
         print_notice(f"{lacking}; the same command runs them again")
     if errors or not gates_pass(gates):
         raise SystemExit(EXIT_NO)
+
+
+def print_proposal(
+    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
+) -> None:
+    """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
+
+    The exit code is 1 if the model makes no valid proposal.
+    """
+    runs = settings_of(Machine(current_places()), {"model": model}).runs
+    iteration = find_iteration(workspace)
+    request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
+    if not dry_run and ((reason := runs_unavailable_reason(runs)) or runs.model == CLIENT):
+        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    print_notice(
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
+    )
+    if dry_run:
+        if as_json:
+            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": request.tokens})
+        return
+    try:
+        proposal, usage = until_signalled(lambda: _proposed(request, runs))
+    except ProposalFailedError as error:
+        fail(f"{error} {_used(error.usage)}", EXIT_NO)
+    path = write_proposal(iteration, proposal)
+    if as_json:
+        used = {"requests": usage.requests, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        shown = {"path": str(path), "summary": printable(proposal.summary), "diff": proposal.diff, "usage": used}
+        print_json({"iteration": str(iteration), **shown})
+        return
+    _print(proposal, path, skill)
+    print_notice(_used(usage))
+
+
+async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
+    key = runs.model_key.get_secret_value() if runs.model_key else None
+    model = open_model(parse_model(runs.model or ""), key)
+    async with connected(model):
+        return await propose(request, model, runs.seconds)
+
+
+def _print(proposal: Proposal, path: Path, skill: Path) -> None:
+    for line in proposal.summary.split("\n"):
+        print_notice(line)
+    if not proposal.diff:
+        print_notice("no change is proposed")
+        return
+    for line in proposal.diff.removesuffix("\n").split("\n"):
+        print_text(_shown(line))
+    print_notice(
+        f"review {path}, then apply it: patch -p1 -d {shlex.quote(str(skill))} -i {shlex.quote(str(path.resolve()))}"
+    )
+
+
+def _shown(line: str) -> str:
+    """Return a line of the diff for a terminal; the file has it unchanged."""
+    return "\t".join(map(one_line, line.removesuffix("\r").split("\t")))
+
+
+def _used(usage: Usage) -> str:
+    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
+    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

@@ -15,7 +15,7 @@ def run_triggers(given: Mapping[str, Any]) -> None:
     folder, as_json = given["skill_dir"], given["as_json"]
     flags = {name: given[name] for name in ("follow_symlinks", "trust_workspace")}
     if given["write_queries"]:
-        from server.cli.evals.write_queries import draft_into
+        from server.cli.evals.ranked_triggers import draft_into
 
         draft_into(folder, given["catalog"], as_json=as_json, model=given["model"], **flags)
     elif given["no_model"]:

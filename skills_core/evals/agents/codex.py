@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_uri, skills_read_by
-from skills_core.evals.agents.server_calls import skill_of_server_call
-from skills_core.evals.agents.values import count_of, mapping_of, text_of
+from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
+from skills_core.evals.agents.transcript import count_of, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

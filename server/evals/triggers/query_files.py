@@ -1,12 +1,15 @@
-"""Find and read the trigger queries of a skill."""
+"""Find, read and write the files of trigger queries of a skill."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import json
+import os
+from typing import TYPE_CHECKING, Any
 
 from skills_core.disk.bounded import read_bounded
 from skills_core.disk.files import Location, read_file
-from skills_core.errors import FileRefusedError
+from skills_core.disk.names import EVALS
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
     PART_FILES,
@@ -15,14 +18,13 @@ from skills_core.evals.triggers.queries import (
     joined_parts,
     read_queries,
 )
-from skills_core.system_faults import Fault
+from skills_core.system_faults import Fault, system_message
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from skills_core.evals.triggers.queries import Query
-
-__all__ = ["find_query_file", "queries_in", "queries_of_skill"]
 
 
 def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
@@ -76,3 +78,53 @@ def queries_in(file: Path) -> tuple[Query, ...]:
     if raw is None:
         raise QueryFileError(str(file), "", "there is no such file")
     return read_queries(raw, str(file))
+
+
+class QueriesExistError(SkillsError):
+    """The queries cannot be written: the skill has some, or its folder cannot be written to."""
+
+
+def require_no_queries(folder: Path) -> None:
+    """Refuse to draft queries for a skill that has some.
+
+    Raises:
+        QueriesExistError: it has a file of queries, or a link in the place of the folder for one.
+    """
+    if (name := find_query_file(folder)) is not None:
+        raise QueriesExistError(
+            f"{folder / name}: the skill has queries, which are not replaced; edit or move the file"
+        )
+    if (folder / EVALS).is_symlink():
+        raise QueriesExistError(f"{folder / EVALS}: this is a link, which is not followed; use a folder")
+
+
+def drafts_document(queries: Iterable[Query]) -> list[dict[str, Any]]:
+    """Return the queries as the file has them."""
+    return [
+        {
+            "query": query.text,
+            "should_trigger": query.should_trigger,
+            **({"expected_skill": query.expected_skill} if query.expected_skill and not query.should_trigger else {}),
+        }
+        for query in queries
+    ]
+
+
+def write_drafts(folder: Path, queries: Iterable[Query]) -> Path:
+    """Write the queries to a new file of the skill in `folder`, and return its path.
+
+    Raises:
+        QueriesExistError: there is such a file, or it cannot be created.
+    """
+    require_no_queries(folder)
+    file = folder / QUERY_FILES[0]
+    text = json.dumps(drafts_document(queries), ensure_ascii=False, indent=2) + "\n"
+    try:
+        (folder / EVALS).mkdir(exist_ok=True)
+        # Exclusive creation follows no link and replaces nothing.
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text.encode("utf-8"))
+    except OSError as error:
+        raise QueriesExistError(f"{file}: the queries cannot be written: {system_message(error)}") from error
+    return file

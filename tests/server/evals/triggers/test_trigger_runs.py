@@ -10,14 +10,12 @@ import pytest
 
 from server.evals.agents.agent import AgentTask
 from server.evals.agents.run_folder import RunFolders
-from server.evals.skills.skill_copies import read_copy
-from server.evals.triggers.back_off import BackOff
+from server.evals.skills.tested_skills import read_copy
 from server.evals.triggers.journal import Journal
-from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
-from skills_core.evals.agents.agent_run import AgentRun
-from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.triggers.outcomes import Outcome
+from server.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerRunner
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
+from skills_core.evals.triggers.results import Outcome
 from tests.conftest import MakeSkill
 
 
