@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skill import Skill
 
-__all__ = ["DEFAULT_CHOICE", "AssembledContext", "ContextBounds", "assemble_context"]
 
 logger = logging.getLogger(__name__)
 

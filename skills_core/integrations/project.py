@@ -38,11 +38,11 @@ def project_sources(
 ) -> tuple[Source, ...]:
     """Return the sources of a project, in order of precedence: `root`, its hidden folders of skills, and `extras`.
 
-    Extras that are no directories are skipped, and so is a hidden folder that is a link out of `root`. With
+    Extras that are not directories are skipped, and so is a hidden folder that is a link out of `root`. With
     `conventions`, convention files (`AGENTS.md` and others) below `root` are skills.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     (whole,) = explicit_sources([root], conventions=conventions)
     hidden = (
@@ -69,7 +69,7 @@ def discover_skill_files(
     for the parameters.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return _sorted(project_sources(root, extras, conventions=False))
 
@@ -80,7 +80,7 @@ def discover_instruction_files(
     """Return the paths that `discover_skill_files` returns, and those of the project's convention files.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return _sorted(project_sources(root, extras))
 
@@ -93,7 +93,7 @@ def load_skills(
     A program that follows changes makes a `Library` of `project_sources` instead.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return Library(project_sources(root, extras), lambda: environment).catalog
 
@@ -136,7 +136,7 @@ class Injector:
         See `load_skills` for the first parameters.
 
         Raises:
-            InvalidSourceError: `root` is no directory, or cannot be accessed.
+            InvalidSourceError: `root` is not a directory, or cannot be accessed.
         """
         ranking = by_shared_words(load_skills(root, environment, extras).offered)
         return cls(ranking, policy, max_injected_chars)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skills_core.context.injection import SkillBlock
     from skills_core.integrations.project import Injector
 
-__all__ = ["SkillInjection"]
 
 _KEPT_BLOCKS: Final = 256
 """Prompts whose block is kept: each request of an agent sends all prompts of its conversation again."""

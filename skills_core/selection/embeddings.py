@@ -99,7 +99,7 @@ def _packed(vectors: Mapping[bytes, bytes]) -> bytes:
 
 
 def _unpacked(raw: bytes) -> tuple[dict[bytes, bytes], int]:
-    """Return the valid entries, and the number of bytes that are no part of one."""
+    """Return the valid entries, and the number of bytes that belong to none."""
     start = len(_MAGIC) + _LENGTH_BYTES
     size = int.from_bytes(raw[len(_MAGIC) : start], "big")
     if not raw.startswith(_MAGIC) or size % array("f").itemsize or not 0 < size <= MAX_DIMENSIONS * array("f").itemsize:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
@@ -40,11 +39,12 @@ from skills_core.evals.triggers.queries import QUERY_FILES, split_queries
 from skills_core.run.models import CLIENT, check_model, open_model, parse_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pydantic_ai.models import Model
 
+    from server.cli.evals.options import TriggerFlags
     from server.evals.agents.agent import Agent
     from server.evals.skills.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Part, Query
@@ -170,66 +170,25 @@ _EXECUTOR = "skillserve"
 _USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AgentTriggerOptions:
-    """The options of the command that concern agents."""
-
-    queries: Path | None
-    catalog: tuple[Path, ...]
-    agent: str | None
-    template: str | None
-    via: str
-    agent_model: str | None
-    agent_home: Path | None
-    limits: RunLimitsOfTest
-    optimize: bool
-    rounds: int
-    seed: int
-    apply: bool
-    holdout: Path | None
-    model: str | None
-    workspace: Path | None
-    dry_run: bool
-    min_recall: float | None
-    max_false: float | None
-    junit: Path | None
-    markdown: Path | None
-
-    @property
-    def tests(self) -> bool:
-        """Whether an agent is to be tested."""
-        return self.agent is not None or self.template is not None
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> AgentTriggerOptions:
-        """Return the options among the parameters of the command."""
-        names = {each.name for each in fields(cls)}
-        of_runs = (given["max_calls"], given["timeout"])
-        limits = RunLimitsOfTest(given["runs"], given["threshold"], given["jobs"], *of_runs)
-        catalog, template = tuple(given["catalog"] or ()), given["agent_command"]
-        same = {name: value for name, value in given.items() if name in names - {"catalog"}}
-        return cls(**same, catalog=catalog, template=template, limits=limits)
-
-
-def triggers_with_agent(folder: Path, given: Mapping[str, Any], *, as_json: bool) -> None:
-    """Test the skill in `folder` as the parameters of the command say, and print the results.
+def triggers_with_agent(options: TriggerFlags) -> None:
+    """Test the skill with an agent as the flags say, and print the results.
 
     Exit with 1 without a verdict, and with 2 for wrong use.
     """
-    options = AgentTriggerOptions.of(given)
-    if options.optimize and not options.tests:
+    folder = options.skill_dir
+    if options.optimize and not options.tests_agent:
         fail("--optimize tests descriptions with an agent: name one with --agent or --agent-command", EXIT_USAGE)
-    if not options.tests and not options.apply:
+    if not options.tests_agent and not options.apply:
         fail(_USAGE, EXIT_USAGE)
     try:
         skill = read_copy(folder)
         workspace = options.workspace or folder.resolve().parent / f"{skill.name}-workspace"
-        if not options.tests:
-            _apply_last(folder, workspace, as_json=as_json)
+        if not options.tests_agent:
+            _apply_last(folder, workspace, as_json=options.as_json)
             return
-        sets = _query_sets(folder, options, workspace)
+        sets = _query_sets(options, workspace)
         if options.dry_run:
-            _print_costs(sets, options, workspace, as_json=as_json)
+            _print_costs(sets, options, workspace)
             return
         model = _Model(options)
         plan = _plan(skill, sets, options, model)
@@ -243,13 +202,13 @@ def triggers_with_agent(folder: Path, given: Mapping[str, Any], *, as_json: bool
         fail(f"another test is running in {printable(str(workspace))}", EXIT_NO)
     except OSError as error:
         fail(f"{printable(str(workspace))}: {error.strerror or error}", EXIT_USAGE)
-    _finish(folder, found, results, options, as_json=as_json)
+    _finish(found, results, options)
 
 
 class _Model:
     """The configured model, opened when it is needed."""
 
-    def __init__(self, options: AgentTriggerOptions) -> None:
+    def __init__(self, options: TriggerFlags) -> None:
         """Read the settings if a model is needed.
 
         Raises:
@@ -283,8 +242,8 @@ class _QuerySets(NamedTuple):
     parts: Mapping[Part, tuple[Query, ...]] | None
 
 
-def _query_sets(folder: Path, options: AgentTriggerOptions, workspace: Path) -> _QuerySets:
-    queries = _queries(folder, options.queries)
+def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
+    queries = _queries(options.skill_dir, options.queries)
     holdout = queries_in(options.holdout) if options.holdout is not None else ()
     known = {query.text for query in queries}
     if again := next((query for query in holdout if query.text in known), None):
@@ -294,16 +253,16 @@ def _query_sets(folder: Path, options: AgentTriggerOptions, workspace: Path) -> 
     return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
-def _plan(skill: SkillCopy, sets: _QuerySets, options: AgentTriggerOptions, model: _Model) -> TestPlan:
+def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Model) -> TestPlan:
     return TestPlan(
         skill=skill,
         queries=sets.queries,
         holdout=sets.holdout,
-        rivals=tuple(_rivals(skill, options.catalog).values()),
+        rivals=tuple(_rivals(skill, options.catalog or ()).values()),
         agent=_agent(skill, options, model),
-        limits=options.limits,
+        limits=RunLimitsOfTest(options.runs, options.threshold, options.jobs, options.max_calls, options.timeout),
         parts=sets.parts,
-        rounds=options.rounds if options.optimize else 0,
+        rounds=options.revisions,
         seed=options.seed,
         model_name=model.name if options.optimize else "",
         home=options.agent_home,
@@ -319,7 +278,7 @@ def _queries(folder: Path, file: Path | None) -> tuple[Query, ...]:
     return found[1]
 
 
-def _rivals(skill: SkillCopy, catalog: tuple[Path, ...]) -> dict[str, SkillCopy]:
+def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
     """Return the other skills of the catalog, by name; of two with one name the first counts."""
     rivals: dict[str, SkillCopy] = {}
     for root in catalog:
@@ -332,18 +291,18 @@ def _rivals(skill: SkillCopy, catalog: tuple[Path, ...]) -> dict[str, SkillCopy]
     return rivals
 
 
-def _agent(skill: SkillCopy, options: AgentTriggerOptions, model: _Model) -> Agent:
+def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
     if options.agent == _EXECUTOR:
         from server.evals.agents.executor_agent import ExecutorAgent
 
         opened = model.open()
         assert opened is not None  # noqa: S101 - this agent needs one
-        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.limits.max_calls)
-    if options.template is not None and "{prompt}" not in options.template:
-        raise SkillsError(f"the command {options.template!r} has no {{prompt}}; write it where the query goes")
+        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.max_calls)
+    if options.agent_command is not None and "{prompt}" not in options.agent_command:
+        raise SkillsError(f"the command {options.agent_command!r} has no {{prompt}}; write it where the query goes")
     agent = find_agent(
         options.agent,
-        options.template,
+        options.agent_command,
         via=Via(options.via),
         rights=Rights.LOAD,
         model=options.agent_model,
@@ -372,26 +331,26 @@ def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any]
         return until_signalled(work), folder / "results.json"
 
 
-def _print_costs(sets: _QuerySets, options: AgentTriggerOptions, workspace: Path, *, as_json: bool) -> None:
-    planned = planned_costs(*sets, options.limits.runs, options.rounds if options.optimize else 0)
+def _print_costs(sets: _QuerySets, options: TriggerFlags, workspace: Path) -> None:
+    planned = planned_costs(*sets, options.runs, options.revisions)
     costs = with_tokens(planned, workspace)
-    if as_json:
+    if options.as_json:
         print_json({"costs": costs})
         return
     for line in cost_lines(costs):
         print_text(line)
 
 
-def _finish(folder: Path, found: dict[str, Any], results: Path, options: AgentTriggerOptions, *, as_json: bool) -> None:
+def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:
     applied, refused = None, ""
     if options.apply:
         try:
-            applied = apply_description(folder, found)
+            applied = apply_description(options.skill_dir, found)
         except SkillsError as error:
             refused = str(error)
     files = ReportFiles(options.junit, options.markdown)
     gates, page = write_trigger_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
-    if as_json:
+    if options.as_json:
         shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
         print_json({**found, **shown})
     else:

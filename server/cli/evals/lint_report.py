@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from server.evals.lint.duplicates import Duplicates
     from skills_core.skill import Skill
 
-__all__ = ["lint_object", "print_lint"]
 
 _MAX_LINES = 20
 """Most findings of a kind, and queries of a pair, that the text lists; the JSON has all."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from server.cli.client_choice import chosen_clients
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.evals.report_files import ReportFiles
 from server.cli.served_lists import served_lists
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from server.cli.evals.report_files import ReportFiles
+    from server.cli.evals.options import TriggerFlags
     from server.clients import ClientProfile
     from server.config.settings import Settings
     from server.config.settings.runs import RunSettings
@@ -176,34 +177,22 @@ def _share(rate: Rate) -> str:
 ALL_CLIENTS = "all"
 
 
-class RankingOptions(NamedTuple):
-    """The options of the command that concern the ranking."""
-
-    queries: Path | None = None
-    catalog: Sequence[Path] | None = None
-    clients: tuple[str, ...] = ()
-    min_recall: float | None = None
-    max_false: float | None = None
-
-
-def triggers_without_model(
-    folder: Path, options: RankingOptions, files: ReportFiles, *, plain: bool, as_json: bool, **flags: object
-) -> None:
-    """Rank the skill in `folder` and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
-    require_folder(folder)
-    clients = _clients(options.clients)
+def triggers_without_model(options: TriggerFlags) -> None:
+    """Rank the skill and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
+    require_folder(options.skill_dir)
+    clients = _clients(options.client or ())
     limits = Limits(options.min_recall, options.max_false)
-    file, queries = _queries(folder, options.queries)
-    library, settings, skill = open_skill(folder, options.catalog, **flags)
+    file, queries = _queries(options.skill_dir, options.queries)
+    library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)
-    files.write(*results_of(found))
-    if as_json:
+    ReportFiles(options.junit, options.markdown).write(*results_of(found))
+    if options.as_json:
         print_json(triggers_object(found))
     else:
         from server.cli.tables import console_for_people
 
-        print_triggers(console_for_people(plain=plain), found)
+        print_triggers(console_for_people(plain=options.ci), found)
     if limits != Limits() and found.summary.verdict is not LimitVerdict.PASS:
         raise SystemExit(EXIT_NO)
 
@@ -215,11 +204,14 @@ def require_folder(path: Path) -> None:
         fail(f"{path}: {what}", EXIT_USAGE)
 
 
-def open_skill(folder: Path, catalog: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings, Skill]:
-    """Load the skill in `folder` among those of `catalog`; exit with a message if models are not offered it."""
-    machine = Machine(current_places())
+def open_skill(options: TriggerFlags) -> tuple[Library, Settings, Skill]:
+    """Load the skill among those of the catalog; exit with a message if models are not offered it."""
+    machine, folder = Machine(current_places()), options.skill_dir
+    flags: dict[str, object] = {"follow_symlinks": options.follow_symlinks, "trust_workspace": options.trust_workspace}
+    if options.write_queries:
+        flags["model"] = options.model
     settings = settings_of(machine, flags)
-    library, skill = open_in_front(folder, catalog, settings, machine)
+    library, skill = open_in_front(folder, options.catalog, settings, machine)
     if skill is None:
         fail(f"{folder}: there is no SKILL.md in this folder; name the folder of one skill", EXIT_USAGE)
     if skill.state is not State.ACTIVE:
@@ -259,11 +251,12 @@ _RIVALS = SelectionPolicy(top_k=31, min_score=0.0)
 _CHARACTERS_A_TOKEN = 4
 
 
-def draft_into(folder: Path, catalog: Sequence[Path] | None, *, as_json: bool, **flags: object) -> None:
-    """Draft queries for the skill in `folder` and write them to its file; exit with 1 if the model drafts none."""
+def draft_into(options: TriggerFlags) -> None:
+    """Draft queries for the skill and write them to its file; exit with 1 if the model drafts none."""
+    folder = options.skill_dir
     require_folder(folder)
     require_no_queries(folder)
-    library, settings, skill = open_skill(folder, catalog, **flags)
+    library, settings, skill = open_skill(options)
     if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     rivals = _rivals(skill, library.catalog.offered)
@@ -274,7 +267,7 @@ def draft_into(folder: Path, catalog: Sequence[Path] | None, *, as_json: bool, *
     except QueryDraftError as error:
         fail(f"{error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)
-    if as_json:
+    if options.as_json:
         print_json({"file": str(file), "queries": drafts_document(drafts.queries)})
     else:
         print_text(f"wrote {EACH} queries that should trigger and {EACH} near-misses to {file}")

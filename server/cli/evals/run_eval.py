@@ -32,6 +32,7 @@ from skills_core.run.models import CLIENT, connected, open_model, parse_model
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from server.cli.evals.options import EvalFlags
     from server.config.settings import RunSettings, Settings
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.plan import EvalPlan
@@ -73,56 +74,65 @@ def _signed(value: float | None) -> str:
     return "unknown" if value is None else f"{value:+,.2f}"
 
 
-def run_eval(given: Mapping[str, Any]) -> None:
-    """Do what the parameters of the command say; exit with 1 if runs have no grading, or a gate does not pass."""
-    if given["propose"]:
+def run_eval(given: EvalFlags) -> None:
+    """Do what the flags say; exit with 1 if runs have no grading, or a gate does not pass."""
+    if given.propose:
         _propose(given)
         return
-    flags = {name: given[name] for name in ("model", "judge_model", "run_tools", "skill_tools")}
+    flags = {
+        "model": given.model,
+        "judge_model": given.judge_model,
+        "run_tools": given.run_tools,
+        "skill_tools": given.skill_tools,
+    }
     settings = settings_of(Machine(current_places()), flags)
     options = _options(given, settings)
     with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
-        if given["dry_run"]:
-            _print_plan(plan_eval(options, settings, Path(temporary)), settings, as_json=given["as_json"])
+        if given.dry_run:
+            _print_plan(plan_eval(options, settings, Path(temporary)), settings, as_json=given.as_json)
             return
-        report = _report(options, settings, Path(temporary), plain=given["ci"])
+        report = _report(options, settings, Path(temporary), plain=given.ci)
     _finish(report, given)
 
 
-def _propose(given: Mapping[str, Any]) -> None:
-    skill, model = given["skill_dir"], given["model"]
-    place = given["workspace"] or workspace_of(skill.resolve())
-    print_proposal(skill, place, model=model, dry_run=given["dry_run"], as_json=given["as_json"])
+def _propose(given: EvalFlags) -> None:
+    skill, model = given.skill_dir, given.model
+    place = given.workspace or workspace_of(skill.resolve())
+    print_proposal(skill, place, model=model, dry_run=given.dry_run, as_json=given.as_json)
 
 
-def _options(given: Mapping[str, Any], settings: Settings) -> EvalOptions:
+def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
     mode, judge = _mode(given), _judge_agent(given)
-    names = given["agent"], given["agent_command"]
+    names = given.agent, given.agent_command
     agent = None
     if mode is not EvalMode.GRADE_ONLY:
         # The home is that of the judge alone if our own executor performs.
-        home = given["agent_home"] if any(names) or judge is None else None
-        agent = eval_agent(*names, via=given["via"], model=given["agent_model"], home=home)
-    same = {name: given[name] for name in ("workspace", "runs", "baseline", "jobs", "new", "compare")}
+        home = given.agent_home if any(names) or judge is None else None
+        agent = eval_agent(*names, via=given.via, model=given.agent_model, home=home)
     return EvalOptions(
-        skill=given["skill_dir"],
+        skill=given.skill_dir,
         agent=agent,
-        seconds=given["timeout"] or settings.runs.seconds,
+        seconds=given.timeout or settings.runs.seconds,
         mode=mode,
         judge=choose_judge(settings, judge, agent),
-        **same,
+        workspace=given.workspace,
+        runs=given.runs,
+        baseline=given.baseline,
+        jobs=given.jobs,
+        new=given.new,
+        compare=given.compare,
     )
 
 
-def _mode(given: Mapping[str, Any]) -> EvalMode:
+def _mode(given: EvalFlags) -> EvalMode:
     """Return what is asked for.
 
     Raises:
         EvalError: flags do not go together.
     """
-    if not given["grade"]:
-        return EvalMode.RUN_ONLY if given["no_grade"] else EvalMode.WHOLE
-    flags = {"--no-grade": given["no_grade"], "--new": given["new"], "--baseline": given["baseline"]}
+    if not given.grade:
+        return EvalMode.RUN_ONLY if given.no_grade else EvalMode.WHOLE
+    flags = {"--no-grade": given.no_grade, "--new": given.new, "--baseline": given.baseline}
     if wrong := next((flag for flag, value in flags.items() if value), None):
         raise EvalError(
             f"--grade grades the outputs that the latest iteration has and runs no agent; leave out {wrong}"
@@ -130,22 +140,22 @@ def _mode(given: Mapping[str, Any]) -> EvalMode:
     return EvalMode.GRADE_ONLY
 
 
-def _judge_agent(given: Mapping[str, Any]) -> CliAgent | None:
+def _judge_agent(given: EvalFlags) -> CliAgent | None:
     """Return the agent that the user names as the judge.
 
     Raises:
         EvalError: there is more than one judge, or the agent cannot be one.
     """
-    own = given["judge_agent"], given["judge_command"]
-    if any(own) and given["judge_model"] is not None:
+    own = given.judge_agent, given.judge_command
+    if any(own) and given.judge_model is not None:
         raise EvalError("there is one judge: name a model with --judge-model, or an agent with --judge-agent, not both")
-    if any(own) or not given["grade"]:
-        return judge_agent(*own, model=None, home=given["agent_home"])
-    if given["judge_model"] is not None:
+    if any(own) or not given.grade:
+        return judge_agent(*own, model=None, home=given.agent_home)
+    if given.judge_model is not None:
         return None
     # Nothing is run, so an agent can only be the judge; our own executor judges with its model.
-    name = None if given["agent"] == EXECUTOR else given["agent"]
-    return judge_agent(name, given["agent_command"], model=given["agent_model"], home=given["agent_home"])
+    name = None if given.agent == EXECUTOR else given.agent
+    return judge_agent(name, given.agent_command, model=given.agent_model, home=given.agent_home)
 
 
 def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
@@ -194,11 +204,11 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
         raise
 
 
-def _finish(report: dict[str, Any], given: Mapping[str, Any]) -> None:
+def _finish(report: dict[str, Any], given: EvalFlags) -> None:
     """Write the files for CI, and print the report."""
-    limits = {name: given[name] for name in ("min_pass_rate", "max_regression")}
-    gates = write_eval_files(report, ReportFiles(given["junit"], given["markdown"]), **limits)
-    if given["as_json"]:
+    limits = {"min_pass_rate": given.min_pass_rate, "max_regression": given.max_regression}
+    gates = write_eval_files(report, ReportFiles(given.junit, given.markdown), **limits)
+    if given.as_json:
         print_json(report)
     else:
         for line in report_lines(report):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.evals.agents.transcript import AgentRun, Transcript
 
-__all__ = ["Agent", "AgentTask", "AgentUnavailableError", "TestedSkill"]
-
 
 class AgentUnavailableError(SkillsError):
     """The agent cannot be started; the message says what to do."""

@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.run.outcome import RunOutcome, ToolCall
 
-__all__ = ["EXECUTOR", "ExecutorAgent"]
 
 EXECUTOR: Final = "skillserve"
 """The name of this agent."""

@@ -54,7 +54,6 @@ if TYPE_CHECKING:
     from skills_core.run.models import ModelSpec
     from skills_core.run.ports import Journal, JsonObject
 
-__all__ = ["OwnAgent"]
 
 _KIND: Final = "eval"
 _POOL: Final = "skillserve-evals"

@@ -33,7 +33,7 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
     Queries in two files, for training and for validation, are one set, whose path is that of both.
 
     Raises:
-        QueryFileError: a file cannot be read, is no file of queries, or only one of two files is there.
+        QueryFileError: a file cannot be read, is not a file of queries, or only one of two files is there.
     """
     for name in QUERY_FILES:
         if (queries := _read(folder, name)) is not None:
@@ -69,7 +69,7 @@ def queries_in(file: Path) -> tuple[Query, ...]:
     """Return the queries in a file that the user named.
 
     Raises:
-        QueryFileError: there is no such file, it cannot be read, or it is no file of queries.
+        QueryFileError: there is no such file, it cannot be read, or it is not a file of queries.
     """
     try:
         raw = read_bounded(file, MAX_FILE)

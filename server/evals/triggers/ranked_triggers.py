@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.results import Rate
     from skills_core.skill import Skill
 
-__all__ = ["ClientSight", "RankedTriggers", "rank_triggers", "triggers_object"]
-
 
 @dataclass(frozen=True, slots=True)
 class ClientSight:

@@ -15,6 +15,8 @@ from server.evals.triggers.journal import Journal
 from server.evals.triggers.optimization import MAX_REQUESTS, Optimization, OptimizationState
 from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
 from server.evals.workspace_marker import open_workspace
+from skills_core.diagnostics import printable
+from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import Part
 from skills_core.evals.triggers.results import (
     SetResult,
@@ -39,10 +41,13 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["TestPlan", "TriggerTest", "last_results", "opened_queries", "planned_costs", "test_folder"]
 
 _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
+
+
+class UnreadableResultsError(SkillsError):
+    """The results of an earlier test cannot be read, although something depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,12 +151,23 @@ def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def opened_queries(workspace: Path) -> frozenset[str]:
-    """Return the queries that the sealed tests of finished optimizations in a workspace have opened."""
+    """Return the queries that the sealed tests of finished optimizations in a workspace have opened.
+
+    Raises:
+        UnreadableResultsError: results are there that cannot be read.
+    """
     return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
 
 
 def _opened(folder: Path) -> Iterator[str]:
-    match _read_json(folder / RESULTS):
+    path = folder / RESULTS
+    found = _read_json(path)
+    if not found and path.exists():
+        raise UnreadableResultsError(
+            f"{printable(str(path))}: these results cannot be read, so that it is unknown which queries their test has "
+            "opened; restore the file, or begin anew with another --workspace"
+        )
+    match found:
         case {"finished": True, "decision": {"test": {"old": {"results": list(results)}}}}:
             yield from (
                 each["query"] for each in results if isinstance(each, dict) and isinstance(each.get("query"), str)

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["CLAUDE"]
 
 _HOPELESS = (401, 403)
 # The client repeats requests for minutes, although such an answer stays the same.

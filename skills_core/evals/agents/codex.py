@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["CODEX"]
 
 _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["GEMINI"]
 
 _RULE: Final = """\
 [[rule]]

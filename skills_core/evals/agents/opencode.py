@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["OPENCODE"]
 
 _SKILL: Final = "skill"
 _DENIED: Final = ("the user rejected permission", "the user has specified a rule which prevents")

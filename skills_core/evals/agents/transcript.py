@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 _MAX_AMOUNT = 1e9
-# More is no price, and infinity is no JSON.
+# More is not a price, and infinity is not JSON.
 
 
 def mapping_of(value: object) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ def skill_name(written: object) -> str:
 class AgentRun:
     """The agent's record of a run, and how the run ended.
 
-    `exit_code` is None if the agent is no process or was ended. `stopped` tells that nothing more was to be learned
+    `exit_code` is None if the agent is not a process, or was ended. `stopped` tells that nothing more was to be learned
     from it, and `fault` says why the run failed, as far as the agent's own record does not. `errors` is the end of what
     it printed on stderr, `lines` are all lines as JSON values, and `answer` is its last message.
     """

@@ -73,7 +73,7 @@ def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
     """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`.
 
     Raises:
-        QueryFileError: the file is no such file, a value is missing or has another type, or two queries are equal.
+        QueryFileError: the file has another form, a value is missing or has another type, or two queries are equal.
     """
     if len(raw) > MAX_FILE:
         _refuse(where, "", f"the file has {len(raw):,} bytes; at most {MAX_FILE:,} are read")

@@ -19,18 +19,6 @@ if TYPE_CHECKING:
 
     from skills_core.evals.triggers.results import QueryResult
 
-__all__ = [
-    "INSTRUCTIONS",
-    "Attempt",
-    "RevisionRequest",
-    "cut_description",
-    "is_stuck",
-    "plain_description",
-    "read_description",
-    "render_again",
-    "render_revision",
-    "render_shortening",
-]
 
 _MAX_BODY: Final = 12_000
 _MAX_FAILURES: Final = 40
