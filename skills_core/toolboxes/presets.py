@@ -1,4 +1,4 @@
-"""The tools of common hosts, with the source and date of each list.
+"""The names of hosts' tools: a closed set of capabilities, and each host's names for them, with sources and dates.
 
 The names are those that a model calls, not those in a user interface. If a host has several names for a capability,
 because its versions or models differ, the newest comes first.
@@ -6,10 +6,70 @@ because its versions or models differ, the newest comes first.
 
 from __future__ import annotations
 
-from skills_core.toolboxes.toolbox import Capability as Can
-from skills_core.toolboxes.toolbox import Toolbox
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
 
-__all__ = ["OTHER_NAMES", "PRESETS", "toolbox_named"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+class Capability(StrEnum):
+    """What a host's tool can do; the value is the wording in rendered texts."""
+
+    READ_FILE = "read a file"
+    WRITE_FILE = "write a file"
+    EDIT_FILE = "edit a file"
+    RUN_COMMAND = "run a command"
+    LIST_FOLDER = "list a folder"
+    FIND_FILES = "find files"
+    SEARCH_TEXT = "search in files"
+    FETCH_PAGE = "fetch a page"
+    SEARCH_WEB = "search the web"
+    ASK_USER = "ask the user"
+    KEEP_TASKS = "keep a task list"
+    DELEGATE = "delegate to a sub-agent"
+    VIEW_IMAGE = "view an image"
+    LOAD_SKILL = "load a skill"
+    READ_RESOURCE = "read an MCP resource"
+    PLAN = "present a plan"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolbox:
+    """A host's names for its tools, by capability; the first name is the one to call.
+
+    `former` are names of older versions, which skills still mention but no model can call. `source` is where the names
+    were found and `date` the day of the look-up (ISO 8601). `names_servers` is true if the host names a tool of an MCP
+    server `mcp__server__tool`, as many skills do.
+    """
+
+    key: str
+    title: str
+    source: str
+    date: str
+    tools: Mapping[Capability, tuple[str, ...]] = field(hash=False)
+    former: Mapping[Capability, tuple[str, ...]] = field(hash=False, default_factory=dict)
+    names_servers: bool = False
+
+    def first(self, capability: Capability) -> str | None:
+        """Return the tool to call for `capability`; None if the host has none."""
+        return next(iter(self.tools.get(capability, ())), None)
+
+    def has(self, name: str) -> bool:
+        """Tell whether `name` is a tool of this host, ignoring case."""
+        if name.startswith("mcp__"):
+            return self.names_servers
+        folded = name.casefold()
+        return any(folded == own.casefold() for names in self.tools.values() for own in names)
+
+    def names(self) -> Iterator[tuple[Capability, str]]:
+        """Yield every name, including former ones, with its capability."""
+        for tools in (self.tools, self.former):
+            for capability, names in tools.items():
+                for name in names:
+                    yield capability, name
+
 
 _LOOKED_UP = "2026-11-21"
 
@@ -21,29 +81,29 @@ PRESETS: tuple[Toolbox, ...] = (
         date=_LOOKED_UP,
         names_servers=True,
         tools={
-            Can.READ_FILE: ("Read",),
-            Can.WRITE_FILE: ("Write",),
-            Can.EDIT_FILE: ("Edit", "NotebookEdit"),
-            Can.RUN_COMMAND: ("Bash", "PowerShell"),
-            Can.FIND_FILES: ("Glob",),
-            Can.SEARCH_TEXT: ("Grep",),
-            Can.FETCH_PAGE: ("WebFetch",),
-            Can.SEARCH_WEB: ("WebSearch",),
-            Can.ASK_USER: ("AskUserQuestion",),
-            Can.KEEP_TASKS: ("TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "TodoWrite"),
-            Can.DELEGATE: ("Agent", "Task"),
-            Can.VIEW_IMAGE: ("Read",),
-            Can.LOAD_SKILL: ("Skill",),
-            Can.READ_RESOURCE: ("ReadMcpResourceTool",),
-            Can.PLAN: ("ExitPlanMode", "EnterPlanMode"),
+            Capability.READ_FILE: ("Read",),
+            Capability.WRITE_FILE: ("Write",),
+            Capability.EDIT_FILE: ("Edit", "NotebookEdit"),
+            Capability.RUN_COMMAND: ("Bash", "PowerShell"),
+            Capability.FIND_FILES: ("Glob",),
+            Capability.SEARCH_TEXT: ("Grep",),
+            Capability.FETCH_PAGE: ("WebFetch",),
+            Capability.SEARCH_WEB: ("WebSearch",),
+            Capability.ASK_USER: ("AskUserQuestion",),
+            Capability.KEEP_TASKS: ("TaskCreate", "TaskUpdate", "TaskList", "TaskGet", "TodoWrite"),
+            Capability.DELEGATE: ("Agent", "Task"),
+            Capability.VIEW_IMAGE: ("Read",),
+            Capability.LOAD_SKILL: ("Skill",),
+            Capability.READ_RESOURCE: ("ReadMcpResourceTool",),
+            Capability.PLAN: ("ExitPlanMode", "EnterPlanMode"),
         },
         former={
-            Can.READ_FILE: ("NotebookRead",),
-            Can.EDIT_FILE: ("MultiEdit",),
-            Can.RUN_COMMAND: ("BashOutput", "KillShell", "KillBash"),
-            Can.LIST_FOLDER: ("LS",),
-            Can.KEEP_TASKS: ("TodoRead",),
-            Can.LOAD_SKILL: ("SlashCommand",),
+            Capability.READ_FILE: ("NotebookRead",),
+            Capability.EDIT_FILE: ("MultiEdit",),
+            Capability.RUN_COMMAND: ("BashOutput", "KillShell", "KillBash"),
+            Capability.LIST_FOLDER: ("LS",),
+            Capability.KEEP_TASKS: ("TodoRead",),
+            Capability.LOAD_SKILL: ("SlashCommand",),
         },
     ),
     Toolbox(
@@ -53,20 +113,20 @@ PRESETS: tuple[Toolbox, ...] = (
         date=_LOOKED_UP,
         names_servers=True,
         tools={
-            Can.WRITE_FILE: ("apply_patch",),
-            Can.EDIT_FILE: ("apply_patch",),
-            Can.RUN_COMMAND: ("exec_command", "shell_command", "local_shell", "shell"),
-            Can.SEARCH_WEB: ("web_search",),
-            Can.ASK_USER: ("request_user_input",),
-            Can.KEEP_TASKS: ("update_plan",),
-            Can.DELEGATE: ("spawn_agent",),
-            Can.VIEW_IMAGE: ("view_image",),
-            Can.READ_RESOURCE: ("read_mcp_resource",),
+            Capability.WRITE_FILE: ("apply_patch",),
+            Capability.EDIT_FILE: ("apply_patch",),
+            Capability.RUN_COMMAND: ("exec_command", "shell_command", "local_shell", "shell"),
+            Capability.SEARCH_WEB: ("web_search",),
+            Capability.ASK_USER: ("request_user_input",),
+            Capability.KEEP_TASKS: ("update_plan",),
+            Capability.DELEGATE: ("spawn_agent",),
+            Capability.VIEW_IMAGE: ("view_image",),
+            Capability.READ_RESOURCE: ("read_mcp_resource",),
         },
         former={
-            Can.READ_FILE: ("read_file",),
-            Can.LIST_FOLDER: ("list_dir",),
-            Can.SEARCH_TEXT: ("grep_files",),
+            Capability.READ_FILE: ("read_file",),
+            Capability.LIST_FOLDER: ("list_dir",),
+            Capability.SEARCH_TEXT: ("grep_files",),
         },
     ),
     Toolbox(
@@ -75,24 +135,24 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/google-gemini/gemini-cli: packages/core/src/tools/tool-names.ts at 5411f11",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read_file", "read_many_files"),
-            Can.WRITE_FILE: ("write_file",),
-            Can.EDIT_FILE: ("replace",),
-            Can.RUN_COMMAND: ("run_shell_command",),
-            Can.LIST_FOLDER: ("list_directory",),
-            Can.FIND_FILES: ("glob",),
-            Can.SEARCH_TEXT: ("grep_search",),
-            Can.FETCH_PAGE: ("web_fetch",),
-            Can.SEARCH_WEB: ("google_web_search",),
-            Can.ASK_USER: ("ask_user",),
-            Can.KEEP_TASKS: ("write_todos",),
-            Can.DELEGATE: ("invoke_agent",),
-            Can.VIEW_IMAGE: ("read_file",),
-            Can.LOAD_SKILL: ("activate_skill",),
-            Can.READ_RESOURCE: ("read_mcp_resource",),
-            Can.PLAN: ("exit_plan_mode", "enter_plan_mode"),
+            Capability.READ_FILE: ("read_file", "read_many_files"),
+            Capability.WRITE_FILE: ("write_file",),
+            Capability.EDIT_FILE: ("replace",),
+            Capability.RUN_COMMAND: ("run_shell_command",),
+            Capability.LIST_FOLDER: ("list_directory",),
+            Capability.FIND_FILES: ("glob",),
+            Capability.SEARCH_TEXT: ("grep_search",),
+            Capability.FETCH_PAGE: ("web_fetch",),
+            Capability.SEARCH_WEB: ("google_web_search",),
+            Capability.ASK_USER: ("ask_user",),
+            Capability.KEEP_TASKS: ("write_todos",),
+            Capability.DELEGATE: ("invoke_agent",),
+            Capability.VIEW_IMAGE: ("read_file",),
+            Capability.LOAD_SKILL: ("activate_skill",),
+            Capability.READ_RESOURCE: ("read_mcp_resource",),
+            Capability.PLAN: ("exit_plan_mode", "enter_plan_mode"),
         },
-        former={Can.SEARCH_TEXT: ("search_file_content",)},
+        former={Capability.SEARCH_TEXT: ("search_file_content",)},
     ),
     Toolbox(
         key="vscode",
@@ -101,28 +161,28 @@ PRESETS: tuple[Toolbox, ...] = (
         "vscode_askQuestions from public skills",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read_file",),
-            Can.WRITE_FILE: ("create_file",),
-            Can.EDIT_FILE: (
+            Capability.READ_FILE: ("read_file",),
+            Capability.WRITE_FILE: ("create_file",),
+            Capability.EDIT_FILE: (
                 "replace_string_in_file",
                 "multi_replace_string_in_file",
                 "insert_edit_into_file",
                 "apply_patch",
                 "edit_notebook_file",
             ),
-            Can.RUN_COMMAND: ("run_in_terminal",),
-            Can.LIST_FOLDER: ("list_dir",),
-            Can.FIND_FILES: ("file_search",),
-            Can.SEARCH_TEXT: ("grep_search", "semantic_search"),
-            Can.FETCH_PAGE: ("fetch_webpage",),
-            Can.ASK_USER: ("vscode_askQuestions",),
-            Can.KEEP_TASKS: ("manage_todo_list",),
-            Can.DELEGATE: ("runSubagent",),
+            Capability.RUN_COMMAND: ("run_in_terminal",),
+            Capability.LIST_FOLDER: ("list_dir",),
+            Capability.FIND_FILES: ("file_search",),
+            Capability.SEARCH_TEXT: ("grep_search", "semantic_search"),
+            Capability.FETCH_PAGE: ("fetch_webpage",),
+            Capability.ASK_USER: ("vscode_askQuestions",),
+            Capability.KEEP_TASKS: ("manage_todo_list",),
+            Capability.DELEGATE: ("runSubagent",),
         },
         former={
-            Can.EDIT_FILE: ("editFiles",),
-            Can.RUN_COMMAND: ("runInTerminal", "runCommands"),
-            Can.FETCH_PAGE: ("fetch",),
+            Capability.EDIT_FILE: ("editFiles",),
+            Capability.RUN_COMMAND: ("runInTerminal", "runCommands"),
+            Capability.FETCH_PAGE: ("fetch",),
         },
     ),
     Toolbox(
@@ -132,19 +192,19 @@ PRESETS: tuple[Toolbox, ...] = (
         "b8e9589; github.com/mksglu/context-mode: hooks/cursor/hooks.json (what a hook can match)",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("Read", "read_file"),
-            Can.WRITE_FILE: ("Write",),
-            Can.EDIT_FILE: ("StrReplace", "search_replace", "edit_file"),
-            Can.RUN_COMMAND: ("Shell", "run_terminal_cmd"),
-            Can.LIST_FOLDER: ("list_dir",),
-            Can.FIND_FILES: ("Glob", "glob_file_search", "file_search"),
-            Can.SEARCH_TEXT: ("Grep", "SemanticSearch", "grep_search", "codebase_search"),
-            Can.FETCH_PAGE: ("WebFetch",),
-            Can.SEARCH_WEB: ("WebSearch", "web_search"),
-            Can.ASK_USER: ("AskQuestion",),
-            Can.KEEP_TASKS: ("TodoWrite", "todo_write"),
-            Can.DELEGATE: ("Task",),
-            Can.VIEW_IMAGE: ("Read",),
+            Capability.READ_FILE: ("Read", "read_file"),
+            Capability.WRITE_FILE: ("Write",),
+            Capability.EDIT_FILE: ("StrReplace", "search_replace", "edit_file"),
+            Capability.RUN_COMMAND: ("Shell", "run_terminal_cmd"),
+            Capability.LIST_FOLDER: ("list_dir",),
+            Capability.FIND_FILES: ("Glob", "glob_file_search", "file_search"),
+            Capability.SEARCH_TEXT: ("Grep", "SemanticSearch", "grep_search", "codebase_search"),
+            Capability.FETCH_PAGE: ("WebFetch",),
+            Capability.SEARCH_WEB: ("WebSearch", "web_search"),
+            Capability.ASK_USER: ("AskQuestion",),
+            Capability.KEEP_TASKS: ("TodoWrite", "todo_write"),
+            Capability.DELEGATE: ("Task",),
+            Capability.VIEW_IMAGE: ("Read",),
         },
     ),
     Toolbox(
@@ -153,21 +213,21 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/anomalyco/opencode: packages/web/src/content/docs/tools.mdx at 0e83f10; tool/registry.ts",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read",),
-            Can.WRITE_FILE: ("write",),
-            Can.EDIT_FILE: ("edit", "apply_patch"),
-            Can.RUN_COMMAND: ("bash",),
-            Can.FIND_FILES: ("glob",),
-            Can.SEARCH_TEXT: ("grep",),
-            Can.FETCH_PAGE: ("webfetch",),
-            Can.SEARCH_WEB: ("websearch",),
-            Can.ASK_USER: ("question",),
-            Can.KEEP_TASKS: ("todowrite",),
-            Can.DELEGATE: ("task",),
-            Can.VIEW_IMAGE: ("read",),
-            Can.LOAD_SKILL: ("skill",),
+            Capability.READ_FILE: ("read",),
+            Capability.WRITE_FILE: ("write",),
+            Capability.EDIT_FILE: ("edit", "apply_patch"),
+            Capability.RUN_COMMAND: ("bash",),
+            Capability.FIND_FILES: ("glob",),
+            Capability.SEARCH_TEXT: ("grep",),
+            Capability.FETCH_PAGE: ("webfetch",),
+            Capability.SEARCH_WEB: ("websearch",),
+            Capability.ASK_USER: ("question",),
+            Capability.KEEP_TASKS: ("todowrite",),
+            Capability.DELEGATE: ("task",),
+            Capability.VIEW_IMAGE: ("read",),
+            Capability.LOAD_SKILL: ("skill",),
         },
-        former={Can.KEEP_TASKS: ("todoread",), Can.LIST_FOLDER: ("list",)},
+        former={Capability.KEEP_TASKS: ("todoread",), Capability.LIST_FOLDER: ("list",)},
     ),
     Toolbox(
         key="goose",
@@ -175,18 +235,18 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/block/goose: crates/goose/src/agents/platform_extensions at 0dcb08a",
         date=_LOOKED_UP,
         tools={
-            Can.WRITE_FILE: ("write",),
-            Can.EDIT_FILE: ("edit",),
-            Can.RUN_COMMAND: ("shell",),
-            Can.LIST_FOLDER: ("tree",),
-            Can.KEEP_TASKS: ("todo__todo_write",),
-            Can.DELEGATE: ("delegate",),
-            Can.LOAD_SKILL: ("load_skill",),
+            Capability.WRITE_FILE: ("write",),
+            Capability.EDIT_FILE: ("edit",),
+            Capability.RUN_COMMAND: ("shell",),
+            Capability.LIST_FOLDER: ("tree",),
+            Capability.KEEP_TASKS: ("todo__todo_write",),
+            Capability.DELEGATE: ("delegate",),
+            Capability.LOAD_SKILL: ("load_skill",),
         },
         former={
-            Can.READ_FILE: ("developer__text_editor",),
-            Can.EDIT_FILE: ("developer__text_editor",),
-            Can.RUN_COMMAND: ("developer__shell",),
+            Capability.READ_FILE: ("developer__text_editor",),
+            Capability.EDIT_FILE: ("developer__text_editor",),
+            Capability.RUN_COMMAND: ("developer__shell",),
         },
     ),
     Toolbox(
@@ -195,18 +255,18 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/zed-industries/zed: crates/agent/src/tools.rs at 04cef76, and docs/src/ai/tools.md",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read_file",),
-            Can.WRITE_FILE: ("write_file",),
-            Can.EDIT_FILE: ("edit_file",),
-            Can.RUN_COMMAND: ("terminal",),
-            Can.LIST_FOLDER: ("list_directory",),
-            Can.FIND_FILES: ("find_path",),
-            Can.SEARCH_TEXT: ("grep",),
-            Can.FETCH_PAGE: ("fetch",),
-            Can.SEARCH_WEB: ("web_search",),
-            Can.KEEP_TASKS: ("update_plan",),
-            Can.DELEGATE: ("spawn_agent",),
-            Can.LOAD_SKILL: ("skill",),
+            Capability.READ_FILE: ("read_file",),
+            Capability.WRITE_FILE: ("write_file",),
+            Capability.EDIT_FILE: ("edit_file",),
+            Capability.RUN_COMMAND: ("terminal",),
+            Capability.LIST_FOLDER: ("list_directory",),
+            Capability.FIND_FILES: ("find_path",),
+            Capability.SEARCH_TEXT: ("grep",),
+            Capability.FETCH_PAGE: ("fetch",),
+            Capability.SEARCH_WEB: ("web_search",),
+            Capability.KEEP_TASKS: ("update_plan",),
+            Capability.DELEGATE: ("spawn_agent",),
+            Capability.LOAD_SKILL: ("skill",),
         },
     ),
     Toolbox(
@@ -215,19 +275,19 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/cline/cline: src/shared/tools.ts at 0a3eba3, and src/core/prompts/system-prompt/tools",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read_file",),
-            Can.WRITE_FILE: ("write_to_file",),
-            Can.EDIT_FILE: ("replace_in_file", "apply_patch"),
-            Can.RUN_COMMAND: ("execute_command",),
-            Can.LIST_FOLDER: ("list_files",),
-            Can.SEARCH_TEXT: ("search_files",),
-            Can.FETCH_PAGE: ("web_fetch",),
-            Can.SEARCH_WEB: ("web_search",),
-            Can.ASK_USER: ("ask_followup_question",),
-            Can.VIEW_IMAGE: ("read_file",),
-            Can.LOAD_SKILL: ("use_skill",),
-            Can.READ_RESOURCE: ("access_mcp_resource",),
-            Can.PLAN: ("plan_mode_respond",),
+            Capability.READ_FILE: ("read_file",),
+            Capability.WRITE_FILE: ("write_to_file",),
+            Capability.EDIT_FILE: ("replace_in_file", "apply_patch"),
+            Capability.RUN_COMMAND: ("execute_command",),
+            Capability.LIST_FOLDER: ("list_files",),
+            Capability.SEARCH_TEXT: ("search_files",),
+            Capability.FETCH_PAGE: ("web_fetch",),
+            Capability.SEARCH_WEB: ("web_search",),
+            Capability.ASK_USER: ("ask_followup_question",),
+            Capability.VIEW_IMAGE: ("read_file",),
+            Capability.LOAD_SKILL: ("use_skill",),
+            Capability.READ_RESOURCE: ("access_mcp_resource",),
+            Capability.PLAN: ("plan_mode_respond",),
         },
     ),
     Toolbox(
@@ -236,16 +296,16 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/x1xhlol/system-prompts-and-models-of-ai-tools: Windsurf/Tools Wave 11.txt at b8e9589",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("view_file",),
-            Can.WRITE_FILE: ("write_to_file",),
-            Can.EDIT_FILE: ("replace_file_content",),
-            Can.RUN_COMMAND: ("run_command",),
-            Can.LIST_FOLDER: ("list_dir",),
-            Can.FIND_FILES: ("find_by_name",),
-            Can.SEARCH_TEXT: ("grep_search", "codebase_search"),
-            Can.FETCH_PAGE: ("read_url_content",),
-            Can.SEARCH_WEB: ("search_web",),
-            Can.READ_RESOURCE: ("read_resource",),
+            Capability.READ_FILE: ("view_file",),
+            Capability.WRITE_FILE: ("write_to_file",),
+            Capability.EDIT_FILE: ("replace_file_content",),
+            Capability.RUN_COMMAND: ("run_command",),
+            Capability.LIST_FOLDER: ("list_dir",),
+            Capability.FIND_FILES: ("find_by_name",),
+            Capability.SEARCH_TEXT: ("grep_search", "codebase_search"),
+            Capability.FETCH_PAGE: ("read_url_content",),
+            Capability.SEARCH_WEB: ("search_web",),
+            Capability.READ_RESOURCE: ("read_resource",),
         },
     ),
     Toolbox(
@@ -254,21 +314,21 @@ PRESETS: tuple[Toolbox, ...] = (
         source="github.com/pardnchiu/Agenvoy: configs/prompts/skill_execution.md and internal/tools at 78782e8",
         date=_LOOKED_UP,
         tools={
-            Can.READ_FILE: ("read_file",),
-            Can.WRITE_FILE: ("write_file",),
-            Can.EDIT_FILE: ("patch_file",),
-            Can.RUN_COMMAND: ("run_command",),
-            Can.LIST_FOLDER: ("list_files",),
-            Can.FIND_FILES: ("glob_files",),
-            Can.SEARCH_TEXT: ("search_files",),
-            Can.FETCH_PAGE: ("fetch_page",),
-            Can.SEARCH_WEB: ("search_web",),
-            Can.ASK_USER: ("ask_user",),
-            Can.DELEGATE: ("invoke_subagent",),
-            Can.VIEW_IMAGE: ("read_file",),
-            Can.LOAD_SKILL: ("run_skill",),
+            Capability.READ_FILE: ("read_file",),
+            Capability.WRITE_FILE: ("write_file",),
+            Capability.EDIT_FILE: ("patch_file",),
+            Capability.RUN_COMMAND: ("run_command",),
+            Capability.LIST_FOLDER: ("list_files",),
+            Capability.FIND_FILES: ("glob_files",),
+            Capability.SEARCH_TEXT: ("search_files",),
+            Capability.FETCH_PAGE: ("fetch_page",),
+            Capability.SEARCH_WEB: ("search_web",),
+            Capability.ASK_USER: ("ask_user",),
+            Capability.DELEGATE: ("invoke_subagent",),
+            Capability.VIEW_IMAGE: ("read_file",),
+            Capability.LOAD_SKILL: ("run_skill",),
         },
-        former={Can.SEARCH_TEXT: ("search_content",)},
+        former={Capability.SEARCH_TEXT: ("search_content",)},
     ),
 )
 """The toolboxes of known hosts."""
@@ -281,11 +341,16 @@ OTHER_NAMES = Toolbox(
     date=_LOOKED_UP,
     tools={},
     former={
-        Can.READ_FILE: ("read_text_file", "read_multiple_files", "str_replace_based_edit_tool", "str_replace_editor"),
-        Can.EDIT_FILE: ("str_replace_based_edit_tool", "str_replace_editor", "multi_replace_file_content"),
-        Can.RUN_COMMAND: ("bash_tool",),
-        Can.LIST_FOLDER: ("directory_tree",),
-        Can.VIEW_IMAGE: ("read_media_file",),
+        Capability.READ_FILE: (
+            "read_text_file",
+            "read_multiple_files",
+            "str_replace_based_edit_tool",
+            "str_replace_editor",
+        ),
+        Capability.EDIT_FILE: ("str_replace_based_edit_tool", "str_replace_editor", "multi_replace_file_content"),
+        Capability.RUN_COMMAND: ("bash_tool",),
+        Capability.LIST_FOLDER: ("directory_tree",),
+        Capability.VIEW_IMAGE: ("read_media_file",),
     },
 )
 """Names that skills mention and no host of the presets has."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from server.evals.agents.find_agent import find_agent
+from server.evals.agents.cli_agent import find_agent
 from server.evals.errors import EvalError
 from skills_core.evals.agents.kind import Rights, Via
 

@@ -19,7 +19,7 @@ from server.evals.iterations.judge import check_named
 from server.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.evals.iterations.progress import showing_progress
 from server.evals.iterations.runner import EvalRunner, grade_runs
-from server.evals.skills.skill_versions import keep
+from server.evals.skills.tested_skills import keep
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import EVALS_FILE
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.evals.agents.agent import Agent
     from server.evals.iterations.plan import EvalPlan
-    from server.evals.skills.skill_versions import SkillVersion
+    from server.evals.skills.tested_skills import SkillVersion
     from skills_core.run.ports import JsonObject
 
 __all__ = ["EvalSession", "check_models", "report_of"]

@@ -6,9 +6,9 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from server.evals.triggers.query_file import queries_of_skill
+from server.evals.triggers.query_files import queries_of_skill
 from skills_core.evals.triggers.queries import QueryFileError
-from skills_core.evals.triggers.query_ranking import rank_query
+from skills_core.evals.triggers.ranks import rank_query
 from skills_core.selection import TOP_TEN
 from skills_core.sources import SkillKind
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.evals.triggers.queries import Query
-    from skills_core.evals.triggers.query_ranking import RankedQuery, Search
+    from skills_core.evals.triggers.ranks import RankedQuery, Search
     from skills_core.skill import Skill
 
 __all__ = ["Collision", "QueryCheck", "check_queries"]
@@ -72,7 +72,7 @@ def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
         if queries:
             by_skill[skill.path] = len(queries)
         for query in queries:
-            first = next(iter(search(query.query, _FIRST)), None)
+            first = next(iter(search(query.text, _FIRST)), None)
             if first is None or (first.skill.path == skill.path) is query.should_trigger:
                 # The usual case takes a fraction of the time of a ranking.
                 continue

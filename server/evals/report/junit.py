@@ -19,7 +19,8 @@ from skills_core.format.hidden import with_hidden_shown
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from server.evals.report.model import Case, Iteration, Query, Run, TriggerSet, Workspace
+    from server.evals.report.model import Case, Iteration, Run, TriggerSet, Workspace
+    from skills_core.evals.triggers.results import QueryResult
 
 __all__ = ["junit"]
 
@@ -133,24 +134,24 @@ def _faults(runs: Iterable[Run]) -> str:
 
 
 def _of_queries(skill: str, triggers: TriggerSet) -> Iterator[_Test]:
-    for query in triggers.queries:
-        kind, message, detail = _query_outcome(query)
-        yield _Test(f"{skill}.{triggers.label}", query.text, 0, kind, message, detail)
+    for each in triggers.results.results:
+        kind, message, detail = _query_outcome(each)
+        yield _Test(f"{skill}.{triggers.label}", each.query.text, 0, kind, message, detail)
 
 
-def _query_outcome(query: Query) -> tuple[str, str, str]:
-    wanted = "should load the skill" if query.should_trigger else "should not load the skill"
-    seen = query.seen or f"loaded in {query.triggers} of {query.counted} runs that count"
-    outcomes = ", ".join(query.outcomes)
-    if query.passed is None:
-        if query.errors:
+def _query_outcome(result: QueryResult) -> tuple[str, str, str]:
+    wanted = "should load the skill" if result.query.should_trigger else "should not load the skill"
+    seen = result.seen or f"loaded in {result.rate.count} of {result.rate.total} runs that count"
+    outcomes = ", ".join(result.outcomes)
+    if result.passed is None:
+        if result.errors:
             return (
                 "error",
-                query.error or f"the runs ended in an error or a timeout: {query.errors} of {query.errors}",
+                result.error or f"the runs ended in an error or a timeout: {result.errors} of {result.errors}",
                 outcomes,
             )
         return "skipped", "no outcome yet", ""
-    return ("", "", "") if query.passed else ("failure", f"{wanted}; {seen}", outcomes)
+    return ("", "", "") if result.passed else ("failure", f"{wanted}; {seen}", outcomes)
 
 
 def _line(text: str) -> str:

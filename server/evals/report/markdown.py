@@ -13,9 +13,8 @@ from server.evals.report.scores import (
     pairing,
     patterns,
     score_arm,
-    score_triggers,
-    trigger_verdict,
 )
+from server.evals.report.trigger_results import trigger_verdict
 from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.format.hidden import with_hidden_shown
 
@@ -23,7 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from server.evals.report.gates import Gate
-    from server.evals.report.model import Iteration, Judgement, Query, TriggerSet, Workspace
+    from server.evals.report.model import Iteration, Judgement, TriggerSet, Workspace
+    from skills_core.evals.triggers.results import QueryResult
 
 __all__ = ["markdown"]
 
@@ -104,7 +104,7 @@ def _failing(iteration: Iteration) -> Iterator[str]:
 
 
 def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
-    score = score_triggers(triggers)
+    results = triggers.results
     yield f"## {_text(triggers.label)}"
     yield ""
     yield _judgement(trigger_verdict(triggers))
@@ -112,15 +112,15 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
         yield ""
         yield _judgement(triggers.decision)
     yield ""
-    yield f"- Queries that should load the skill: {score.wanted[0]} of {score.wanted[1]} as wanted"
-    yield f"- Queries that should not: {score.unwanted[0]} of {score.unwanted[1]} as wanted"
+    yield f"- Queries that should load the skill: {results.recall.count} of {results.recall.total} as wanted"
+    yield f"- Queries that should not: {results.specificity.count} of {results.specificity.total} as wanted"
     if not triggers.ranked:
-        yield f"- Errors and timeouts: {score.failed} of {counted(score.runs, 'run')}"
+        yield f"- Errors and timeouts: {results.faults.count} of {counted(results.faults.total, 'run')}"
     yield ""
     missed = [
-        f"| {_text(query.text)} | {'yes' if query.should_trigger else 'no'} | {_seen(query)} |"
-        for query in triggers.queries
-        if query.passed is False
+        f"| {_text(each.query.text)} | {'yes' if each.query.should_trigger else 'no'} | {_seen(each)} |"
+        for each in results.results
+        if each.passed is False
     ]
     if missed:
         yield from (f"| Query | Should load | {'Found' if triggers.ranked else 'Rate'} |", "|---|---|---|")
@@ -128,8 +128,8 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
         yield ""
 
 
-def _seen(query: Query) -> str:
-    return _text(query.seen) if query.seen else percent(query.rate)
+def _seen(result: QueryResult) -> str:
+    return _text(result.seen) if result.seen else percent(result.rate.value)
 
 
 def _limited(rows: Sequence[str]) -> Iterator[str]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.feedback import digest_of_case
+from skills_core.evals.triggers.results import SetResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 __all__ = [
     "BASELINES",
@@ -18,7 +22,6 @@ __all__ = [
     "Iteration",
     "Judgement",
     "OutputFile",
-    "Query",
     "RoundScore",
     "Run",
     "Spent",
@@ -29,6 +32,8 @@ __all__ = [
     "Verdict",
     "Workspace",
 ]
+
+_NO_RESULTS: Final = SetResult()
 
 WITH_SKILL: Final = "with_skill"
 """The arm of the skill as it is now."""
@@ -214,31 +219,6 @@ class Iteration:
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """The outcomes of one query: whether the skill was loaded as often as it should.
-
-    Errors count neither for nor against: `rate` is the share of the `counted` other runs that loaded the skill.
-    """
-
-    text: str
-    should_trigger: bool
-    rate: float | None = None
-    triggers: int = 0
-    counted: int = 0
-    errors: int = 0
-    denied: int = 0
-    passed: bool | None = None
-    split: str = ""
-    interval: tuple[float, float] | None = None
-    outcomes: tuple[str, ...] = ()
-    error: str = ""
-    seen: str = ""
-    """What was observed, in words, where the counts of runs do not say it."""
-    transcripts: tuple[Transcript, ...] = ()
-    """Those of the runs, in the order of the outcomes."""
-
-
-@dataclass(frozen=True, slots=True)
 class RoundScore:
     """How many queries of a set had the wanted outcome in a round."""
 
@@ -271,7 +251,7 @@ class Spent:
 class TriggerSet:
     """One measurement of trigger queries, with the rounds of an optimisation if there were any.
 
-    `queries` are those of the description that counts, which `measured` names if several were tried: a new one as soon
+    `results` are those of the description that counts, which `measured` names if several were tried: a new one as soon
     as it is adopted. `replaced` then has the outcomes of the old one.
     """
 
@@ -279,18 +259,20 @@ class TriggerSet:
     label: str
     skill: str = ""
     description: str = ""
-    queries: tuple[Query, ...] = ()
+    results: SetResult = _NO_RESULTS
     rounds: tuple[TriggerRound, ...] = ()
     best: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
     judgement: Judgement | None = None
     measured: str = ""
-    replaced: tuple[Query, ...] = ()
+    replaced: SetResult = _NO_RESULTS
     decision: Judgement | None = None
     spent: Spent = Spent()
     complete: bool = True
     ranked: bool = False
     """Whether the queries were ranked by a search, so that there were no runs."""
+    transcripts: Mapping[str, Transcript] = field(default_factory=dict)
+    """Those of the runs, by the paths that the results name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from skills_core.evals.statistics import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from server.evals.report.model import Case, Iteration, Run, TriggerSet
+    from server.evals.report.model import Case, Iteration, Run
 
 __all__ = [
     "MAX_FAILED",
@@ -35,7 +35,6 @@ __all__ = [
     "CheckScore",
     "Pairing",
     "Pattern",
-    "TriggerScore",
     "baseline_words",
     "check_scores",
     "failed_share",
@@ -43,8 +42,6 @@ __all__ = [
     "pairing",
     "patterns",
     "score_arm",
-    "score_triggers",
-    "trigger_verdict",
 ]
 
 MAX_FAILED: Final = 0.1
@@ -106,17 +103,6 @@ class Pattern:
     kind: str
     case: str
     lines: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class TriggerScore:
-    """How many queries had the wanted outcome, as (passed, judged), and what ended without one."""
-
-    all: tuple[int, int]
-    wanted: tuple[int, int]
-    unwanted: tuple[int, int]
-    runs: int
-    failed: int
 
 
 def score_arm(iteration: Iteration, arm: str) -> ArmScore:
@@ -301,41 +287,6 @@ def _outliers(runs: Sequence[tuple[Case, Run]], unit: str) -> Iterator[tuple[Cas
             times = f"{value / middle:.1f} times the median of {middle:,.1f}"
             place = f"; read {run.path}/transcript.jsonl" if run.transcript else ""
             yield case, f"run {run.number} {run.arm.replace('_', ' ')}: {value:,.1f} {unit}, {times}{place}"
-
-
-def score_triggers(triggers: TriggerSet) -> TriggerScore:
-    """Return the numbers of a measurement of queries."""
-    judged = [query for query in triggers.queries if query.passed is not None]
-    wanted = [bool(query.passed) for query in judged if query.should_trigger]
-    unwanted = [bool(query.passed) for query in judged if not query.should_trigger]
-    return TriggerScore(
-        all=(sum(wanted) + sum(unwanted), len(judged)),
-        wanted=(sum(wanted), len(wanted)),
-        unwanted=(sum(unwanted), len(unwanted)),
-        runs=sum(query.counted + query.errors for query in triggers.queries),
-        failed=sum(query.errors for query in triggers.queries),
-    )
-
-
-def trigger_verdict(triggers: TriggerSet) -> Judgement:
-    """Return whether the queries have the wanted outcomes, or why the numbers cannot tell; a recorded one counts."""
-    if triggers.judgement is not None:
-        return triggers.judgement
-    score = score_triggers(triggers)
-    passed, total = score.all
-    if not total:
-        return _no_verdict("No query has an outcome.")
-    if score.failed > score.runs * MAX_FAILED:
-        return _too_many_failed(score.failed, score.runs)
-    low, high = wilson(passed, total)
-    queries, have = counted(total, "query", "queries"), agreeing(passed, "has", "have")
-    whose = f" with {triggers.measured}" if triggers.measured else ""
-    words = f"{passed} of {queries} {have} the wanted outcome{whose} (95 % interval {low:.2f} to {high:.2f})."
-    if passed == total:
-        return Judgement(Verdict.GOOD, "All as wanted", words)
-    # How many must be is for a gate to say, which may pass.
-    verdict, title = (Verdict.MIXED, "Some not as wanted") if passed else (Verdict.BAD, "None as wanted")
-    return Judgement(verdict, title, words)
 
 
 def _case_passes(case: Case, arm: str) -> bool | None:

@@ -1,18 +1,22 @@
-"""Results of trigger queries: those of `skillserve triggers`, and those of skill-creator's loop and single runs."""
+"""Results of trigger queries: those of `skillserve triggers`, and those of skill-creator's loop and single runs.
+
+An optimization writes the outcomes of the old description first. Once a new one is adopted, the skill has that one, so
+its outcomes count: those of its round, and of the sealed test.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.evals.report.fields import count, first, number, record, records, text, texts, truth
 from server.evals.report.judgements import read_judgement
-from server.evals.report.model import Query, RoundScore, Spent, TriggerRound, TriggerSet
+from server.evals.report.model import Judgement, RoundScore, Spent, TriggerRound, TriggerSet, Verdict
 from server.evals.report.transcripts import read_lines
-from server.evals.report.trigger_decision import measured, read_decision
-from skills_core.diagnostics import printable
+from skills_core.diagnostics import agreeing, counted, printable
 from skills_core.evals.statistics import wilson
+from skills_core.evals.triggers.queries import Query
+from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetResult
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,14 +25,12 @@ if TYPE_CHECKING:
     from server.evals.report.model import Transcript
     from server.evals.report.outputs import Budget
 
-__all__ = ["read_triggers"]
-
 _SETS = ("train", "validation", "test", "holdout")
 
 _TRANSCRIPT = re.compile(r"transcripts/[0-9a-zA-Z_-]{1,100}\.jsonl")
 _MAX_TRANSCRIPTS = 100
 
-_FAILURES = frozenset({"error", "timeout"})
+_RESULTS = "results"
 
 _ROUNDING = 0.0005
 # Rates are written with four digits.
@@ -54,9 +56,9 @@ def read_triggers(folder: Folder, relative: str, position: int, budget: Budget |
     values = dict(record(value))
     rounds = [_round(each, place) for place, each in enumerate(records(first(values, "rounds", "history")), 1)]
     found = measured(values, rounds)
-    queries = _queries(found.results, folder, relative, budget) or _queries_of_history(records(values.get("history")))
+    results = tuple(map(_result, found.results)) or _results_of_history(records(values.get("history")))
     started = folder.read(f"{relative}/config.json".lstrip("/")) is not None
-    if not (queries or rounds) and not (started and relative.startswith("triggers-")):
+    if not (results or rounds) and not (started and relative.startswith("triggers-")):
         return None
     decision = record(values.get("decision"))
     summary, metadata = record(values.get("summary")), record(values.get("metadata"))
@@ -66,14 +68,15 @@ def read_triggers(folder: Folder, relative: str, position: int, budget: Budget |
         label=printable(relative) or folder.name,
         skill=text(values.get("skill_name")),
         description=text(decision.get("description")) or text(first(values, "description", "best_description")),
-        queries=queries,
+        results=SetResult(results),
         rounds=tuple(rounds),
         best=_best(values | dict(decision), rounds),
         facts=tuple(_facts(values, metadata)),
         # The summary is that of the old description.
         judgement=None if found.replaced else read_judgement(summary),
         measured=found.description,
-        replaced=_queries(found.replaced, folder, relative, None),
+        replaced=SetResult(tuple(map(_result, found.replaced))),
+        transcripts=_transcripts(results, folder, relative, budget) if budget is not None else {},
         decision=read_decision(decision),
         spent=_spent(record(values.get("costs"))),
         complete=value is not None and values.get("finished") is not False,
@@ -94,70 +97,49 @@ def _spent(costs: Mapping[str, Any]) -> Spent:
     return Spent(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
 
 
-def _queries(
-    found: Sequence[Mapping[str, Any]], folder: Folder, relative: str, budget: Budget | None
-) -> tuple[Query, ...]:
-    return tuple(replace(_query(each), transcripts=_transcripts(each, folder, relative, budget)) for each in found)
-
-
 def _transcripts(
-    values: Mapping[str, Any], folder: Folder, relative: str, budget: Budget | None
-) -> tuple[Transcript, ...]:
-    if budget is None:
-        return ()
-    names = [name for name in texts(values.get("transcripts")) if _TRANSCRIPT.fullmatch(name)]
-    return tuple(read_lines(folder, f"{relative}/{name}".lstrip("/"), budget) for name in names[:_MAX_TRANSCRIPTS])
+    results: tuple[QueryResult, ...], folder: Folder, relative: str, budget: Budget
+) -> dict[str, Transcript]:
+    names = [name for each in results for name in each.transcripts[:_MAX_TRANSCRIPTS] if _TRANSCRIPT.fullmatch(name)]
+    return {name: read_lines(folder, f"{relative}/{name}".lstrip("/"), budget) for name in names}
 
 
-def _queries_of_history(history: list[Mapping[str, Any]]) -> tuple[Query, ...]:
-    """Return the queries of the last round of skill-creator's loop."""
+def _results_of_history(history: list[Mapping[str, Any]]) -> tuple[QueryResult, ...]:
+    """Return the results of the last round of skill-creator's loop."""
     if not history:
         return ()
     last = history[-1]
-    train = [_query(each, "train") for each in records(first(last, "train_results", "results"))]
-    return (*train, *(_query(each, "test") for each in records(last.get("test_results"))))
+    train = [_result(each, "train") for each in records(first(last, "train_results", "results"))]
+    return (*train, *(_result(each, "test") for each in records(last.get("test_results"))))
 
 
-def _query(values: Mapping[str, Any], split: str = "") -> Query:
+def _result(values: Mapping[str, Any], split: str = "") -> QueryResult:
     outcomes = texts(values.get("outcomes"))
     triggers = count(values.get("triggers")) or 0
-    errors = count(values.get("errors")) or sum(outcome in _FAILURES for outcome in outcomes)
-    counted = sum(outcome not in _FAILURES for outcome in outcomes) if outcomes else _counted(values, triggers, errors)
-    rate = triggers / counted if counted and triggers <= counted else None
-    return Query(
-        text=text(values.get("query")),
-        should_trigger=values.get("should_trigger") is True,
-        rate=rate,
-        triggers=triggers,
-        counted=counted,
-        errors=errors,
-        denied=count(values.get("denied")) or 0,
+    errors = count(values.get("errors")) or sum(outcome in FAULTS for outcome in outcomes)
+    runs = sum(outcome not in FAULTS for outcome in outcomes) if outcomes else _runs(values, triggers, errors)
+    # More triggers than runs make no sense, and are no evidence.
+    rate = Rate(triggers, runs) if triggers <= runs else Rate(0, 0)
+    identifier, part = text(values.get("id")), text(values.get("split")) or split
+    return QueryResult(
+        Query(text(values.get("query")), values.get("should_trigger") is True, identifier, part),
+        rate,
+        errors,
+        count(values.get("denied")) or 0,
         # Without a single run that counts there is nothing that could have passed.
-        passed=truth(values.get("pass")) if counted else None,
-        split=text(values.get("split")) or split,
-        interval=_interval(values.get("interval"), triggers, counted),
-        outcomes=outcomes,
+        truth(values.get("pass")) if rate.total else None,
+        outcomes,
+        texts(values.get("transcripts")),
         error=text(values.get("error")),
     )
 
 
-def _counted(values: Mapping[str, Any], triggers: int, errors: int) -> int:
+def _runs(values: Mapping[str, Any], triggers: int, errors: int) -> int:
     """Return how many runs count; some tools leave errors out of `runs`, which the rate tells."""
     runs, rate = count(values.get("runs")) or 0, number(values.get("trigger_rate"))
     # A rate of 0 tells nothing.
     without_errors = rate is not None and rate > 0 and runs > 0 and abs(triggers / runs - rate) < _ROUNDING
     return runs if without_errors else max(0, runs - errors)
-
-
-def _interval(value: Any, triggers: int, counted: int) -> tuple[float, float] | None:  # noqa: ANN401 - JSON
-    ends = [number(each) for each in value] if isinstance(value, list) else []
-    match ends:
-        case [float(low), float(high)] if 0 <= low <= high <= 1:
-            return low, high
-    if not counted or triggers > counted:
-        return None
-    low, high = wilson(triggers, counted)
-    return low, high
 
 
 def _round(values: Mapping[str, Any], position: int) -> TriggerRound:
@@ -191,3 +173,94 @@ def _best(values: Mapping[str, Any], rounds: list[TriggerRound]) -> int | None:
         return found
     best = text(values.get("best_description"))
     return next((each.number for each in rounds if best and each.description == best), None)
+
+
+class Measured(NamedTuple):
+    """The outcomes that count, which description has them, and those of the description that it replaced."""
+
+    results: Sequence[Mapping[str, Any]]
+    description: str = ""
+    replaced: Sequence[Mapping[str, Any]] = ()
+
+
+def measured(values: Mapping[str, Any], rounds: Sequence[TriggerRound]) -> Measured:
+    """Return the outcomes of the description that the skill has after the optimization."""
+    decision = record(values.get("decision"))
+    old, splits = records(values.get(_RESULTS)), _splits(values)
+    if not decision:
+        return Measured(old, "the description of round 0, which SKILL.md has" if len(rounds) > 1 else "")
+    sealed = record(decision.get("test"))
+    before = [*old, *_sealed(sealed, "old")]
+    if decision.get("adopted") is not True:
+        return Measured(before, "the old description, which stays" if len(rounds) > 1 else "")
+    best = count(decision.get("best_round"))
+    own = [each for each in records(values.get("rounds")) if count(each.get("number")) == best]
+    of_round = [
+        {**each, "split": splits.get(text(each.get("query")), "")}
+        for every in own
+        for each in records(every.get(_RESULTS))
+    ]
+    after = [*of_round, *_sealed(sealed, "new")]
+    if not after:
+        return Measured(before, "the old description: the outcomes of the new one are not in this file")
+    return Measured(after, f"the new description (round {best}, adopted), training queries included", before)
+
+
+def _splits(values: Mapping[str, Any]) -> dict[str, str]:
+    return {text(each.get("query")): text(each.get("split")) for each in records(values.get(_RESULTS))}
+
+
+def _sealed(test: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
+    yield from ({**each, "split": "sealed test"} for each in records(record(test.get(name)).get(_RESULTS)))
+
+
+def read_decision(decision: Mapping[str, Any]) -> Judgement | None:
+    """Return the decision with intervals and with whether it may be chance; None without a reason."""
+    reason = text(decision.get("reason"))
+    if not reason:
+        return None
+    test = record(decision.get("test"))
+    compared = record(test.get("comparison"))
+    found = text(compared.get("verdict")) or "no verdict"
+    known = {"better": Verdict.GOOD, "worse": Verdict.BAD}.get(found, Verdict.NONE)
+    title = f"{'Adopted' if decision.get('adopted') is True else 'Not adopted'}, {found}"
+    # The reason of a decision by the sealed test says its counts, without their intervals.
+    words = [*([] if compared else [reason]), *_rates(test), *_chance(compared)]
+    return Judgement(known, title, "; ".join(words) + ".")
+
+
+def _rates(test: Mapping[str, Any]) -> Iterator[str]:
+    for name in ("new", "old"):
+        passed, total = (count(record(test.get(name)).get(field)) for field in ("passed", "total"))
+        if passed is not None and total and passed <= total:
+            low, high = wilson(passed, total)
+            queries = f"{passed} of {counted(total, 'query', 'queries')}"
+            yield f"sealed test, {name} description: {queries} (95 % interval {low:.2f} to {high:.2f})"
+
+
+def _chance(compared: Mapping[str, Any]) -> Iterator[str]:
+    wins, losses, probability = count(compared.get("wins")), count(compared.get("losses")), number(compared.get("p"))
+    if wins is None or losses is None or probability is None:
+        return
+    yield f"only the new one passes {wins}, only the old one {losses} (McNemar's exact test: p = {probability:.3g})"
+    needed = count(compared.get("queries_needed"))
+    if needed:
+        yield f"about {counted(needed, 'query', 'queries')} would show a difference of this size"
+
+
+def trigger_verdict(triggers: TriggerSet) -> Judgement:
+    """Return whether the queries have the wanted outcomes, or why the numbers cannot tell; a recorded one counts."""
+    if triggers.judgement is not None:
+        return triggers.judgement
+    if why := triggers.results.no_verdict:
+        return Judgement(Verdict.NONE, "No verdict", why)
+    rate = triggers.results.passed
+    queries, have = counted(rate.total, "query", "queries"), agreeing(rate.count, "has", "have")
+    whose = f" with {triggers.measured}" if triggers.measured else ""
+    low, high = rate.interval
+    words = f"{rate.count} of {queries} {have} the wanted outcome{whose} (95 % interval {low:.2f} to {high:.2f})."
+    if rate.count == rate.total:
+        return Judgement(Verdict.GOOD, "All as wanted", words)
+    # How many must be is for a gate to say, which may pass.
+    verdict, title = (Verdict.MIXED, "Some not as wanted") if rate.count else (Verdict.BAD, "None as wanted")
+    return Judgement(verdict, title, words)

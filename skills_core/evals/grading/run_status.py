@@ -9,8 +9,7 @@ from skills_core.evals.grading.results import EvalStatus
 from skills_core.run.scripts.process import exit_text
 
 if TYPE_CHECKING:
-    from skills_core.evals.agents.agent_run import AgentRun
-    from skills_core.evals.agents.transcript import Transcript
+    from skills_core.evals.agents.transcript import AgentRun, Transcript
 
 __all__ = ["absence_fault", "load_fault", "load_note", "status_of"]
 

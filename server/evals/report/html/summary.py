@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.evals.report.html.chart import Line, rate_chart
@@ -24,11 +23,9 @@ from server.evals.report.scores import (
     pairing,
     patterns,
     score_arm,
-    score_triggers,
-    trigger_verdict,
 )
+from server.evals.report.trigger_results import trigger_verdict
 from skills_core.diagnostics import counted
-from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +34,7 @@ if TYPE_CHECKING:
     from server.evals.report.html.markup import Child
     from server.evals.report.model import Iteration, TriggerSet, Workspace
     from server.evals.report.scores import ArmScore, Pairing
+    from skills_core.evals.triggers.results import Rate
 
 __all__ = ["patterns_section", "problems_section", "summary_section"]
 
@@ -148,16 +146,16 @@ def _baseline(iteration: Iteration) -> str:
 
 
 def _trigger_summary(triggers: TriggerSet) -> list[Child]:
-    score = score_triggers(triggers)
-    scores, heads = [score], ["Queries that", "As wanted"]
-    if triggers.replaced:
-        scores.append(score_triggers(replace(triggers, queries=triggers.replaced)))
+    faults = triggers.results.faults
+    sets, heads = [triggers.results], ["Queries that", "As wanted"]
+    if triggers.replaced.results:
+        sets.append(triggers.replaced)
         heads = ["Queries that", "As wanted, new description", "As wanted, old description"]
     rows: list[list[Child]] = [
-        ["should load the skill", *(_share(each.wanted) for each in scores)],
-        ["should not load it", *(_share(each.unwanted) for each in scores)],
+        ["should load the skill", *(_share(each.recall) for each in sets)],
+        ["should not load it", *(_share(each.specificity) for each in sets)],
     ]
-    failed = tag("p", f"Runs that ended in an error or a timeout: {score.failed:,} of {score.runs:,}.", class_="note")
+    failed = tag("p", f"Runs that ended in an error or a timeout: {faults.count:,} of {faults.total:,}.", class_="note")
     return [
         tag("h3", "Triggers: ", foreign("span", triggers.label)),
         verdict_box(triggers.decision) if triggers.decision is not None else None,
@@ -168,9 +166,8 @@ def _trigger_summary(triggers: TriggerSet) -> list[Child]:
     ]
 
 
-def _share(counts: tuple[int, int]) -> str:
-    passed, total = counts
-    return f"{passed} of {total} {interval_text(wilson(passed, total))}" if total else UNKNOWN
+def _share(rate: Rate) -> str:
+    return f"{rate.count} of {rate.total} {interval_text(rate.interval)}" if rate.total else UNKNOWN
 
 
 def patterns_section(iteration: Iteration) -> Html | None:

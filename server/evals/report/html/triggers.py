@@ -10,14 +10,14 @@ from server.evals.report.html.markup import Child, Html, foreign, join, tag
 from server.evals.report.html.parts import badge, section, table
 from server.evals.report.html.transcript import transcript_block
 from server.evals.report.numbers import percent
-from server.evals.report.scores import score_triggers
 from skills_core.diagnostics import counted
 from skills_core.evals.statistics import wilson
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from server.evals.report.model import Query, RoundScore, TriggerRound, TriggerSet
+    from server.evals.report.model import RoundScore, TriggerRound, TriggerSet
+    from skills_core.evals.triggers.results import QueryResult
 
 __all__ = ["triggers_section"]
 
@@ -48,40 +48,41 @@ def _described(triggers: TriggerSet) -> Html | None:
 def _by_measurement(found: Sequence[TriggerSet]) -> Html:
     rates, intervals = [], []
     for each in found:
-        passed, total = score_triggers(each).all
-        rates.append(passed / total if total else None)
-        intervals.append(wilson(passed, total) if total else None)
+        rate = each.results.passed
+        rates.append(rate.value)
+        intervals.append(rate.interval if rate.total else None)
     line = Line("queries with the wanted outcome", tuple(rates), tuple(intervals))
     return rate_chart("measurements", "Queries as wanted by measurement", [each.label for each in found], [line])
 
 
 def _queries(triggers: TriggerSet) -> Html | None:
-    if not triggers.queries:
+    if not triggers.results.results:
         return tag("p", "No query has been run.", class_="note")
     heads = ["Query", "Should load", "Outcome", "Loaded", "Rate", "95 % interval", "Not counted", "Set"]
-    return table("Outcomes by query", heads, [_row(query) for query in triggers.queries])
+    return table("Outcomes by query", heads, [_row(each) for each in triggers.results.results])
 
 
-def _row(query: Query) -> list[Child]:
+def _row(result: QueryResult) -> list[Child]:
+    query, rate = result.query, result.rate
     outcome = {True: badge("good", "✓ as wanted"), False: badge("bad", "✗ missed"), None: badge("none", "no outcome")}
-    interval = f"{query.interval[0]:.2f} to {query.interval[1]:.2f}" if query.interval else ""
-    lost = [counted(query.errors, "error")] * bool(query.errors) + [f"{query.denied:,} denied"] * bool(query.denied)
-    outcomes = tag("details", tag("summary", "Runs"), foreign("span", ", ".join(query.outcomes)))
+    interval = f"{rate.interval.low:.2f} to {rate.interval.high:.2f}" if rate.total else ""
+    lost = [counted(result.errors, "error")] * bool(result.errors) + [f"{result.denied:,} denied"] * bool(result.denied)
+    outcomes = tag("details", tag("summary", "Runs"), foreign("span", ", ".join(result.outcomes)))
     return [
         foreign("span", query.text),
         "yes" if query.should_trigger else "no",
-        join(outcome[query.passed], outcomes if query.outcomes else None),
-        f"{query.triggers} of {query.counted}",
-        percent(query.rate),
+        join(outcome[result.passed], outcomes if result.outcomes else None),
+        f"{rate.count} of {rate.total}",
+        percent(rate.value),
         interval,
-        join(", ".join(lost), foreign("p", query.error) if query.error else None),
-        foreign("span", query.split),
+        join(", ".join(lost), foreign("p", result.error) if result.error else None),
+        foreign("span", query.split or ""),
     ]
 
 
 def _transcripts(triggers: TriggerSet) -> Html | None:
     shown = []
-    for place, query in enumerate(triggers.queries, 1):
+    for place, each in enumerate(triggers.results.results, 1):
         runs = [
             transcript_block(
                 f"Run {number}: {outcome}",
@@ -89,11 +90,11 @@ def _transcripts(triggers: TriggerSet) -> Html | None:
                 transcript,
                 f"{triggers.label}/transcripts",
             )
-            for number, (outcome, transcript) in enumerate(zip(query.outcomes, query.transcripts, strict=False), 1)
-            if transcript
+            for number, (outcome, path) in enumerate(zip(each.outcomes, each.transcripts, strict=False), 1)
+            if (transcript := triggers.transcripts.get(path))
         ]
         if runs:
-            shown.append(tag("details", tag("summary", foreign("span", query.text)), *runs, class_="runs"))
+            shown.append(tag("details", tag("summary", foreign("span", each.query.text)), *runs, class_="runs"))
     return join(tag("h3", "Transcripts"), *shown) if shown else None
 
 

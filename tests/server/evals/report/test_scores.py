@@ -13,17 +13,14 @@ from server.evals.report.scores import (
     pairing,
     patterns,
     score_arm,
-    trigger_verdict,
 )
 from server.evals.report.workspace import read_workspace
 from tests.server.evals.report.workspaces import (
     full_workspace,
     grading,
-    query,
     write_case,
     write_iteration,
     write_run,
-    write_triggers,
 )
 
 GOOD, BAD = (True, True), (True, False)
@@ -104,12 +101,3 @@ def test_patterns_name_assertions_that_say_nothing_flaky_ones_and_outliers(tmp_p
     assert "Both axes are labeled" in found["only with the skill", "top-months-chart"]
     (line,) = found["outlier in seconds", "clean-missing-emails"]
     assert line.endswith("; read iteration-3/eval-clean-missing-emails/with_skill/run-3/transcript.jsonl")
-
-
-def test_over_a_tenth_of_errors_queries_have_no_verdict(tmp_path: Path) -> None:
-    results = [query(str(number), should=True, triggers=3) for number in range(4)]
-    write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.GOOD
-    results[0] = query("0", should=True, triggers=1, runs=1, errors=2, outcomes=["loaded", "error", "timeout"])
-    write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.NONE
