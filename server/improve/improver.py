@@ -26,9 +26,8 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
 from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
-from skills_core.improve.failures import missing_tools, skills_to_improve
+from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
-from skills_core.improve.task import improvement_task, shown_texts
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.sources import SkillKind, real_path

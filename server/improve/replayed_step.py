@@ -16,8 +16,8 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import InvalidSchemaError
+from skills_core.improve.failed_run import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.improve.replay import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.run.model_conversation import INSTRUMENTATION
 from skills_core.run.model_errors import describe_model_error

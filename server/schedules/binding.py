@@ -11,10 +11,8 @@ from msgspec import Meta, Struct
 
 from server.schedules.rights import Rights
 from skills_core.errors import InvalidTimeError
-from skills_core.schedules.firings import next_firings
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
-from skills_core.schedules.states import ScheduleState
-from skills_core.schedules.when import when_from_json
+from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
+from skills_core.schedules.when import next_firings, when_from_json
 
 if TYPE_CHECKING:
     from skills_core.schedules.when import When

@@ -10,9 +10,8 @@ from server.schedules.binding import Binding
 from server.schedules.errors import ScheduleError
 from server.schedules.skill_text import check_written, checked_task, skill_text
 from server.schedules.transitions import rebound
-from skills_core.schedules.firings import next_firings
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
-from skills_core.schedules.when import when_to_json
+from skills_core.schedules.when import next_firings, when_to_json
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -31,8 +31,7 @@ from server.schedules.transitions import ahead_warning, delivered, ended, fired,
 from skills_core.diagnostics import one_line
 from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
 from skills_core.run.durable.recorded_run import UNFINISHED, RunState
-from skills_core.schedules.policies import is_ahead
-from skills_core.schedules.states import ScheduleState
+from skills_core.schedules.policies import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

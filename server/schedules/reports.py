@@ -16,10 +16,9 @@ from server.schedules.transitions import ahead_warning, healed
 from server.scripts.factory import script_setup
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
-from skills_core.schedules.description import describe
-from skills_core.schedules.states import ScheduleState
-from skills_core.schedules.when import Cron, when_to_json
-from skills_core.schedules.zones import in_zone, to_utc, zone_named
+from skills_core.schedules.cron import in_zone, to_utc, zone_named
+from skills_core.schedules.policies import ScheduleState
+from skills_core.schedules.when import Cron, describe, when_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

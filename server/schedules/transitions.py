@@ -11,10 +11,19 @@ from msgspec import structs
 from server.schedules.binding import MAX_RUNS, Delivery, Firing, ScheduledRun, run_id_of
 from server.schedules.budgets import Refused
 from server.schedules.errors import ScheduleError
-from skills_core.schedules.firings import next_firings
-from skills_core.schedules.policies import GRACE, Admission, MissedPolicy, admit, due, is_ahead
-from skills_core.schedules.states import ScheduleEvent, ScheduleState, end_of_run, next_state
-from skills_core.schedules.when import Every, when_to_json
+from skills_core.schedules.policies import (
+    GRACE,
+    Admission,
+    MissedPolicy,
+    ScheduleEvent,
+    ScheduleState,
+    admit,
+    due,
+    end_of_run,
+    is_ahead,
+    next_state,
+)
+from skills_core.schedules.when import Every, next_firings, when_to_json
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from skills_core.authoring.description import with_description
+from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import printable
 from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import SkillsError

@@ -167,7 +167,7 @@ class ScheduleHandlers:
 
 def _zone(call: ToolCall) -> str:
     from server.config.machine import local_zone
-    from skills_core.schedules.zones import zone_named
+    from skills_core.schedules.cron import zone_named
 
     zone = string(call.arguments, "zone", default="") or local_zone()
     zone_named(zone)
