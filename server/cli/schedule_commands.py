@@ -25,7 +25,7 @@ from server.schedules.store import ScheduleStore, short_fault
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidTimeError
-from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.recorded_run import RunNotDoneError
 from skills_core.schedules.cron import zone_named
 from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy

@@ -29,8 +29,7 @@ from server.schedules.job import KIND, job_inputs
 from server.schedules.preparation import load_libraries
 from server.schedules.transitions import ahead_warning, delivered, ended, fired, started_by_hand
 from skills_core.diagnostics import one_line
-from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
-from skills_core.run.durable.recorded_run import UNFINISHED, RunState
+from skills_core.run.durable.recorded_run import UNFINISHED, RunConflictError, RunState, StoreError, UnknownRunError
 from skills_core.schedules.policies import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
