@@ -15,13 +15,12 @@ from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
 from server.schedules.budgets import check_interval, terms_of
-from server.schedules.clock import utc_now
 from server.schedules.creation import NewSchedule, bind, create, rebind
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import cannot_run, echo, latest_result, overview, schedule_object, shown
 from server.schedules.rights import rights_of
-from server.schedules.store import ScheduleStore, short_fault
+from server.schedules.store import ScheduleStore, short_fault, utc_now
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidTimeError

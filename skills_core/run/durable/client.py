@@ -22,8 +22,8 @@ from skills_core.run.durable.dbos_adapter import (
 )
 from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
 from skills_core.run.durable.leases import is_held
-from skills_core.run.durable.postgres import Observer
 from skills_core.run.durable.lifecycle import connection_pool
+from skills_core.run.durable.postgres import Observer
 from skills_core.run.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, RecordedRun, RunState, UnknownRunError
 from skills_core.run.durable.store import SCHEMA, SqliteStore
 

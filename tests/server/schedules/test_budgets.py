@@ -11,12 +11,12 @@ from typing import Any
 import anyio
 import pytest
 
+from server.schedules.binding import resumed
 from server.schedules.budgets import SPENDING_FILE, check_interval, terms_of
 from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import overview
 from server.schedules.store import ScheduleStore
-from server.schedules.transitions import resumed
 from skills_core.run.ports import Journal
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
 from skills_core.schedules.when import Cron, Every
