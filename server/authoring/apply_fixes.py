@@ -14,7 +14,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.authoring.fixes import Fix, fix_main
+from skills_core.authoring.draft import Fix
+from skills_core.authoring.fixes import fix_main
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Fingerprint, Location, Reader
 from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE

@@ -15,21 +15,20 @@ from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.schedules.background import ScheduledRuns
 from server.schedules.budgets import check_interval, terms_of
-from server.schedules.clock import utc_now
 from server.schedules.creation import NewSchedule, bind, create, rebind
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import cannot_run, echo, latest_result, overview, schedule_object, shown
 from server.schedules.rights import rights_of
-from server.schedules.store import ScheduleStore, short_fault
+from server.schedules.store import ScheduleStore, short_fault, utc_now
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidTimeError
-from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.recorded_run import RunNotDoneError
+from skills_core.schedules.cron import zone_named
 from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
 from skills_core.schedules.when import Every
-from skills_core.schedules.zones import zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.improve.records import improvement_records
-from server.run.factory import create_service
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from server.config.settings import Settings
+    from server.hosting.host import Host
     from server.run.after_run import FinishedRun
     from server.run.service import RunService
     from skills_core.library import Library
-
-__all__ = ["create_improving_service"]
 
 
 def create_improving_service(
     library: Library, settings: Settings, on_change: Callable[[], Awaitable[object]] | None = None
 ) -> RunService:
     """Return the service that runs the skills of `library`; `on_change` is called after a skill was improved."""
+    from server.run.factory import create_service  # noqa: PLC0415 - it imports what only runs need
+
     if not settings.improve.sources:
         return create_service(library, settings)
-    # They import what only this setting needs.
     from server.improve.improver import Improver  # noqa: PLC0415
-    from server.improve.interrupted import settle_interrupted  # noqa: PLC0415
+    from server.improve.installation import settle_interrupted  # noqa: PLC0415
+    from server.improve.records import improvement_records  # noqa: PLC0415
 
     records = improvement_records()
     settle_interrupted(records, settings)
@@ -37,3 +35,9 @@ def create_improving_service(
             await on_change()
 
     return create_service(library, settings, after_run, records.changes_after)
+
+
+def create_improving_host_service(host: Host) -> RunService:
+    """Return the run service of a host; the host reloads its skills after one was improved."""
+    # The watcher would notice an improvement too, but may be off.
+    return create_improving_service(host.library, host.settings, host.try_reload)

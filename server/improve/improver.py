@@ -13,22 +13,25 @@ import anyio
 import anyio.to_thread
 
 from server.history.histories import Histories
-from server.improve.checks import loaded_skill, refusal_of_version
-from server.improve.evals import has_evals, refusal_of_evals
+from server.improve.checks import (
+    has_evals,
+    loaded_skill,
+    offered_tools,
+    refusal_of_evals,
+    refusal_of_version,
+    replay_failed_step,
+)
 from server.improve.folders import files_below, opened_folders
 from server.improve.installation import diff_of_change, install, stored_change
 from server.improve.model_run import ImprovementRun
-from server.improve.offered_tools import offered_tools
-from server.improve.replayed_step import replay_failed_step
 from server.run.service import new_run_id
 from server.run.skill_runner import secrets_without_skills
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
 from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
-from skills_core.improve.failures import missing_tools, skills_to_improve
+from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
-from skills_core.improve.task import improvement_task, shown_texts
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.sources import SkillKind, real_path
@@ -39,9 +42,9 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import Settings
+    from server.improve.checks import OfferedTools
     from server.improve.folders import ImprovementFolders
     from server.improve.records import ImprovementRecords
-    from server.improve.replayed_step import OfferedTools
     from server.run.after_run import FinishedRun
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome

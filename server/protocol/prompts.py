@@ -77,7 +77,7 @@ class PromptHandlers:
 
 async def _scheduled(name: str) -> dict[str, Any] | None:
     """Return the prompt that performs a scheduler skill, None if there is none of this name."""
-    from server.schedules.manual_prompts import PREFIX, prompt_text
+    from server.schedules.store import PREFIX, prompt_text
 
     found = await anyio.to_thread.run_sync(prompt_text, name) if name.startswith(PREFIX) else None
     if found is None:

@@ -55,7 +55,7 @@ class SchedulePrompts:
     def _entries(self) -> list[dict[str, Any]]:
         """Return the entries of all schedules; those that were read last if they cannot be read now."""
         from server.schedules.errors import ScheduleError  # noqa: PLC0415 - they need the extra
-        from server.schedules.manual_prompts import prompt_entries  # noqa: PLC0415
+        from server.schedules.store import prompt_entries  # noqa: PLC0415
 
         try:
             self._last = prompt_entries()

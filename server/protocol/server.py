@@ -15,7 +15,7 @@ from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.request_state import SealedState
 from server.hosting.views import COMMON_VIEW
-from server.improve.host_service import create_improving_host_service
+from server.improve.factory import create_improving_host_service
 from server.operation.records import Records
 from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.activation.recipients import Recipients

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from skills_core.run.durable.errors import RunNotDoneError, StoreError, UnknownRunError
+from skills_core.run.durable.recorded_run import RunNotDoneError, StoreError, UnknownRunError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence

@@ -14,8 +14,8 @@ from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
-from skills_core.run.durable.takeover import ignore_interrupted
-from skills_core.run.durable.worker_config import WorkerConfig
+from skills_core.run.durable.heartbeat import ignore_interrupted
+from skills_core.run.durable.recorded_run import WorkerConfig
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from skills_core.run.durable.errors import RunConflictError
-from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import RUN_FORMAT
+from skills_core.run.durable.recorded_run import RUN_FORMAT, RunConflictError, RunState
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
 
 if TYPE_CHECKING:
-    from skills_core.run.durable.errors import RunNotDoneError
+    from skills_core.run.durable.recorded_run import RunNotDoneError
     from skills_core.run.ports import JsonObject
     from skills_core.run.workflow.plan import Plan
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
+    from skills_core.run.durable.heartbeat import InterruptedRun
     from skills_core.run.durable.recorded_run import RecordedRun
-    from skills_core.run.durable.takeover import InterruptedRun
 
 __all__ = ["log_interrupted"]
 

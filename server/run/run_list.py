@@ -14,9 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.run.trace_files import run_store, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
-from skills_core.run.durable.errors import UnknownRunError
-from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import is_nested, root_run_id
+from skills_core.run.durable.recorded_run import RunState, UnknownRunError, is_nested, root_run_id
 from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.run.trace.spans import trace_id
 from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of

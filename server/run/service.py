@@ -31,14 +31,15 @@ from server.run.tool_rights import with_recorded_rights, withheld_tools
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import (
+from skills_core.run.durable.heartbeat import ignore_interrupted
+from skills_core.run.durable.recorded_run import (
+    NESTED_SEPARATOR,
     RunConflictError,
     RunNotDoneError,
     RunWithoutRecordError,
     StoreUnreachableError,
+    is_nested,
 )
-from skills_core.run.durable.takeover import ignore_interrupted
-from skills_core.run.durable.worker_config import NESTED_SEPARATOR, is_nested
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import ModelUnavailableError
@@ -58,10 +59,10 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.heartbeat import InterruptedRun
+    from skills_core.run.durable.recorded_run import WorkerConfig
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.takeover import InterruptedRun
     from skills_core.run.durable.worker import Job
-    from skills_core.run.durable.worker_config import WorkerConfig
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.run.secrets import Secrets
     from skills_core.run.workflow.plan import Plan

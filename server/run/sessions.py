@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from server.run.skill_runner import RunParticipants
-from skills_core.run.durable.worker_config import root_run_id
+from skills_core.run.durable.recorded_run import root_run_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

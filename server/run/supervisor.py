@@ -116,7 +116,7 @@ class RunSupervisor:
     async def _keep_open(self, service: RunService) -> str:
         """Keep the service open until cancelled; return why the database of runs cannot be reached."""
         from server.run.factory import recording
-        from skills_core.run.durable.errors import StoreUnreachableError
+        from skills_core.run.durable.recorded_run import StoreUnreachableError
 
         jobs = {} if self._background is None else self._background.jobs(service.follow_up)
         try:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from skills_core.run.durable.worker_config import NESTED_SEPARATOR
+from skills_core.run.durable.recorded_run import NESTED_SEPARATOR
 from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
 from skills_core.run.trace.events import now

@@ -24,8 +24,8 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
 from skills_core.run.models import ModelUnavailableError, parse_model
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
-from skills_core.schedules.firings import next_firings
-from skills_core.schedules.zones import in_zone, to_utc, zone_named
+from skills_core.schedules.cron import in_zone, to_utc, zone_named
+from skills_core.schedules.when import next_firings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit, urlunsplit
 import anyio
 import anyio.to_thread
 
-from skills_core.run.scripts.platform_processes import OWN_SESSION, kill_all
+from skills_core.run.scripts.process import OWN_SESSION, kill_all
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

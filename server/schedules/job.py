@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -23,14 +24,13 @@ from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
 from server.schedules.rights import limited_settings, no_programs_reason, visible_to
-from server.schedules.skill_text import CREATOR, body_of, check_written, manual_prompt
-from server.schedules.store import BINDING_FILE
+from server.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.scripts.factory import script_setup, variables_of
-from skills_core.errors import InvalidRecordError, InvalidSourceError, UnknownSkillError
+from skills_core.errors import InvalidRecordError, InvalidSourceError, SkillsError, UnknownSkillError
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import to_json
-from skills_core.run.models import CLIENT, ModelUnavailableError
+from skills_core.run.models import CLIENT, ModelUnavailableError, open_model, parse_model
 from skills_core.run.outcome import RunProblem
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.runner import ScriptRunner
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal, JsonObject
     from skills_core.skill import Skill
-
-__all__ = ["KIND", "ScheduleJob", "job_inputs"]
 
 logger = logging.getLogger(__name__)
 
@@ -196,3 +194,11 @@ def _marked_runner(settings: Settings) -> ScriptRunner:
     """Return the script runner for this machine, whose scripts make no schedules."""
     setup = script_setup(settings)
     return ScriptRunner(replace(setup, host={**setup.host, SCHEDULED_RUN: KIND}))
+
+
+def load_libraries(model: str | None) -> None:
+    """Import the libraries of a model and of the tools; a model that cannot be used is told by its run."""
+    import jsonschema  # noqa: F401 - imported for the runs to come
+
+    with suppress(SkillsError):
+        open_model(parse_model(model or ""))

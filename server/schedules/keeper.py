@@ -20,19 +20,15 @@ import anyio.to_thread
 from msgspec import structs
 
 from server.run.after_run import improvements_of_none
-from server.schedules.binding import Delivery, ScheduledRun
+from server.schedules.binding import Delivery, ScheduledRun, ahead_warning, delivered, ended, fired, started_by_hand
 from server.schedules.budgets import terms_of, used_tokens
-from server.schedules.clock import utc_now
 from server.schedules.delivery import RETRY_AFTER, deliver
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
-from server.schedules.job import KIND, job_inputs
-from server.schedules.preparation import load_libraries
-from server.schedules.transitions import ahead_warning, delivered, ended, fired, started_by_hand
+from server.schedules.job import KIND, job_inputs, load_libraries
+from server.schedules.store import utc_now
 from skills_core.diagnostics import one_line
-from skills_core.run.durable.errors import RunConflictError, StoreError, UnknownRunError
-from skills_core.run.durable.recorded_run import UNFINISHED, RunState
-from skills_core.schedules.policies import is_ahead
-from skills_core.schedules.states import ScheduleState
+from skills_core.run.durable.recorded_run import UNFINISHED, RunConflictError, RunState, StoreError, UnknownRunError
+from skills_core.schedules.policies import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

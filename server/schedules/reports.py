@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import to_builtins
 
 from server.run.trace_files import trace_store
+from server.schedules.binding import ahead_warning, healed
 from server.schedules.budgets import terms_of
 from server.schedules.errors import DamagedScheduleError, ScheduleError
 from server.schedules.rights import checked_model, no_programs_reason
-from server.schedules.skill_text import body_of, description_of
-from server.schedules.transitions import ahead_warning, healed
+from server.schedules.store import body_of, description_of
 from server.scripts.factory import script_setup
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
-from skills_core.schedules.description import describe
-from skills_core.schedules.states import ScheduleState
-from skills_core.schedules.when import Cron, when_to_json
-from skills_core.schedules.zones import in_zone, to_utc, zone_named
+from skills_core.schedules.cron import in_zone, to_utc, zone_named
+from skills_core.schedules.policies import ScheduleState
+from skills_core.schedules.when import Cron, describe, when_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

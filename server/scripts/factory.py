@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
 from server.config.settings import OptionalTool
-from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
+from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:

@@ -5,18 +5,20 @@ All other bytes, such as comments, line ends and the body, stay as they are.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skills_core.format.document import Document, Fences, find_fences, parse_document
+from skills_core.diagnostics import Reason
+from skills_core.errors import SkillsError
+from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT
+from skills_core.format.layout import read_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.diagnostics import Reason
     from skills_core.format.yaml12 import JsonValue
-
-__all__ = ["Draft", "Fix", "split_draft"]
 
 _FIRST_LINE = 2
 # The line of the file on which the frontmatter begins, after the opening fence.
@@ -87,3 +89,43 @@ def split_draft(text: str) -> Draft | None:
 def _fences(text: str) -> Fences | None:
     found = find_fences(text)
     return found if isinstance(found, Fences) else None
+
+
+class DescriptionError(SkillsError):
+    """The description cannot be replaced; the message says why, and what to do."""
+
+
+def with_description(raw: bytes, description: str) -> bytes:
+    """Return the bytes of a SKILL.md with another description, as a quoted value in the place of the old one.
+
+    Raises:
+        DescriptionError: the text is empty or too long, or the frontmatter has no description that can be replaced
+            without a change to another field.
+    """
+    if not description.strip() or len(description) > DESCRIPTION_LIMIT:
+        raise DescriptionError(
+            f"the description has {len(description):,} characters; expected 1 to {DESCRIPTION_LIMIT:,}"
+        )
+    mark = BOM if raw.startswith(BOM) else b""
+    try:
+        draft = split_draft(raw.removeprefix(BOM).decode("utf-8"))
+    except UnicodeDecodeError:
+        draft = None
+    document = draft.document() if draft is not None else None
+    if draft is None or document is None or document.fault is not None:
+        raise DescriptionError("the frontmatter cannot be read; run `skillserve validate` to see why")
+    if any(found.code is Reason.YAML_REPAIRED for found in document.diagnostics):
+        raise DescriptionError("the frontmatter is not valid YAML; run `skillserve validate --fix` first")
+    place = read_layout(draft.yaml).get("description")
+    if place is None or place.value is None:
+        raise DescriptionError("the frontmatter has no plain description; write one as a text, without anchor and tag")
+    old = place.value.of(draft.yaml)
+    # A block ends with its last line break, which the next field needs.
+    ending = draft.line_end if old.endswith("\n") else ""
+    expected = {**document.fields, "description": description}
+    quoted = json.dumps(description, ensure_ascii=False)
+    for new in (quoted + ending, json.dumps(description) + ending):
+        edited = draft.edited(place.value.replaced(draft.yaml, new), expected)
+        if edited is not draft and edited.document().fields == expected:
+            return mark + edited.raw
+    raise DescriptionError("the description cannot be replaced without a change to another field; edit it by hand")

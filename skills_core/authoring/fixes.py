@@ -9,30 +9,175 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from skills_core.authoring.draft import Draft, Fix, split_draft
-from skills_core.authoring.name_fix import with_folder_name
-from skills_core.authoring.typos import misspelt_fields
-from skills_core.diagnostics import Reason, Severity
+from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped, printable
 from skills_core.format.document import BOM, Document
-from skills_core.format.frontmatter import parse_frontmatter, unquoted_fields
+from skills_core.format.frontmatter import (
+    is_folder_name,
+    parse_frontmatter,
+    similar_fields,
+    unknown_fields,
+    unquoted_fields,
+)
 from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.layout import read_layout
 from skills_core.format.repair import repair
+from skills_core.mentions import mentioned_paths
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.skill import Skill
 
-__all__ = ["Fix", "FixResult", "fix_main"]
+_SHORT, _LONG = 5, 8
+# From these lengths on, one or two letters may be wrong: `mode` is not a typo of `model`, nor `stage` of `tags`.
+
+_SHOWN = 200
+# Characters of a path or name in a message.
+
+
+def misspelt_fields(fields: Mapping[str, object]) -> dict[str, str]:
+    """Return the intended field for each misspelt one.
+
+    A field is misspelt if exactly one known field is similar, differs only by a typo, is not present, and is not the
+    intended field of another. With more than 20 unknown fields none is misspelt: they belong to some other format.
+    """
+    unknown = unknown_fields(fields)
+    if len(unknown) > MAX_PER_REASON:
+        return {}
+    similar = {key: similar_fields(key) for key in unknown}
+    meant = {key: names[0] for key, names in similar.items() if len(names) == 1 and _is_typo(key, names[0])}
+    times = Counter(meant.values())
+    return {key: name for key, name in meant.items() if name not in fields and times[name] == 1}
+
+
+def respelled_paths(skill: Skill) -> tuple[Diagnostic, ...]:
+    """Return a warning for each path that the body or a tool spells in another case than the file of the skill.
+
+    The server finds such files; hosts that read a folder themselves do so only where the file system ignores case.
+    """
+    main = skill.content.main
+    if main is None:
+        return ()
+    shown = printable(f"{skill.source.root}/{skill.within_source(main.path)}")
+    return capped(
+        Diagnostic(
+            Severity.WARNING,
+            Reason.PATH_CASE,
+            f"{who} names {written[:_SHOWN]!r}, but the file is {path[:_SHOWN]!r}",
+            shown,
+        )
+        for who, written, path in dict.fromkeys(_respelled(skill))
+    )
+
+
+def _respelled(skill: Skill) -> Iterator[tuple[str, str, str]]:
+    """Yield who names a file in another case, as it is written there, and as it is spelled."""
+    names = {skill.name, skill.content.folder.rpartition("/")[2]} - {""}
+    for mention in mentioned_paths(skill.body, skill.content.files.keys(), names).respelled:
+        yield "the body", mention.written, mention.path
+    for tool in skill.frontmatter.tools:
+        written = (tool.script or "").removeprefix("./")
+        file = skill.content.file(written)
+        if file is not None and file.path != written:
+            yield f"the tool {tool.name[:_SHOWN]!r}", written, file.path
+
+
+def _is_typo(key: str, name: str) -> bool:
+    """Tell whether `key` is `name` with other case, hyphens or letter order, or with one or two wrong letters."""
+    if key.lower().startswith(("x-", "x_")):
+        return False  # a custom field by convention
+    wrong, right = _normalized(key), _normalized(name)
+    if wrong.removesuffix("s") == right.removesuffix("s") and wrong != right:
+        return False  # singular and plural differ in meaning
+    if sorted(wrong) == sorted(right):
+        return True
+    allowed = (len(key) >= _SHORT) + (len(key) >= _LONG)
+    steps = SequenceMatcher(None, wrong, right, autojunk=False).get_opcodes()
+    changed = sum(max(end - start, to - at) for tag, start, end, at, to in steps if tag != "equal")
+    return changed <= allowed
+
+
+def _normalized(key: str) -> str:
+    return key[:100].casefold().replace("-", "").replace("_", "")
+
+
+_NAME_FAULTS = (Reason.MISSING_NAME, Reason.NAME_MISMATCH, Reason.INVALID_NAME, Reason.NAME_TOO_LONG)
+# Ordered: the first one found is the reason of the fix.
+
+_YAML_WORDS = frozenset(("true", "false", "null", "yes", "no", "on", "off", "y", "n"))
+# Plain words that some parser of YAML 1.1 or 1.2 does not read as strings.
+
+_MAX_EXCERPT = 64
+# Characters of a name that a message repeats.
+
+
+def with_folder_name(draft: Draft, folder: str) -> Draft:
+    """Return the draft with `folder` as the skill's name if its name is faulty and the folder's is valid."""
+    fault = _name_fault(draft, folder)
+    if fault is None or not is_folder_name(folder):
+        return draft
+    if "name" in draft.document().fields:
+        return _with_replaced_name(draft, folder, fault)
+    return _with_added_name(draft, folder, fault)
+
+
+def _name_fault(draft: Draft, folder: str) -> Reason | None:
+    """Return what is wrong with the skill's name; None if nothing is."""
+    document = draft.document()
+    _, diagnostics = parse_frontmatter(document, folder, "")
+    codes = {diagnostic.code for diagnostic in diagnostics}
+    fault = next((reason for reason in _NAME_FAULTS if reason in codes), None)
+    if fault is None and "name" in unquoted_fields(document):
+        return Reason.INVALID_FIELD
+    return fault
+
+
+def _with_added_name(draft: Draft, folder: str, fault: Reason) -> Draft:
+    """Insert a name as the first field, which moves all earlier fixes in the frontmatter down by a line."""
+    moved = tuple(replace(fix, line=fix.line + (fix.line > 1)) for fix in draft.fixes)
+    fix = Fix(fault, f"added the folder's name, {folder!r}", 2)
+    yaml = f"name: {_yaml_string(folder)}{draft.line_end}{draft.yaml}"
+    edited = replace(draft, fixes=moved).edited(yaml, {**draft.document().fields, "name": folder}, fix)
+    return edited if fix in edited.fixes else draft
+
+
+def _with_replaced_name(draft: Draft, folder: str, fault: Reason) -> Draft:
+    """Replace the value of the field `name`, unless that would lose a comment."""
+    document = draft.document()
+    place = read_layout(draft.yaml).get("name")
+    if place is None or place.value is None:
+        return draft
+    written = place.value.of(draft.yaml)
+    if _is_block_with_comment(written):
+        return draft
+    # A block value includes the line breaks at its end, and an empty value may directly follow the colon.
+    line_breaks = written[len(written.rstrip()) :]
+    is_separated = written.strip() or draft.yaml[: place.value.start].endswith((" ", "\t"))
+    value = f"{'' if is_separated else ' '}{_yaml_string(folder)}{line_breaks}"
+    front, _ = parse_frontmatter(document, folder, "")
+    old = f", not {front.name[:_MAX_EXCERPT]!r}" if front.name else ""
+    fix = Fix(fault, f"set the name to the folder's, {folder!r}{old}", draft.line(place.value.start))
+    return draft.edited(place.value.replaced(draft.yaml, value), {**document.fields, "name": folder}, fix)
+
+
+def _is_block_with_comment(written: str) -> bool:
+    """Tell whether a value is a block scalar with a comment behind its indicator: `| # the name`."""
+    return written[:1] in {"|", ">"} and "#" in written.partition("\n")[0]
+
+
+def _yaml_string(name: str) -> str:
+    """Write a valid name as YAML, quoted if some parser would read it as a number, a date or a special word."""
+    plain = name[0].isalpha() and name.lower() not in _YAML_WORDS
+    return name if plain else json.dumps(name, ensure_ascii=False)
+
 
 _MAX_ROUNDS = 10
 # A person fixes what is left after so many rounds: removing hidden characters may turn others into hidden ones.
-
-_MAX_EXCERPT = 64
-# Characters of a field's name that a message repeats.
 
 
 @dataclass(frozen=True, slots=True)

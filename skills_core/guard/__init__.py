@@ -1,6 +1,6 @@
 """Decide on tool calls by patterns over the tool's name and its arguments, as JSON and string by string.
 
-`json_text` writes the arguments as JSON, `argument_strings` extracts their strings, and `guard` decides.
+`arguments` writes the texts of a call that are matched, and `guard` decides.
 `skills_core.patterns` compiles the patterns.
 """
 

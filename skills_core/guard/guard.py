@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
-from skills_core.guard.argument_strings import argument_texts
-from skills_core.guard.json_text import json_text
+from skills_core.guard.arguments import argument_texts, json_text
 from skills_core.patterns import compile_matcher
 
 if TYPE_CHECKING:

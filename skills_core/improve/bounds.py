@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skills_core.audit.engine import MARK
-from skills_core.authoring.description import DescriptionError, with_description
-from skills_core.authoring.draft import split_draft
+from skills_core.authoring.draft import DescriptionError, split_draft, with_description
 from skills_core.diagnostics import one_line
 from skills_core.evals.proposals.unified_diff import split_lines
 from skills_core.format.conventions import CONVENTIONS

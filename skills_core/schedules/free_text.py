@@ -15,8 +15,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.errors import InvalidTimeError
+from skills_core.schedules.cron import is_place_of_zone, to_utc, zone_named
 from skills_core.schedules.parsing import ACCEPTED, Form, fold_width, forms, meaning
-from skills_core.schedules.zones import is_place_of_zone, to_utc, zone_named
 
 if TYPE_CHECKING:
     from datetime import datetime

@@ -13,8 +13,8 @@ from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING, Final
 
 from skills_core.errors import InvalidTimeError
+from skills_core.schedules.cron import first_instant, in_zone, to_utc, wall_time, zone_named
 from skills_core.schedules.when import MAX_SPAN, MIN_SPAN, Cron, Every, Once
-from skills_core.schedules.zones import first_instant, in_zone, to_utc, wall_time, zone_named
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -1,16 +1,29 @@
-"""When a schedule fires: once, in spans of elapsed time, or by a cron expression."""
+"""When a schedule fires: once, in spans of elapsed time, or by a cron expression; and its firings, next and missed."""
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
-from typing import Final, assert_never
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, Final, assert_never
 
 from skills_core.errors import InvalidTimeError
-from skills_core.schedules.cron import checked_expression
-from skills_core.schedules.zones import to_utc, zone_named
+from skills_core.schedules.cron import (
+    checked_expression,
+    cron_firings,
+    earlier_wall_times,
+    expression_in_words,
+    first_instant,
+    in_zone,
+    to_utc,
+    wall_time,
+    zone_named,
+)
 
-__all__ = ["MAX_SPAN", "MIN_SPAN", "Cron", "Every", "Once", "When", "when_from_json", "when_to_json"]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from zoneinfo import ZoneInfo
 
 MIN_SPAN: Final = timedelta(seconds=1)
 MAX_SPAN: Final = timedelta(days=36_525)
@@ -123,3 +136,146 @@ def _moment(text: str) -> datetime:
         return datetime.fromisoformat(text)
     except ValueError:
         raise InvalidTimeError(text, "expected ISO 8601 with an offset, as in 2026-12-24T18:00:00+01:00") from None
+
+
+def firings(when: When, after: datetime) -> Iterator[datetime]:
+    """Yield each firing after `after` in order: with the offset of its zone, for spans in UTC.
+
+    Raises:
+        InvalidTimeError: `after` has no offset from UTC.
+    """
+    start = to_utc(after)
+    match when:
+        case Once(at):
+            return iter((at,) if at > start else ())
+        case Every(span, anchor):
+            return _spans(span, anchor, start)
+        case Cron(expression, name):
+            zone = zone_named(name)
+            return (in_zone(instant, zone) for instant in cron_firings(expression, zone, start))
+    assert_never(when)
+
+
+def next_firings(when: When, after: datetime, count: int) -> tuple[datetime, ...]:
+    """Return the first `count` firings after `after`; fewer if the schedule ends.
+
+    Raises:
+        InvalidTimeError: `after` has no offset from UTC.
+    """
+    return tuple(islice(firings(when, after), max(count, 0)))
+
+
+def _spans(span: timedelta, anchor: datetime, after: datetime) -> Iterator[datetime]:
+    number = max((after - anchor) // span, 0)
+    try:
+        while True:
+            number += 1
+            yield anchor + number * span
+    except OverflowError:  # the calendar ends with the year 9999
+        return
+
+
+@dataclass(frozen=True, slots=True)
+class Missed:
+    """The latest missed firings, oldest first; `is_cut` if there were more than the limit."""
+
+    times: tuple[datetime, ...] = ()
+    is_cut: bool = False
+
+
+def missed_firings(when: When, last: datetime, now: datetime, limit: int) -> Missed:
+    """Return the latest `limit` firings after `last`, up to and including `now`.
+
+    Raises:
+        InvalidTimeError: a time has no offset from UTC.
+    """
+    start, end = to_utc(last), to_utc(now)
+    most = max(limit, 0)
+    first = tuple(islice(takewhile(lambda each: each <= end, firings(when, start)), most + 1))
+    if len(first) <= most:
+        return Missed(first)
+    cut = (
+        tuple(deque(takewhile(lambda each: each <= end, firings(when, begin)), maxlen=most + 1))
+        for begin in _beginnings(when, start, end, most + 1)
+    )
+    latest = next(times for times in cut if len(times) > most)
+    return Missed(latest[1:], is_cut=True)
+
+
+def _beginnings(when: When, last: datetime, now: datetime, count: int) -> Iterator[datetime]:
+    """Yield times from which about `count` firings remain until `now`, then earlier ones, at the end `last`.
+
+    So a schedule that fires each second is not counted through a year. Clocks that skip an hour merge firings, which is
+    why `count` of them may be fewer.
+    """
+    if isinstance(when, Every):
+        number = (now - when.anchor) // when.span - count
+        if number > 0:
+            yield max(last, when.anchor + number * when.span)
+    elif isinstance(when, Cron):
+        zone = zone_named(when.zone)
+        for wall in islice(earlier_wall_times(when.expression, wall_time(now, zone)), count, None, count):
+            begin = _instant_before(wall, zone)
+            if begin is None or begin <= last:
+                break
+            yield begin
+    yield last
+
+
+def _instant_before(wall: datetime, zone: ZoneInfo) -> datetime | None:
+    try:
+        return first_instant(wall, zone) - timedelta(seconds=1)
+    except OverflowError:  # the calendar begins with the year 1
+        return None
+
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+_UNITS = (("day", 86_400), ("hour", 3600), ("minute", 60), ("second", 1))
+_DESCRIBED = 3
+
+
+def describe(when: When, now: datetime, zone: str = "UTC") -> str:
+    """Return what `when` means, and its next three firings, each with weekday, date, time, offset and zone.
+
+    Times of a cron expression are shown in its own zone, others in `zone`.
+
+    Raises:
+        InvalidTimeError: there is no such zone, or `now` has no offset from UTC.
+    """
+    zone = when.zone if isinstance(when, Cron) else zone
+    coming = next_firings(when, now, _DESCRIBED)
+    match when:
+        case Once(at):
+            head = f"Once at {full_time(at, zone)}" + ("." if coming else ", which is past.")
+            if coming:
+                return head
+        case Every(span, _):
+            head = f"Every {span_in_words(span)} of elapsed time, whatever clocks show."
+        case Cron(expression, _):
+            head = f"{expression_in_words(expression)}, by the clocks of {zone} (cron {expression})."
+        case _:
+            assert_never(when)
+    if not coming:
+        return f"{head}\nIt has no further firing."
+    return "\n".join([head, "Next firings:", *(f"- {full_time(each, zone)}" for each in coming)])
+
+
+def full_time(moment: datetime, zone: str) -> str:
+    """Return a time as in `Thursday 2026-12-24 18:00:00 +01:00 (Europe/Berlin)`.
+
+    Raises:
+        InvalidTimeError: there is no such zone, or the time has no offset.
+    """
+    local = in_zone(to_utc(moment), zone_named(zone))
+    shown = local.isoformat(" ", "seconds")
+    return f"{_DAYS[local.weekday()]} {shown[:19]} {shown[19:]} ({zone})"
+
+
+def span_in_words(span: timedelta) -> str:
+    """Return a span as in `1 day 2 hours`."""
+    left, parts = round(span.total_seconds()), []
+    for name, size in _UNITS:
+        number, left = divmod(left, size)
+        if number:
+            parts.append(f"{number} {name}" + "s" * (number != 1))
+    return " ".join(parts) or "0 seconds"

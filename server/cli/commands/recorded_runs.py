@@ -30,7 +30,7 @@ def read_summaries() -> list[JsonObject]:
             print_notice(f"{_NO_RECORD} {_TRACES_ONLY}")
         return found
     from server.run.run_list import open_run_list
-    from skills_core.run.durable.errors import StoreError
+    from skills_core.run.durable.recorded_run import StoreError
 
     try:
         with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
@@ -49,7 +49,7 @@ def read_trace(run_id: str) -> JsonObject:
     if not has_extra():
         return trace_store().read(run_id)
     from server.run.run_list import open_run_list
-    from skills_core.run.durable.errors import StoreError
+    from skills_core.run.durable.recorded_run import StoreError
 
     try:
         with open_run_list(settings_of(Machine(current_places()), {})) as run_list:

@@ -12,9 +12,7 @@ from server.config.bootstrap import open_with_settings
 from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
 from server.transport.signals import until_signalled
-from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.recorded_run import RunState
-from skills_core.run.durable.worker_config import is_nested
+from skills_core.run.durable.recorded_run import RunNotDoneError, RunState, is_nested
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT
 from skills_core.run.workflow.outcome import WorkflowOutcome

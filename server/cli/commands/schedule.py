@@ -96,8 +96,8 @@ def add(  # noqa: PLR0913 - one parameter for each flag
 def list_schedules(*, as_json: AsJson = False) -> None:
     """List the schedules with their next firings."""
     _require_extra()
-    from server.schedules.clock import utc_now
     from server.schedules.reports import listed
+    from server.schedules.store import utc_now
 
     found = listed(_store(), utc_now())
     if as_json:
@@ -153,8 +153,8 @@ def next_firings(
 ) -> None:
     """Show the next firings of a schedule."""
     _require_extra()
-    from server.schedules.clock import utc_now
     from server.schedules.reports import next_times
+    from server.schedules.store import utc_now
 
     times = next_times(store := _store(), store.find(name), utc_now(), count)
     if as_json:
@@ -167,7 +167,7 @@ def next_firings(
 def pause(name: Name) -> None:
     """Let a schedule fire only by hand, until it is resumed."""
     _require_extra()
-    from server.schedules.transitions import paused
+    from server.schedules.binding import paused
 
     store = _store()
     found = store.find(name)
@@ -178,8 +178,8 @@ def pause(name: Name) -> None:
 def resume(name: Name) -> None:
     """Let a paused schedule fire again."""
     _require_extra()
-    from server.schedules.clock import utc_now
-    from server.schedules.transitions import resumed
+    from server.schedules.binding import resumed
+    from server.schedules.store import utc_now
 
     store = _store()
     found = store.find(name)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from server.cli.validation_report import ValidationResult
 from server.config.bootstrap import open_quietly
 from server.hosting.status import display_path
-from skills_core.authoring.typos import respelled_paths
+from skills_core.authoring.fixes import respelled_paths
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.loading.documents import may_be_document
 from skills_core.locations import JDAI_FOLDER

@@ -26,9 +26,8 @@ from server.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidRecordError
 from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunNotDoneError
+from skills_core.run.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.run.durable.store import SqliteStore
-from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import open_model, parse_model

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.evals.errors import EvalError
-from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.isolation import Isolation, run_confined
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:

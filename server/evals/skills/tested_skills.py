@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.config.machine import current_environment
 from server.evals.errors import EvalError
-from skills_core.authoring.description import with_description
+from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location
 from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored

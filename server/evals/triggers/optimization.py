@@ -12,7 +12,7 @@ import anyio
 
 from server.evals.skills.tested_skills import digest_of
 from server.history.recorded_change import recorded_change
-from skills_core.authoring.description import with_description
+from skills_core.authoring.draft import with_description
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.names import MAIN_FILE
 from skills_core.disk.writing import write_file

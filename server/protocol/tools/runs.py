@@ -272,7 +272,7 @@ async def _with_faults_of_server(
 
     Clients learn what becomes of a run that lost its database, and not where the database is.
     """
-    from skills_core.run.durable.errors import RunWithoutRecordError
+    from skills_core.run.durable.recorded_run import RunWithoutRecordError
 
     try:
         return await work(exchange)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.exchange.client_exchange import ClientExchange
     from server.exchange.elicitation import ClientUser
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
-    from server.schedules.requests import Understood
+    from server.schedules.creation import Understood
 
 __all__ = ["TOOLS"]
 
@@ -144,10 +144,9 @@ class _Making:
     def run(self, call: ToolCall) -> dict[str, Any]:
         if not self._host.settings.schedules.enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
+        from server.schedules.binding import started_by_hand
         from server.schedules.budgets import terms_of
-        from server.schedules.clock import utc_now
-        from server.schedules.store import ScheduleStore
-        from server.schedules.transitions import started_by_hand
+        from server.schedules.store import ScheduleStore, utc_now
 
         store = ScheduleStore()
         name, now = store.find(string(call.arguments, "name")), utc_now()
@@ -174,8 +173,8 @@ class _Making:
         Raises:
             InvalidRequestError: the user cannot be asked, or does not answer.
         """
-        from server.schedules.clock import utc_now
-        from server.schedules.requests import Request, understand
+        from server.schedules.creation import Request, understand
+        from server.schedules.store import utc_now
 
         given = {key: string(call.arguments, key, default="")[:_MAX_TEXT] for key in ("time", "task", "request")}
         request = Request(given["time"] or None, given["task"] or None, given["request"] or None)
@@ -196,10 +195,9 @@ class _Making:
 
     def _bound(self, call: ToolCall, understood: Understood) -> dict[str, Any]:
         from server.schedules.budgets import check_interval, terms_of
-        from server.schedules.clock import utc_now
         from server.schedules.creation import bind, create, rebind
         from server.schedules.reports import echo, schedule_object
-        from server.schedules.store import ScheduleStore
+        from server.schedules.store import ScheduleStore, utc_now
 
         store, now, zone, when = ScheduleStore(), utc_now(), _zone(call), understood.when
         assert when is not None  # noqa: S101 - the request is understood
@@ -249,7 +247,7 @@ class _Making:
 
 def _zone(call: ToolCall) -> str:
     from server.config.machine import local_zone
-    from skills_core.schedules.zones import zone_named
+    from skills_core.schedules.cron import zone_named
 
     zone = string(call.arguments, "zone", default="") or local_zone()
     zone_named(zone)
@@ -258,17 +256,15 @@ def _zone(call: ToolCall) -> str:
 
 def _list(call: ToolCall) -> dict[str, Any]:
     del call
-    from server.schedules.clock import utc_now
     from server.schedules.reports import listed
-    from server.schedules.store import ScheduleStore
+    from server.schedules.store import ScheduleStore, utc_now
 
     return {"schedules": listed(ScheduleStore(), utc_now())}
 
 
 def _show(call: ToolCall) -> dict[str, Any]:
-    from server.schedules.clock import utc_now
     from server.schedules.reports import latest_result, shown
-    from server.schedules.store import ScheduleStore
+    from server.schedules.store import ScheduleStore, utc_now
 
     store = ScheduleStore()
     found = shown(store, store.find(string(call.arguments, "name")), utc_now())
@@ -276,8 +272,8 @@ def _show(call: ToolCall) -> dict[str, Any]:
 
 
 def _pause(call: ToolCall) -> dict[str, Any]:
+    from server.schedules.binding import paused
     from server.schedules.store import ScheduleStore
-    from server.schedules.transitions import paused
 
     store = ScheduleStore()
     name = store.find(string(call.arguments, "name"))
@@ -285,9 +281,8 @@ def _pause(call: ToolCall) -> dict[str, Any]:
 
 
 def _resume(call: ToolCall) -> dict[str, Any]:
-    from server.schedules.clock import utc_now
-    from server.schedules.store import ScheduleStore
-    from server.schedules.transitions import resumed
+    from server.schedules.binding import resumed
+    from server.schedules.store import ScheduleStore, utc_now
 
     store = ScheduleStore()
     name = store.find(string(call.arguments, "name"))

@@ -17,7 +17,7 @@ import mcp_types as types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from skills_core.run.scripts.platform_processes import OWN_SESSION, kill_all, terminate
+from skills_core.run.scripts.process import OWN_SESSION, kill_all, terminate
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator

@@ -13,25 +13,27 @@ from typing import TYPE_CHECKING, Final
 
 from dbos import DBOSClient
 
-from skills_core.run.durable.database_errors import as_store_errors
+from skills_core.run.durable.dbos_adapter import (
+    JsonSerializer,
+    as_store_errors,
+    dbos_statuses,
+    recorded_run,
+    silence_dbos_log,
+)
 from skills_core.run.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
-from skills_core.run.durable.dbos_log import silence_dbos_log
-from skills_core.run.durable.dbos_status import dbos_statuses, recorded_run
-from skills_core.run.durable.errors import UnknownRunError
-from skills_core.run.durable.json_serializer import JsonSerializer
-from skills_core.run.durable.leases.files import is_held
+from skills_core.run.durable.leases import is_held
 from skills_core.run.durable.lifecycle import connection_pool
-from skills_core.run.durable.recorded_run import UNFINISHED, RecordedRun, RunState
+from skills_core.run.durable.postgres import Observer
+from skills_core.run.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, RecordedRun, RunState, UnknownRunError
 from skills_core.run.durable.store import SCHEMA, SqliteStore
-from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from dbos import WorkflowStatus
 
+    from skills_core.run.durable.recorded_run import WorkerConfig
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.worker_config import WorkerConfig
 
 __all__ = ["Activity", "RecordClient", "open_client"]
 
@@ -200,8 +202,6 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
         path = store.path
         yield (lambda worker: is_held(path, worker)) if path.exists() and path.stat().st_size else None
         return
-    from skills_core.run.durable.leases.postgres import Observer  # noqa: PLC0415 - only where it is used
-
     with Observer(store) as observer:
         yield observer.is_alive if observer.has_records() else None
 

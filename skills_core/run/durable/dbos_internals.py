@@ -20,9 +20,8 @@ from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 from dbos._utils import GlobalParams
 
-from skills_core.run.durable.database_errors import reason_of
-from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.json_serializer import JsonSerializer
+from skills_core.run.durable.dbos_adapter import JsonSerializer, reason_of
+from skills_core.run.durable.recorded_run import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

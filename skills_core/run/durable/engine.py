@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING, Final
 import anyio
 from dbos import DBOS, SetWorkflowID
 
-from skills_core.run.durable.database_errors import as_store_errors, unreachable
-from skills_core.run.durable.dbos_context import outside_workflow
-from skills_core.run.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
-from skills_core.run.durable.dbos_status import FINISHED_STATUSES, STATE_BY_STATUS, dbos_statuses, recorded_run
-from skills_core.run.durable.errors import (
-    RunConflictError,
-    RunNotDoneError,
-    StoreError,
-    StoreUnreachableError,
-    UnknownRunError,
+from skills_core.run.durable.dbos_adapter import (
+    FINISHED_STATUSES,
+    STATE_BY_STATUS,
+    as_store_errors,
+    dbos_statuses,
+    outside_workflow,
+    recorded_run,
+    round_trip_object,
+    unreachable,
 )
-from skills_core.run.durable.heartbeat import Heartbeat
-from skills_core.run.durable.json_serializer import round_trip_object
+from skills_core.run.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
+from skills_core.run.durable.heartbeat import Heartbeat, TakeoverPolicy, ignore_interrupted, set_aside_stale
 from skills_core.run.durable.leases import LeaseLostError
 from skills_core.run.durable.lifecycle import (
     acquire_lease,
@@ -38,20 +37,29 @@ from skills_core.run.durable.lifecycle import (
     shut_down,
 )
 from skills_core.run.durable.postgres import ANSWER_SECONDS
-from skills_core.run.durable.recorded_run import UNFINISHED, RunState
-from skills_core.run.durable.takeover import TakeoverPolicy, ignore_interrupted, set_aside_stale
+from skills_core.run.durable.recorded_run import (
+    NESTED_SEPARATOR,
+    UNFINISHED,
+    RunConflictError,
+    RunNotDoneError,
+    RunState,
+    StoreError,
+    StoreUnreachableError,
+    UnknownRunError,
+    WorkerConfig,
+    is_nested,
+)
 from skills_core.run.durable.worker import Worker
-from skills_core.run.durable.worker_config import NESTED_SEPARATOR, WorkerConfig, is_nested
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 
     from dbos import WorkflowStatus
 
+    from skills_core.run.durable.heartbeat import InterruptedRun
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.durable.store import Store
-    from skills_core.run.durable.takeover import InterruptedRun
     from skills_core.run.durable.worker import Job
     from skills_core.run.ports import JsonObject
 

@@ -12,16 +12,12 @@ import anyio.to_thread
 import sqlalchemy as sa
 from dbos import DBOS
 
-from skills_core.run.durable.database_errors import DATABASE_ERRORS, as_store_errors
+from skills_core.run.durable.dbos_adapter import DATABASE_ERRORS, JsonSerializer, as_store_errors, silence_dbos_log
 from skills_core.run.durable.dbos_internals import check_launched
-from skills_core.run.durable.dbos_log import silence_dbos_log
-from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.json_serializer import JsonSerializer
-from skills_core.run.durable.leases import LeaseLostError
-from skills_core.run.durable.leases.files import FileLease
-from skills_core.run.durable.postgres import create_pool
+from skills_core.run.durable.leases import FileLease, LeaseLostError
+from skills_core.run.durable.postgres import PostgresLease, create_pool
+from skills_core.run.durable.recorded_run import NESTED_SEPARATOR, StoreError
 from skills_core.run.durable.store import SCHEMA, SqliteStore, make_private
-from skills_core.run.durable.worker_config import NESTED_SEPARATOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,9 +26,9 @@ if TYPE_CHECKING:
     from dbos import DBOSConfig
 
     from skills_core.run.durable.leases import Lease
+    from skills_core.run.durable.recorded_run import WorkerConfig
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Worker
-    from skills_core.run.durable.worker_config import WorkerConfig
 
 __all__ = [
     "acquire_lease",
@@ -72,8 +68,6 @@ def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
             raise StoreError(
                 f"{store.path}: the lock file of this worker cannot be created: {error.strerror}."
             ) from error
-    from skills_core.run.durable.leases.postgres import PostgresLease  # noqa: PLC0415 - only where it is used
-
     return PostgresLease(store.url, config.grace_seconds)
 
 

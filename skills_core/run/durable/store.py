@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, quote
 
-from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.recorded_run import StoreError
 
 __all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "check_private", "make_private", "store_of"]
 

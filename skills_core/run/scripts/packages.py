@@ -1,30 +1,202 @@
-"""Installs the packages that a Python script requires: uv creates one environment for each set of requirements.
+"""Installs the packages that a Python script requires, from the index in the settings alone.
 
-This happens outside the sandbox, because it needs the network. So uv only unpacks wheels, and no code of a package runs
-before the script does. It has neither the user's credentials nor configuration, see `environment`.
+The inline metadata of a script (PEP 723) names its requirements, as TOML in comments. uv creates one environment for
+each set of requirements. This happens outside the sandbox, because it needs the network. So uv only unpacks wheels, and
+no code of a package runs before the script does. It has neither the user's credentials nor configuration, see
+`environment`.
+
+A script could make uv send requests anywhere: with an index of its own, a URL instead of a version, or the URLs in a
+lock file. So uv gets a sanitized script with only names, versions and markers.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError
-from skills_core.run.scripts.package_sources import check_lock, sanitized_block
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
-    from skills_core.run.scripts.metadata import ScriptMetadata
+    from packaging.requirements import Requirement
 
-__all__ = ["PackageInstaller"]
+_START = "# /// script"
+_END = "# ///"
+
+_MAX_CHARACTERS = 100_000
+# Most characters of a block; requirements are shorter.
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptMetadata:
+    """The metadata of a script. `block` is the comment itself, with line feeds as line ends.
+
+    `uv` holds the options for uv, unchecked.
+    """
+
+    block: str
+    dependencies: tuple[str, ...] = ()
+    requires_python: str | None = None
+    uv: Mapping[str, object] = field(default_factory=dict)
+
+
+def read_metadata(path: str, raw: bytes) -> ScriptMetadata | None:
+    """Return the metadata of the script `path` with the content `raw`, None if it has none.
+
+    Raises:
+        ScriptRefusedError: there are several blocks, or the block is invalid.
+    """
+    if _START.encode() not in raw:
+        return None
+    blocks = _blocks(raw.decode("utf-8-sig", errors="replace"))
+    if not blocks:
+        return None
+    if len(blocks) > 1:
+        raise ScriptRefusedError(path, f"it has {len(blocks)} blocks `{_START}`; expected one")
+    block = blocks[0]
+    if len(block) > _MAX_CHARACTERS:
+        raise ScriptRefusedError(path, f"its block `{_START}` has more than {_MAX_CHARACTERS} characters")
+    text = "".join(f"{line[2:]}\n" for line in block.splitlines()[1:-1])
+    try:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ScriptRefusedError(path, f"its block `{_START}` is not valid TOML: {str(error)[:200]}") from None
+    dependencies, python = found.get("dependencies", []), found.get("requires-python")
+    if not isinstance(dependencies, list) or not all(isinstance(each, str) for each in dependencies):
+        raise ScriptRefusedError(path, "dependencies: expected a list of strings")
+    if python is not None and not isinstance(python, str):
+        raise ScriptRefusedError(path, "requires-python: expected a string")
+    tool = found.get("tool", {})
+    uv = tool.get("uv", {}) if isinstance(tool, dict) else None
+    if not isinstance(uv, dict):
+        raise ScriptRefusedError(path, "tool.uv: expected a table")
+    return ScriptMetadata(block, tuple(dependencies), python, uv)
+
+
+def _blocks(text: str) -> list[str]:
+    """Return all blocks; each extends to the last end marker in its unbroken run of comments."""
+    blocks: list[str] = []
+    lines = [line.rstrip("\r") for line in text.split("\n")]
+    at = 0
+    while at < len(lines):
+        if lines[at] != _START:
+            at += 1
+            continue
+        stop = at + 1
+        while stop < len(lines) and (lines[stop] == "#" or lines[stop].startswith("# ")):
+            stop += 1
+        ends = [index for index in range(at + 1, stop) if lines[index] == _END]
+        if ends:
+            blocks.append("".join(f"{line}\n" for line in lines[at : ends[-1] + 1]))
+        at = stop
+    return blocks
+
+
+ALLOW_HINT = "SKILLSERVE_SCRIPT_PACKAGE_URLS=true allows it"
+
+_TEXTS = ("exclude-newer", "fork-strategy", "prerelease", "resolution")
+_REQUIREMENTS = ("constraint-dependencies", "override-dependencies")
+# Options of uv that only choose among the versions in the index.
+
+
+def sanitized_block(path: str, metadata: ScriptMetadata, *, dependencies: bool = True) -> str:
+    """Return a metadata block that requires the same packages by name and version, without their sources.
+
+    Without `dependencies` it requires only the same Python.
+
+    Raises:
+        ScriptRefusedError: the script `path` names the source of a package, or its metadata cannot be read.
+    """
+    lines = []
+    if metadata.requires_python is not None:
+        lines.append(f"requires-python = {_toml_string(_specifier(path, metadata.requires_python))}")
+    wanted = [str(each) for each in _requirements(path, "dependencies", metadata.dependencies)]
+    lines.append(f"dependencies = [{', '.join(map(_toml_string, wanted if dependencies else []))}]")
+    options = list(_options(path, metadata))
+    if options and dependencies:
+        lines += ["[tool.uv]", *options]
+    return "".join(["# /// script\n", *(f"# {line}\n" for line in lines), "# ///\n"])
+
+
+def check_lock(path: str, metadata: ScriptMetadata, exported: str) -> None:
+    """Check that a lock file, as uv exports it, locks all requirements of the script by name and version.
+
+    Raises:
+        ScriptRefusedError: a requirement is not locked, or the file names the source of a package.
+    """
+    where = f"{path}.lock"
+    lines = [line.split(" --hash=")[0] for line in exported.replace("\\\n", " ").splitlines()]
+    stripped = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    locked = _requirements(path, where, stripped)
+    versions = {_normalized_name(each.name): each.specifier for each in locked}
+    for wanted in _requirements(path, "dependencies", metadata.dependencies):
+        # A requirement whose marker is false here may be missing from the lock file.
+        pins = versions.get(_normalized_name(wanted.name))
+        fits = pins is not None and all(wanted.specifier.contains(pin.version, prereleases=True) for pin in pins)
+        if not fits and wanted.marker is None:
+            raise ScriptRefusedError(path, f"{where} does not lock {wanted}; run uv lock --script {path} again")
+
+
+def _requirements(path: str, where: str, texts: Iterable[str]) -> list[Requirement]:
+    from packaging.requirements import InvalidRequirement, Requirement  # noqa: PLC0415 - few scripts have packages
+
+    found = []
+    for text in texts:
+        try:
+            requirement = Requirement(text)
+        except InvalidRequirement as error:
+            first = str(error).splitlines()[0]
+            raise ScriptRefusedError(path, f"{where}: {text[:200]!r} is not a requirement: {first}") from None
+        if requirement.url is not None:
+            raise ScriptRefusedError(path, _refusal(f"{where}: {requirement.name} comes from a URL"))
+        found.append(requirement)
+    return found
+
+
+def _options(path: str, metadata: ScriptMetadata) -> Iterable[str]:
+    for name, value in metadata.uv.items():
+        where = f"tool.uv.{name}"
+        if name in _TEXTS and isinstance(value, str):
+            yield f"{name} = {_toml_string(value)}"
+        elif name in _REQUIREMENTS and isinstance(value, list) and all(isinstance(each, str) for each in value):
+            yield f"{name} = [{', '.join(_toml_string(str(each)) for each in _requirements(path, where, value))}]"
+        else:
+            raise ScriptRefusedError(path, _refusal(f"{where[:100]} is not an option that a script may set"))
+
+
+def _refusal(what: str) -> str:
+    return f"{what}; packages come only from the index in the settings ({ALLOW_HINT})"
+
+
+def _specifier(path: str, text: str) -> str:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet  # noqa: PLC0415 - as above
+
+    try:
+        return str(SpecifierSet(text))
+    except InvalidSpecifier:
+        raise ScriptRefusedError(path, f"requires-python: {text[:100]!r} is not a version range") from None
+
+
+def _normalized_name(name: str) -> str:
+    from packaging.utils import canonicalize_name  # noqa: PLC0415 - as above
+
+    return canonicalize_name(name)
+
+
+def _toml_string(value: str) -> str:
+    """Return a text as a basic string of TOML, whose escapes include those of JSON."""
+    return json.dumps(value).replace("\x7f", "\\u007f")
+
 
 _MAX_ERROR_TEXT = 2000
 _MAX_OUTPUT = 1_000_000

@@ -16,28 +16,33 @@ import anyio
 import anyio.to_thread
 
 from skills_core.errors import ScriptRefusedError, UnknownFileError
-from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.environment import (
     ScriptFolders,
     WorkingDirectory,
     installer_environment,
     script_environment,
 )
-from skills_core.run.scripts.interpreters import Interpreter, find_interpreter, is_python
-from skills_core.run.scripts.metadata import read_metadata
-from skills_core.run.scripts.mounts import SCRATCH, SKILL, sandbox_arguments
-from skills_core.run.scripts.packages import PackageInstaller
+from skills_core.run.scripts.isolation import run_confined
+from skills_core.run.scripts.packages import PackageInstaller, read_metadata
 from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
-from skills_core.run.scripts.program_files import is_inside, required_paths, sandbox_program
+from skills_core.run.scripts.programs import (
+    Interpreter,
+    find_interpreter,
+    is_inside,
+    is_python,
+    required_paths,
+    sandbox_program,
+)
+from skills_core.run.scripts.sandbox import SCRATCH, SKILL, sandbox_arguments
 from skills_core.skill import State
 from skills_core.withheld_files import files_for_models, is_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skills_core.run.scripts.interpreters import ProgramFinder
     from skills_core.run.scripts.isolation import Isolation
+    from skills_core.run.scripts.programs import ProgramFinder
     from skills_core.skill import Skill
 
 __all__ = ["READ_ONLY_HINT", "PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]

@@ -20,7 +20,7 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, ToolFailedError, UnansweredError, did_you_mean, similar_to
 from skills_core.guard import Verdict, log_decision
-from skills_core.guard.json_text import json_text
+from skills_core.guard.arguments import json_text
 from skills_core.run.outcome import CallDecision, ToolCall
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.argument_validator import ArgumentValidator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.mounts import SCRATCH, sandbox_arguments
-from skills_core.run.scripts.program_files import required_paths
+from skills_core.run.scripts.isolation import run_confined
+from skills_core.run.scripts.programs import required_paths
+from skills_core.run.scripts.sandbox import SCRATCH, sandbox_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

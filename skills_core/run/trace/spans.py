@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from skills_core.run.durable.worker_config import root_run_id
+from skills_core.run.durable.recorded_run import root_run_id
 from skills_core.run.outcome import CallDecision, RunStatus
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import printable
 from skills_core.disk.bounded import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
-from skills_core.run.durable.leases.files import FileLease, is_held
+from skills_core.run.durable.leases import FileLease, is_held
 from skills_core.run.json_codec import to_json
 from skills_core.run.ports import Epoch
 from skills_core.system_faults import system_message

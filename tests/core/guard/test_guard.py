@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library
 from skills_core.guard import Guard, Rule, Verdict, rules_of
-from skills_core.guard.argument_strings import MAX_SEPARATE, argument_texts
-from skills_core.guard.json_text import json_text
+from skills_core.guard.arguments import MAX_SEPARATE, argument_texts, json_text
 
 
 def guard(*rules: tuple[str, Verdict]) -> Guard:

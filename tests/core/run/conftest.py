@@ -14,9 +14,9 @@ from skills_core.format.yaml12 import JsonValue
 from skills_core.guard import Guard, Rule
 from skills_core.run.limits import RunLimits
 from skills_core.run.ports import JsonObject, NoUser, User
-from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessLimits
+from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptRunner, ScriptSetup
 from skills_core.run.secrets import Secrets
 from skills_core.run.tools.allowed_tools import AllowedTools

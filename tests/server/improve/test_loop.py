@@ -18,7 +18,7 @@ import pytest
 from server.config.machine import state_home
 from server.config.settings.improve import ImproveSettings
 from server.history.histories import Histories
-from server.improve.evals import refusal_of_benchmark
+from server.improve.checks import refusal_of_benchmark
 from skills_core.run.outcome import CallDecision
 from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, Hang, ModelEndpoint

@@ -24,7 +24,7 @@ from server.config.settings import OptionalTool
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from skills_core.catalog import Catalog
-from skills_core.run.durable.errors import RunConflictError
+from skills_core.run.durable.recorded_run import RunConflictError
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus

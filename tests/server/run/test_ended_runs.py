@@ -330,7 +330,7 @@ ENQUEUE = """
 import asyncio, sys
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
+from skills_core.run.durable.recorded_run import WorkerConfig
 async def main():
     begun = asyncio.Event()
     async def job(journal, given):

@@ -11,9 +11,7 @@ import pytest
 from server.config.settings import OptionalTool
 from server.run.failure_outcomes import conflict_details
 from server.run.pool_id import pool_id
-from skills_core.run.durable.errors import RunConflictError
-from skills_core.run.durable.recorded_run import RecordedRun, RunState
-from skills_core.run.durable.worker_config import RUN_FORMAT
+from skills_core.run.durable.recorded_run import RUN_FORMAT, RecordedRun, RunConflictError, RunState
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.server.settings import make_settings
 

@@ -18,7 +18,7 @@ from server.run import supervisor as supervision
 from server.run.supervisor import RunsUnavailableError, RunSupervisor
 from skills_core.errors import SkillsError
 from skills_core.library import Library
-from skills_core.run.durable.errors import StoreError
+from skills_core.run.durable.recorded_run import StoreError
 from skills_core.sources import explicit_sources
 from tests.core.run.durable.conftest import cluster
 from tests.core.run.durable.postgres import PrivateCluster

@@ -16,8 +16,8 @@ from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights
 from server.schedules.store import ScheduleStore
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.recorded_run import WorkerConfig
 from skills_core.run.durable.store import SqliteStore
-from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.schedules.when import Every, When
 from tests.server.settings import make_settings
 

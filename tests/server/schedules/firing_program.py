@@ -20,8 +20,8 @@ from server.schedules.job import KIND
 from server.schedules.keeper import TimeKeeper
 from server.schedules.store import ScheduleStore
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.recorded_run import WorkerConfig
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.ports import Journal
 from tests.server.settings import make_settings
 

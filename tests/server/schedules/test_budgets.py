@@ -11,15 +11,14 @@ from typing import Any
 import anyio
 import pytest
 
+from server.schedules.binding import resumed
 from server.schedules.budgets import SPENDING_FILE, check_interval, terms_of
 from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import overview
 from server.schedules.store import ScheduleStore
-from server.schedules.transitions import resumed
 from skills_core.run.ports import Journal
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
-from skills_core.schedules.states import ScheduleState
+from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
 from skills_core.schedules.when import Cron, Every
 from tests.server.schedules.conftest import START, Clock, Keep, Make
 from tests.server.settings import make_settings

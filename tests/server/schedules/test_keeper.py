@@ -12,15 +12,14 @@ import anyio
 import pytest
 from msgspec import structs
 
+from server.schedules.binding import paused, resumed
 from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.reports import listed
 from server.schedules.store import BINDING_FILE, ScheduleStore
-from server.schedules.transitions import paused, resumed
 from skills_core.run.durable.engine import Engine
 from skills_core.run.ports import Journal
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
-from skills_core.schedules.states import ScheduleState
+from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
 from skills_core.schedules.when import Cron, Every, Once
 from tests.server.schedules.conftest import START, Clock, Keep, Make
 

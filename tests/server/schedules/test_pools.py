@@ -18,7 +18,7 @@ from server.schedules.keeper import TimeKeeper
 from server.schedules.store import ScheduleStore
 from skills_core.library import Library
 from skills_core.run.durable.engine import Engine
-from skills_core.run.durable.errors import UnknownRunError
+from skills_core.run.durable.recorded_run import UnknownRunError
 from skills_core.sources import explicit_sources
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.schedules.conftest import Clock, Make

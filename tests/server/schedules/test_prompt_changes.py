@@ -16,9 +16,9 @@ from server.hosting.host import Host
 from server.protocol.early_answers import EarlyAnswers
 from server.protocol.schedule_prompts import SchedulePrompts
 from server.protocol.server import SkillServer
+from server.schedules.binding import paused
 from server.schedules.errors import ScheduleError
 from server.schedules.store import ScheduleStore
-from server.schedules.transitions import paused
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
 from skills_core.watch_options import WatchMode, WatchOptions

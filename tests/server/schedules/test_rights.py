@@ -20,12 +20,10 @@ from server.schedules.background import ScheduledRuns
 from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights, limited_settings, rights_of
-from server.schedules.skill_text import CREATOR
-from server.schedules.store import ScheduleStore
+from server.schedules.store import CREATOR, ScheduleStore
 from skills_core.library import Library
-from skills_core.run.scripts.confinement import run_confined
 from skills_core.run.scripts.environment import SCHEDULED_RUN
-from skills_core.run.scripts.isolation import Isolation
+from skills_core.run.scripts.isolation import Isolation, run_confined
 from skills_core.run.scripts.process import Command, ProcessLimits
 from skills_core.run.trace.store import TraceStore
 from skills_core.sources import explicit_sources

@@ -17,8 +17,7 @@ from server.config.sources import sources_of
 from server.schedules.creation import NewSchedule, create
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.rights import Rights
-from server.schedules.skill_text import PLACEHOLDERS
-from server.schedules.store import ScheduleStore
+from server.schedules.store import PLACEHOLDERS, ScheduleStore
 from skills_core.library import Library
 from skills_core.locations import Places
 from skills_core.run.scripts.environment import SCHEDULED_RUN

@@ -15,11 +15,9 @@ import pytest
 
 from skills_core.run.durable import engine as engines
 from skills_core.run.durable.engine import Engine, open_engine
-from skills_core.run.durable.errors import StoreError, StoreUnreachableError
 from skills_core.run.durable.postgres import BoundedConnection, connect
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.recorded_run import RunState, StoreError, StoreUnreachableError, WorkerConfig
 from skills_core.run.durable.store import PostgresStore, store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.jobs import KINDS, lines
 from tests.core.run.durable.postgres import Away, PrivateCluster

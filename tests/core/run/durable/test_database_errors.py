@@ -13,10 +13,8 @@ import psycopg
 import pytest
 
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.recorded_run import RunNotDoneError, RunState, WorkerConfig
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import QUICK, StartWorker
 from tests.core.run.durable.jobs import (
     KINDS,

@@ -18,10 +18,15 @@ import anyio.to_thread
 import pytest
 
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunConflictError, RunNotDoneError, StoreError, UnknownRunError
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.recorded_run import (
+    RunConflictError,
+    RunNotDoneError,
+    RunState,
+    StoreError,
+    UnknownRunError,
+    WorkerConfig,
+)
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.scripts.process import Command, ProcessLimits, run_process
 from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
@@ -540,7 +545,7 @@ async def test_an_invalid_worker_configuration_is_refused(sqlite_url: str) -> No
 LOADS = """
 import sys
 import skills_core.run, skills_core.run.durable, skills_core.run.durable.store, skills_core.run.durable.recorded_run
-import skills_core.run.durable.worker_config, skills_core.run.durable.errors, skills_core.run.durable.leases
+import skills_core.run.durable.recorded_run, skills_core.run.durable.recorded_run, skills_core.run.durable.leases
 sys.exit(str(sorted({"dbos", "sqlalchemy", "psycopg", "pydantic_ai"} & sys.modules.keys())))
 """
 

@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.recorded_run import WorkerConfig
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from skills_core.run.ports import Epoch
 from tests.core.run.durable.conftest import CALM
 from tests.core.run.durable.test_takeover import change

@@ -16,10 +16,8 @@ import pytest
 from dbos import _core
 
 from skills_core.run.durable.engine import Engine, open_engine
-from skills_core.run.durable.errors import RunNotDoneError
-from skills_core.run.durable.recorded_run import FINISHED, RunState
+from skills_core.run.durable.recorded_run import FINISHED, RunNotDoneError, RunState, WorkerConfig, is_nested
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig, is_nested
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.test_engine import endless, until
 from tests.thoroughness import EVERY_CASE

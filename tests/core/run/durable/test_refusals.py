@@ -20,11 +20,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from skills_core.run.durable.engine import Engine, open_engine
-from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.leases.postgres import PostgresLease
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.postgres import PostgresLease
+from skills_core.run.durable.recorded_run import RunState, StoreError, WorkerConfig
 from skills_core.run.durable.store import make_private, store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.postgres import PrivateCluster
 from tests.core.run.durable.test_engine import echo, endless, until

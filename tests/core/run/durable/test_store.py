@@ -17,12 +17,10 @@ from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 
 from skills_core.run.durable.engine import open_engine
-from skills_core.run.durable.errors import RunNotDoneError, StoreError
-from skills_core.run.durable.leases.files import FileLease
-from skills_core.run.durable.leases.postgres import Observer, PostgresLease
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.leases import FileLease
+from skills_core.run.durable.postgres import Observer, PostgresLease
+from skills_core.run.durable.recorded_run import RunNotDoneError, RunState, StoreError, WorkerConfig
 from skills_core.run.durable.store import PostgresStore, SqliteStore, store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import CALM, REPOSITORY
 from tests.core.run.durable.postgres import PrivateCluster
 

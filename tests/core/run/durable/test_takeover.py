@@ -15,12 +15,10 @@ from dbos import _migration, _sys_db_sqlite
 from skills_core.run.durable import client as client_module
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.engine import Engine, open_engine
-from skills_core.run.durable.errors import StoreError, UnknownRunError
+from skills_core.run.durable.heartbeat import InterruptedRun
 from skills_core.run.durable.lifecycle import create_tables
-from skills_core.run.durable.recorded_run import RunState
+from skills_core.run.durable.recorded_run import RunState, StoreError, UnknownRunError, WorkerConfig
 from skills_core.run.durable.store import make_private, store_of
-from skills_core.run.durable.takeover import InterruptedRun
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.conftest import QUICK
 from tests.core.run.durable.test_engine import until
 from tests.thoroughness import EVERY_CASE

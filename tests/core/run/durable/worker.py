@@ -14,8 +14,8 @@ from typing import Any
 import anyio
 
 from skills_core.run.durable.engine import open_engine
+from skills_core.run.durable.recorded_run import WorkerConfig
 from skills_core.run.durable.store import store_of
-from skills_core.run.durable.worker_config import WorkerConfig
 from tests.core.run.durable.jobs import KINDS
 
 

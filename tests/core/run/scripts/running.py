@@ -11,8 +11,8 @@ from typing import Any
 
 from skills_core.gates import Environment
 from skills_core.library import Library
-from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
+from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
 from skills_core.skill import Skill
 from skills_core.sources import explicit_sources

@@ -10,10 +10,9 @@ from pathlib import Path
 import anyio
 import pytest
 
-from skills_core.run.scripts.confinement import run_confined
-from skills_core.run.scripts.isolation import Isolation
-from skills_core.run.scripts.mounts import sandbox_arguments
+from skills_core.run.scripts.isolation import Isolation, run_confined
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, run_process
+from skills_core.run.scripts.sandbox import sandbox_arguments
 from tests.core.run.scripts.running import PLAIN, PROGRAMS
 from tests.processes import becomes, sleepers, unique_seconds
 

@@ -13,8 +13,8 @@ import pytest
 
 from skills_core.errors import ScriptRefusedError
 from skills_core.run.scripts import isolation as module
-from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
+from skills_core.run.scripts.programs import ProgramFinder
 from tests.core.run.scripts.running import FOUND, PLAIN, PROGRAMS, MakeRunner, with_files
 
 in_sandbox = pytest.mark.skipif(FOUND.sandbox is None, reason=FOUND.why or "-")

@@ -13,7 +13,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from skills_core.run.scripts import platform_processes
+from skills_core.run.scripts import process
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, run_process
 from tests.processes import becomes, is_alive
 
@@ -27,7 +27,7 @@ SHORT = ProcessLimits(seconds=1, output_bytes=1_000_000)
 def _waiting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wait for pipes as the system can, and as it is done where it cannot."""
     if request.param == "threads":
-        monkeypatch.setattr(platform_processes, "PIPES_ARE_POLLABLE", False)
+        monkeypatch.setattr(process, "PIPES_ARE_POLLABLE", False)
     elif sys.platform == "win32":
         pytest.skip("Windows has no way to wait for pipes")
 

@@ -15,10 +15,10 @@ from skills_core.disk.removal import remove_tree
 from skills_core.errors import ScriptRefusedError
 from skills_core.run.scripts import runner as runner_module
 from skills_core.run.scripts.environment import WorkingDirectory
-from skills_core.run.scripts.interpreters import Interpreter, ProgramFinder, find_interpreter
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import ProcessEnding
+from skills_core.run.scripts.programs import Interpreter, ProgramFinder, find_interpreter
 from skills_core.run.scripts.runner import READ_ONLY_HINT
 from skills_core.skill import Skill
 from tests.core.run.scripts.running import MakeRunner, load, printed, with_files

@@ -13,8 +13,8 @@ import anyio
 import pytest
 
 from skills_core.run.outcome import CallDecision
-from skills_core.run.scripts.interpreters import ProgramFinder
 from skills_core.run.scripts.isolation import Isolation, find_isolation
+from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptSetup
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.workspace import workspace_tools

@@ -1,5 +1,3 @@
-"""The seccomp filter of every architecture, run by a small interpreter of classic BPF."""
-
 from __future__ import annotations
 
 import platform
@@ -12,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.scripts.seccomp import seccomp_filter
+from skills_core.run.scripts.sandbox import seccomp_filter
 
 ALLOW, ENOSYS, EAFNOSUPPORT = 0x7FFF0000, 0x00050000 | 38, 0x00050000 | 97
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "riscv64": 0xC00000F3, "loongarch64": 0xC0000102}
@@ -75,7 +73,7 @@ def test_calls_that_bypass_namespaces_are_refused_and_common_ones_are_not(machin
 
 @pytest.mark.parametrize(("machine", "kind"), [("x86_64", "x86_64"), ("aarch64", "generic")])
 def test_the_numbers_are_those_of_the_kernels_headers(machine: str, kind: str) -> None:
-    from skills_core.run.scripts.seccomp import _DENIED  # noqa: PLC0415 - the table itself is held against the headers
+    from skills_core.run.scripts.sandbox import _DENIED  # noqa: PLC0415 - the table itself is held against the headers
 
     header = next((Path(path) for path in HEADERS[kind] if Path(path).exists()), None)
     if header is None:

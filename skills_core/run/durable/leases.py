@@ -1,20 +1,79 @@
-"""A lease as a locked file in a folder beside the database. The system drops the lock when the process ends."""
+"""Leases tell which workers are alive: runs of a dead worker are taken over, those of a live one never.
+
+`FileLease` serves the processes of one machine that share a SQLite file: a locked file in a folder beside the database,
+whose lock the system drops when the process ends. `postgres` has the lease for the workers of a PostgreSQL database.
+"""
 
 from __future__ import annotations
 
 import os
+import time
+import uuid
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from skills_core.disk.locks import try_lock
-from skills_core.run.durable.errors import StoreError
-from skills_core.run.durable.leases.lease import new_worker
+from skills_core.run.durable.recorded_run import StoreError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
-__all__ = ["FileLease", "is_held"]
+if hasattr(time, "CLOCK_BOOTTIME"):
+    _CLOCK = time.CLOCK_BOOTTIME
+
+    def now() -> float:
+        """Return seconds on a clock that also runs while the machine sleeps, as the database's does."""
+        return time.clock_gettime(_CLOCK)
+
+else:
+
+    def now() -> float:
+        """Return seconds on a monotonic clock."""
+        return time.monotonic()
+
+
+def new_worker() -> str:
+    """Return a unique name: two workers with one name would both look alive while one of them is."""
+    return uuid.uuid4().hex
+
+
+class LeaseLostError(Exception):
+    """The lease could not be renewed this time; the message says why."""
+
+
+class Lease(Protocol):
+    """The lease of a worker. Methods may wait for a disk or a database; properties do not."""
+
+    @property
+    def place(self) -> str:
+        """The location of the store, for messages: without a password."""
+
+    @property
+    def worker(self) -> str:
+        """The worker that owns this lease."""
+
+    @property
+    def term(self) -> int:
+        """How often the lease was lost and renewed: another worker may own the runs of an earlier term."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether no other worker can have taken over this worker's runs."""
+
+    def renew(self) -> None:
+        """Show that this worker is alive. Raises LeaseLostError, or StoreError if the store is gone permanently."""
+
+    def taking_over(self, worker: str) -> AbstractContextManager[bool]:
+        """Yield whether that worker is dead, exclusively: inside the block, no other worker gets this answer.
+
+        Raises LeaseLostError.
+        """
+
+    def close(self) -> None:
+        """Give the lease up: this worker performs no more runs."""
+
 
 _FOLDER = ".workers"
 # The suffix of the folder's name after the name of the database.

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 
-from skills_core.improve.failures import failed_calls, skills_to_improve
+from skills_core.improve.failed_run import (
+    MAX_ERROR,
+    MAX_STEPS,
+    NextCall,
+    failed_calls,
+    improvement_task,
+    refusal_of_replay,
+    skills_to_improve,
+    steps_before_failure,
+)
 from skills_core.improve.reasons import ImprovementReason
-from skills_core.improve.replay import NextCall, refusal_of_replay, steps_before_failure
-from skills_core.improve.task import MAX_ERROR, MAX_STEPS, improvement_task
 from skills_core.run.outcome import ActivatedSkill, CallDecision, Origin, RunOutcome, RunStatus, ToolCall
 
 

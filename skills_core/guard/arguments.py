@@ -1,8 +1,8 @@
-"""Write JSON as JavaScript does: the text that patterns over a tool call's arguments are matched against.
+"""The texts of a tool call's arguments against which patterns are matched: as JSON, and string by string.
 
-Rules: ECMAScript's JSON.stringify without indentation, applied to the result of JSON.parse on the same JSON. Numbers
-are doubles, keys that are array indices come first, and lone surrogates are escaped. Imports are light, because this
-runs before every tool call, also in a process that starts for that call.
+The JSON is written as JavaScript does: ECMAScript's JSON.stringify without indentation, applied to the result of
+JSON.parse on the same JSON. Numbers are doubles, keys that are array indices come first, and lone surrogates are
+escaped. Imports are light, because this runs before every tool call, also in a process that starts for that call.
 """
 
 from __future__ import annotations
@@ -15,11 +15,9 @@ from typing import TYPE_CHECKING, Final
 from skills_core.errors import NestedTooDeepError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from skills_core.format.yaml12 import JsonValue
-
-__all__ = ["MAX_DEPTH", "json_text"]
 
 MAX_DEPTH: Final = 200
 """Maximum nesting of lists and objects, counting the outermost. Each level takes one frame of Python's stack."""
@@ -129,3 +127,30 @@ def _expand_exponent(mantissa: str, power: int) -> str:
     digits = mantissa.removeprefix("-").replace(".", "")
     # A double has at most 17 digits: from 1e16 on, all of them precede the point.
     return sign + (digits.ljust(power + 1, "0") if power > 0 else "0." + digits.rjust(len(digits) - power - 1, "0"))
+
+
+MAX_SEPARATE: Final = 1000
+"""Strings of a call that are matched one by one; the rest are joined into one text, to bound the number of matches."""
+
+
+def argument_texts(tool: str, arguments: dict[str, JsonValue]) -> list[str]:
+    """Return the tool's name, a space and a string, for each distinct string in the arguments, keys included.
+
+    The name comes first so that a pattern for one tool applies here too.
+    """
+    strings = [*dict.fromkeys(_strings(arguments))]
+    separate, rest = strings[:MAX_SEPARATE], strings[MAX_SEPARATE:]
+    return [f"{tool} {string}" for string in [*separate, *(["\n".join(rest)] if rest else [])]]
+
+
+def _strings(arguments: dict[str, JsonValue]) -> Iterator[str]:
+    waiting: list[JsonValue] = [arguments]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            yield from value
+            waiting += reversed(value.values())
+        elif isinstance(value, list):
+            waiting += reversed(value)
