@@ -66,7 +66,7 @@ CORE_FLOORS = (
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 
 RUN_FLOORS = (
-    {"executor", "plain_task"},
+    {"executor"},
     {"evaluation"},
     {"structured_answers"},
     {"model_conversation"},

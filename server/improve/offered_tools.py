@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,5 @@ async def offered_tools(settings: Settings, skills: Sequence[Skill]) -> AsyncGen
     performed = skills[-1]
     runner = await anyio.to_thread.run_sync(script_runner, settings)
     variables = {skill.key: variables_of(skill) for skill in skills}
-    permits = AllowedTools(performed.frontmatter.allowed_tools)
-    async with open_toolset(settings, RunSkills(performed), permits, runner, variables, os.environ) as toolset:
-        yield OfferedTools(toolset.tools, permits)
+    async with open_toolset(settings, RunSkills(performed), runner, variables) as toolset:
+        yield OfferedTools(toolset.tools, AllowedTools(performed.frontmatter.allowed_tools))

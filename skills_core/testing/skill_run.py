@@ -5,11 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.guard import Guard, rules_of
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.limits import DEFAULT_LIMITS
 from skills_core.run.ports import MemoryJournal, NoUser
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -42,8 +40,14 @@ async def perform(
     Without an `evaluator`, the model evaluates its own output if the skill asks for that. Without a `user`, no question
     can be asked.
     """
-    journal = MemoryJournal("test")
-    permits = AllowedTools(skill.frontmatter.allowed_tools)
-    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or NoUser(), limits, run_id=journal.run_id)
-    context = RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, evaluator=evaluator)
-    return await SkillExecutor(RunRequest(skill, parameters or {}, message), context).run()
+    context = RunContext(
+        model=model,
+        model_name="test",
+        journal=MemoryJournal("test"),
+        guard=Guard(rules_of([skill])),
+        tools=tools,
+        user=user or NoUser(),
+        limits=limits,
+        evaluator=evaluator,
+    )
+    return await perform_run(RunRequest(skill, parameters or {}, message), context)

@@ -55,7 +55,7 @@ def run_span(header: RunHeader) -> Iterator[Span]:
         "skillserve.model": header.model,
     }
     with trace.get_tracer("skillserve").start_as_current_span(
-        f"invoke_agent {header.skill}",
+        f"invoke_agent {header.skill}".rstrip(),
         context,
         kind=SpanKind.INTERNAL,
         attributes=attributes,
