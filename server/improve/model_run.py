@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import Settings
-    from skills_core.run.tools.tool import Tool
+    from skills_core.guard.tool import Tool
     from skills_core.skill import Skill
 
 __all__ = ["IMPROVE_SKILL", "ImprovementRun", "improve_skill"]

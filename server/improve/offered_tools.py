@@ -10,8 +10,8 @@ import anyio.to_thread
 from server.improve.replayed_step import OfferedTools
 from server.run.toolset import open_toolset
 from server.scripts.factory import script_runner, variables_of
+from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.tools.allowed_tools import AllowedTools
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -16,6 +16,7 @@ from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import InvalidSchemaError
+from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.improve.replay import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
@@ -23,7 +24,6 @@ from skills_core.run.model_conversation import INSTRUMENTATION
 from skills_core.run.model_errors import describe_model_error
 from skills_core.run.models import connected
 from skills_core.run.recipient import recipient_for
-from skills_core.run.tools.argument_validator import ArgumentValidator
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.guard.allowed_tools import AllowedTools
+    from skills_core.guard.tool import Tool
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.tools.allowed_tools import AllowedTools
-    from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
 __all__ = ["OfferedTools", "replay_failed_step"]

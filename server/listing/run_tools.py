@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
+from server.listing.runs import RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.listing.schemas import TEXT, list_of, object_of, or_null
-from skills_core.run.outcome import CallDecision, Origin, RunStatus
+from server.wire.arguments import CONFIRM, CONTINUE
+from skills_core.guard.tool import CallDecision
+from skills_core.run.outcome import Origin, RunStatus
 
 if TYPE_CHECKING:
     from server.config.settings import Settings

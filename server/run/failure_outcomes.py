@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from skills_core.errors import SkillsError
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.errors import RunNotDoneError
-    from skills_core.run.ports import JsonObject
     from skills_core.run.workflow.plan import Plan
 
 __all__ = [
@@ -49,11 +49,12 @@ async def recorded_outcome(
 
     `configuration_errors` are further errors that mean a wrong configuration.
     """
+    of_configuration: tuple[type[SkillsError], ...] = (ModelUnavailableError, ConfigurationError, *configuration_errors)
     try:
         return await work()
     except (UnknownSkillError, PinnedSkillChangedError, InvalidRecordError) as error:
         return failed_outcome(run_id, skill, RunProblem.SKILL_CHANGED, str(error))
-    except (ModelUnavailableError, ConfigurationError, *configuration_errors) as error:
+    except of_configuration as error:
         return failed_outcome(run_id, skill, RunProblem.CONFIGURATION, str(error))
 
 

@@ -30,6 +30,7 @@ from server.run.skill_runner import SkillRunner
 from server.run.tool_rights import with_recorded_rights, withheld_tools
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.interaction import discard_progress
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import (
     RunConflictError,
@@ -42,7 +43,7 @@ from skills_core.run.durable.worker_config import NESTED_SEPARATOR, is_nested
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome
-from skills_core.run.ports import MemoryJournal, discard_progress
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.skill_selection import SkillSelection, select_skills
 from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
@@ -55,14 +56,14 @@ if TYPE_CHECKING:
     from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.guard.secrets import Secrets
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.takeover import InterruptedRun
     from skills_core.run.durable.worker import Job
     from skills_core.run.durable.worker_config import WorkerConfig
-    from skills_core.run.ports import Journal, JsonObject
-    from skills_core.run.secrets import Secrets
+    from skills_core.run.ports import Journal
     from skills_core.run.workflow.plan import Plan
     from skills_core.skill import Skill
 

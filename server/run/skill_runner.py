@@ -13,13 +13,13 @@ import anyio.to_thread
 from server.listing.snapshot import allow_all
 from server.run.skill_pins import pinned_offers
 from server.run.toolset import check_tool_settings, open_toolset
+from skills_core.guard.secrets import Secrets
+from skills_core.interaction import NoUser, discard_progress
 from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.outcome import UNKNOWN_TRIGGER
-from skills_core.run.ports import NoUser, discard_progress
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.secrets import Secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Guard
+    from skills_core.interaction import ProgressCallback, User
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Journal, ProgressCallback, User
+    from skills_core.run.ports import Journal
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.skill_selection import SkillSelection
     from skills_core.run.trace.store import TraceStore

@@ -16,12 +16,12 @@ from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
+from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.run.recipient import recipient_for
+from skills_core.run.scripts.declared_tools import declared_tools
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.tools.activate_skill import activate_skill_tool
-from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.ask_user import ask_user_tool
-from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
     from server.config.settings import RunSettings, Settings
     from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.guard.tool import Tool
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.tools.tool import Tool
 
 __all__ = ["Toolset", "check_tool_settings", "open_toolset", "workspace_root"]
 

@@ -42,9 +42,9 @@ if TYPE_CHECKING:
     from server.schedules.binding import Binding
     from server.schedules.store import ScheduleStore
     from skills_core.catalog import Catalog
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
     from skills_core.skill import Skill
 
 __all__ = ["KIND", "ScheduleJob", "job_inputs"]

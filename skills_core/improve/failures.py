@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision
 
 if TYPE_CHECKING:
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 __all__ = ["failed_calls", "missing_tools", "skills_to_improve"]
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 __all__ = ["MAX_STEPS", "NextCall", "refusal_of_replay", "steps_before_failure"]
 

@@ -10,7 +10,8 @@ from skills_core.improve.failures import failed_calls
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 __all__ = ["improvement_task", "shown_texts"]
 

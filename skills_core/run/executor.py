@@ -15,6 +15,11 @@ import anyio.to_thread
 
 from skills_core.context.section import left_out_note
 from skills_core.diagnostics import one_line
+from skills_core.guard.allowed_tools import AllowedTools
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import CallDecision, Effect, ToolCall
+from skills_core.guard.tool_gate import ToolGate
+from skills_core.interaction import NoUser, Progress, discard_progress
 from skills_core.rendering import activation_inputs, render_activations, render_request
 from skills_core.run.evaluation import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.run.json_codec import from_json, to_json
@@ -25,22 +30,16 @@ from skills_core.run.outcome import (
     UNKNOWN_TRIGGER,
     ActivatedSkill,
     Attempt,
-    CallDecision,
     RunOutcome,
     RunProblem,
     RunStatus,
     Score,
-    ToolCall,
     Usage,
 )
-from skills_core.run.ports import NoUser, Progress, discard_progress, timed_step
+from skills_core.run.ports import timed_step
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.secrets import Secrets
 from skills_core.run.tools.activate_skill import ACTIVATE, activation_of_call
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.tool import Effect
 from skills_core.run.trace.events import RunHeader, Scored, now
 from skills_core.run.trace.recorder import TraceRecorder
 from skills_core.run.trace.spans import record_outcome, run_span
@@ -52,12 +51,13 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.format.frontmatter import Evaluation
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard import Guard
+    from skills_core.guard.tool import Tool
+    from skills_core.interaction import ProgressCallback, User
     from skills_core.run.evaluation import Evaluator
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import Journal, JsonObject, ProgressCallback, User
-    from skills_core.run.tools.tool import Tool
+    from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
@@ -383,7 +383,7 @@ def _gate(skill: Skill | None, context: RunContext) -> ToolGate:
         AllowedTools(None if skill is None else skill.frontmatter.allowed_tools),
         context.guard,
         context.user,
-        context.limits,
+        context.limits.of_calls,
         run_id=context.journal.run_id,
         digest="" if skill is None else skill.digest or "",
         secrets=context.secrets,

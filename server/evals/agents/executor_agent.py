@@ -18,11 +18,12 @@ from skills_core.diagnostics import shortened
 from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
 from skills_core.guard import Guard, rules_of
+from skills_core.guard.tool import CallDecision
 from skills_core.library import load_catalog
 from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import parse_model
-from skills_core.run.outcome import CallDecision, RunProblem, RunStatus
+from skills_core.run.outcome import RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import Offer, RunSkills
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 
     from server.evals.agents.agent import AgentTask
     from skills_core.catalog import Catalog
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 __all__ = ["EXECUTOR", "ExecutorAgent"]
 

@@ -46,9 +46,10 @@ if TYPE_CHECKING:
     from server.evals.agents.agent import AgentTask
     from server.evals.agents.run_folder import RunFolder
     from server.evals.skills.skill_versions import SkillVersion
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.engine import Engine
     from skills_core.run.models import ModelSpec
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
 
 __all__ = ["OwnAgent"]
 

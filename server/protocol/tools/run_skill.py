@@ -9,14 +9,14 @@ import anyio.to_thread
 
 from server.config.settings import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
+from server.listing.runs import RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.operation.notes import note_skill
 from server.operation.records import Use
 from server.protocol.activation.calls import invocable, texts_of
 from server.protocol.tool_call import Tool, has_skills
 from server.protocol.tools.run_participants import participants_of
 from server.run.supervisor import RunsUnavailableError
-from server.wire.arguments import string
+from server.wire.arguments import CONFIRM, CONTINUE, string
 from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:

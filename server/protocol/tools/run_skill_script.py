@@ -21,6 +21,8 @@ from server.wire.errors import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard import Verdict
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool_gate import confirmation_question
 from skills_core.run.scripts.output import (
     OFFSET,
     OUTPUT,
@@ -32,8 +34,6 @@ from skills_core.run.scripts.output import (
     expired_output,
 )
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.gate import confirmation_question
 from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from server.protocol.tool_call import ToolCall
     from server.protocol.tools.check_tool_call import GuardHandler
     from server.scripts.report import ScriptReport
-    from skills_core.run.ports import User
+    from skills_core.interaction import User
     from skills_core.run.scripts.runner import ScriptSetup
 
 __all__ = ["ScriptHandler"]

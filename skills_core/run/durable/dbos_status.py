@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from dbos import WorkflowStatus
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["CANCELLED", "FINISHED_STATUSES", "STATE_BY_STATUS", "dbos_statuses", "recorded_run"]
 

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from dbos import Serializer
 
 if TYPE_CHECKING:
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
 __all__ = ["JobFailedError", "JsonSerializer", "round_trip", "round_trip_object"]
 

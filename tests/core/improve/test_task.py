@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 
+from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.improve.failures import failed_calls, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason
 from skills_core.improve.replay import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.improve.task import MAX_ERROR, MAX_STEPS, improvement_task
-from skills_core.run.outcome import ActivatedSkill, CallDecision, Origin, RunOutcome, RunStatus, ToolCall
+from skills_core.run.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
 
 
 def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:

@@ -19,13 +19,14 @@ from pydantic_ai.profiles import ModelProfile
 from skills_core import Library, Skill
 from skills_core.errors import ToolFailedError
 from skills_core.guard import Guard, rules_of
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Tool
+from skills_core.interaction import NoUser, Progress
 from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
-from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score
-from skills_core.run.ports import MemoryJournal, NoUser, Progress
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
+from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw, completion

@@ -15,7 +15,7 @@ from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.workspace_names import WorkspaceTool
-from tests.core.run.conftest import make_gate
+from tests.core.guard.conftest import make_gate
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
 from tests.server.settings import make_settings
