@@ -61,12 +61,12 @@ CORE_FLOORS = (
     {"disk", "format"},
     {"patterns", "schedules", "sources"},
     {"errors", "mentions"},
-    {"diagnostics", "system_faults", "token_forms", "toolboxes", "uris", "watch_options"},
+    {"diagnostics", "interaction", "system_faults", "token_forms", "toolboxes", "uris", "watch_options"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 
 RUN_FLOORS = (
-    {"executor", "plain_task"},
+    {"executor"},
     {"evaluation"},
     {"structured_answers"},
     {"model_conversation"},
@@ -74,7 +74,7 @@ RUN_FLOORS = (
     {"durable", "embedded_json", "json_codec", "tools"},
     {"run_skills"},
     {"skill_selection"},
-    {"limits", "model_errors", "models", "outcome", "ports", "scripts", "secrets"},
+    {"limits", "model_errors", "models", "outcome", "ports", "scripts"},
 )
 
 EVALS_FLOORS = (

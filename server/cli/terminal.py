@@ -12,7 +12,7 @@ import anyio
 
 from server.exchange.consent_text import MARK, answer_text, consent_text
 from skills_core.diagnostics import one_line
-from skills_core.run.ports import NoUser, discard_progress
+from skills_core.interaction import NoUser, discard_progress
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.status import Status
 
-    from skills_core.run.ports import Progress, ProgressCallback, User
+    from skills_core.interaction import Progress, ProgressCallback, User
 
 __all__ = ["attach_terminal"]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from server.exchange.attached_request import AttachedRequest
     from server.exchange.callers import Caller
     from server.exchange.limits import ExchangeLimits
-    from skills_core.run.ports import Progress
+    from skills_core.interaction import Progress
 
     Request = types.CreateMessageRequest | types.ElicitRequest | types.ListRootsRequest
     Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from server.exchange.client_exchange import ClientExchange
-    from skills_core.run.ports import User
+    from skills_core.interaction import User
 
 __all__ = ["ClientUser", "UserByToolCall", "user_of"]
 

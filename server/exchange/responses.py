@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE
+from server.wire.arguments import CONFIRM, CONTINUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from server.listing.runs import CONFIRM, CONTINUE
+from server.wire.arguments import CONFIRM, CONTINUE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,7 +9,6 @@ discarded, because the calls could have effects.
 from __future__ import annotations
 
 import logging
-import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -34,6 +33,8 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.grading.results import Arm
+from skills_core.guard.allowed_tools import AllowedTools
+from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.improve.failed_run import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.library import Library
@@ -43,8 +44,6 @@ from skills_core.run.model_errors import describe_model_error
 from skills_core.run.models import connected
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.argument_validator import ArgumentValidator
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
@@ -58,9 +57,9 @@ if TYPE_CHECKING:
     from server.improve.folders import ImprovementFolders
     from skills_core.audit.findings import Finding
     from skills_core.format.yaml12 import JsonValue
+    from skills_core.guard.tool import Tool
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.tools.tool import Tool
     from skills_core.skill import Skill
 
 
@@ -249,5 +248,5 @@ async def offered_tools(settings: Settings, skills: Sequence[Skill]) -> AsyncGen
     runner = await anyio.to_thread.run_sync(script_runner, settings)
     variables = {skill.key: variables_of(skill) for skill in skills}
     permits = AllowedTools(performed.frontmatter.allowed_tools)
-    async with open_toolset(settings, RunSkills(performed), permits, runner, variables, os.environ) as toolset:
+    async with open_toolset(settings, RunSkills(performed), runner, variables) as toolset:
         yield OfferedTools(toolset.tools, permits)

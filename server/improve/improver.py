@@ -25,7 +25,7 @@ from server.improve.folders import files_below, opened_folders
 from server.improve.installation import diff_of_change, install, stored_change
 from server.improve.model_run import ImprovementRun
 from server.run.service import new_run_id
-from server.run.skill_runner import secrets_without_skills
+from server.run.skill_runner import process_secrets
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
@@ -239,7 +239,7 @@ class Improver:
     def _leak(self, before: Mapping[str, bytes], after: Mapping[str, bytes], run: _FailedRun) -> Refusal | None:
         """Return why a change would publish what was said in the run, or a secret of this process."""
         added = "".join(text.added for text in changed_texts(before, after))
-        if secrets_without_skills(self._settings, {}).redact(added) != added:
+        if process_secrets(self._settings).redact(added) != added:
             return Refusal(ImprovementReason.SECRET_ADDED, "the new text contains a secret of the settings")
         whole = "".join(raw.decode("utf-8", "replace") for raw in before.values())
         if repeats_record(added, whole, shown_texts(run.outcome, run.request.message)):

@@ -17,17 +17,15 @@ import anyio.to_thread
 
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
-from server.run.skill_runner import secrets_without_skills
+from server.run.skill_runner import process_secrets
 from server.run.trace_files import trace_store
 from server.scripts.factory import script_setup
 from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.library import Library
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.outcome import RunProblem, RunStatus
-from skills_core.run.ports import MemoryJournal, NoUser
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace_names import WorkspaceTool
@@ -37,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import Settings
-    from skills_core.run.tools.tool import Tool
+    from skills_core.guard.tool import Tool
     from skills_core.skill import Skill
 
 __all__ = ["IMPROVE_SKILL", "ImprovementRun", "improve_skill"]
@@ -84,27 +82,17 @@ class ImprovementRun:
             seconds=float(self.settings.improve.seconds),
             tool_seconds=_TOOL_SECONDS,
         )
-        secrets = secrets_without_skills(self.settings, {})
-        gate = ToolGate(
-            tools,
-            AllowedTools(None),
-            guard_of((), self.settings.guard),
-            NoUser(),
-            limits,
-            run_id=self.run_id,
-            digest=skill.digest or "",
-            secrets=secrets,
-        )
         context = RunContext(
             model=self.model,
             model_name=runs.model or "",
-            gate=gate,
             journal=MemoryJournal(self.run_id),
+            guard=guard_of((), self.settings.guard),
+            tools=tools,
             limits=limits,
             store=trace_store(),
-            secrets=secrets,
+            secrets=process_secrets(self.settings),
         )
-        outcome = await SkillExecutor(RunRequest(skill, {}, task), context).run()
+        outcome = await perform_run(RunRequest(skill, {}, task), context)
         if outcome.status is RunStatus.COMPLETED and outcome.problem is not RunProblem.TIME_LIMIT:
             return None
         timed_out = outcome.problem is RunProblem.TIME_LIMIT

@@ -57,7 +57,7 @@ def served(
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
-    from skills_core.run.tools.declared import declaration_problem  # noqa: PLC0415 - comes with the extra, and few want it
+    from skills_core.run.scripts.declared_tools import declaration_problem  # noqa: PLC0415 - comes with the extra, and few want it
 
     for declaration in skill.frontmatter.tools:
         name = f"{prefix_of(skill)}{declaration.name}"

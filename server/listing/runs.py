@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from server.config.settings import RunSettings, Settings, ToolSettings
 
 __all__ = [
-    "CONFIRM",
-    "CONTINUE",
     "RUN",
     "RUN_WORKFLOW",
     "missing_message",
@@ -36,11 +34,6 @@ __all__ = [
 
 RUN = OptionalTool.RUN_SKILL.value
 RUN_WORKFLOW = OptionalTool.RUN_WORKFLOW.value
-
-CONTINUE = "continue"
-"""The argument that resumes a run that has not finished, or whose user has declined."""
-CONFIRM = "confirm"
-"""The argument that resumes a run whose user has agreed."""
 
 
 def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:

@@ -5,16 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from server.config.settings import ConfigurationError
+from server.run.skill_pins import PinnedSkillChangedError
+from skills_core.errors import InvalidRecordError, UnknownSkillError
 from skills_core.run.durable.recorded_run import RUN_FORMAT, RunConflictError, RunState
+from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.workflow.outcome import WorkflowOutcome, WorkflowProblem
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from skills_core.errors import SkillsError
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.recorded_run import RunNotDoneError
-    from skills_core.run.ports import JsonObject
     from skills_core.run.workflow.plan import Plan
 
-__all__ = ["conflict_details", "failed_outcome", "unfinished_outcome", "unfinished_workflow_outcome"]
+__all__ = [
+    "conflict_details",
+    "failed_outcome",
+    "recorded_outcome",
+    "unfinished_outcome",
+    "unfinished_workflow_outcome",
+]
 
 
 def failed_outcome(run_id: str, skill: str, problem: RunProblem, message: str, digest: str | None = None) -> RunOutcome:
@@ -22,6 +35,25 @@ def failed_outcome(run_id: str, skill: str, problem: RunProblem, message: str, d
     return RunOutcome(
         run_id=run_id, skill=skill, digest=digest, status=RunStatus.FAILED, problem=problem, message=message
     )
+
+
+async def recorded_outcome(
+    run_id: str,
+    skill: str,
+    work: Callable[[], Awaitable[RunOutcome]],
+    configuration_errors: tuple[type[SkillsError], ...] = (),
+) -> RunOutcome:
+    """Return the outcome of `work`, also if the skill cannot be run, so that the record of the run has one.
+
+    `configuration_errors` are further errors that mean a wrong configuration.
+    """
+    of_configuration: tuple[type[SkillsError], ...] = (ModelUnavailableError, ConfigurationError, *configuration_errors)
+    try:
+        return await work()
+    except (UnknownSkillError, PinnedSkillChangedError, InvalidRecordError) as error:
+        return failed_outcome(run_id, skill, RunProblem.SKILL_CHANGED, str(error))
+    except of_configuration as error:
+        return failed_outcome(run_id, skill, RunProblem.CONFIGURATION, str(error))
 
 
 def unfinished_outcome(run_id: str, skill: str, digest: str | None, error: RunNotDoneError) -> RunOutcome:

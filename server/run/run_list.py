@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from server.config.settings import Settings
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.client import RecordClient
     from skills_core.run.durable.recorded_run import RecordedRun
-    from skills_core.run.ports import JsonObject
     from skills_core.run.trace.store import TraceStore
 
 __all__ = ["Cancellation", "RunList", "open_run_list"]

@@ -9,6 +9,7 @@ import re
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from secrets import token_hex
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -16,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.config.settings import ConfigurationError
 from server.run.after_run import FinishedRun, FollowUps, no_improvements, nothing_after_run
 from server.run.failure_outcomes import (
     conflict_details,
-    failed_outcome,
+    recorded_outcome,
     unfinished_outcome,
     unfinished_workflow_outcome,
 )
 from server.run.sessions import AttachedRuns
-from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json, pinned_skill
+from server.run.skill_pins import companions_to_json, pinned_skill, recorded_selection
 from server.run.skill_runner import SkillRunner
 from server.run.tool_rights import with_recorded_rights, withheld_tools
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
+from skills_core.interaction import discard_progress
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.heartbeat import ignore_interrupted
 from skills_core.run.durable.recorded_run import (
@@ -42,9 +43,8 @@ from skills_core.run.durable.recorded_run import (
 )
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.models import ModelUnavailableError
-from skills_core.run.outcome import RunOutcome, RunProblem
-from skills_core.run.ports import MemoryJournal, discard_progress
+from skills_core.run.outcome import RunOutcome
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.skill_selection import SkillSelection, select_skills
 from skills_core.run.workflow.outcome import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
@@ -57,14 +57,14 @@ if TYPE_CHECKING:
     from server.run.sessions import RunSession
     from server.run.skill_runner import RunnerConfig, RunParticipants
     from skills_core.catalog import Catalog
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.guard.secrets import Secrets
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.heartbeat import InterruptedRun
     from skills_core.run.durable.recorded_run import WorkerConfig
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Job
-    from skills_core.run.ports import Journal, JsonObject
-    from skills_core.run.secrets import Secrets
+    from skills_core.run.ports import Journal
     from skills_core.run.workflow.plan import Plan
     from skills_core.skill import Skill
 
@@ -257,27 +257,23 @@ class RunService:
         return outcome
 
     async def _skill_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
-        session, key = self._attached.session(journal.run_id), str(inputs["skill"])
-        try:
-            skill = pinned_skill(session.catalog, key, inputs["digest"])
-            companions = companions_from_json(inputs["companions"], session.catalog)
-        except (UnknownSkillError, PinnedSkillChangedError) as error:
-            return to_json(failed_outcome(journal.run_id, key, RunProblem.SKILL_CHANGED, str(error)))
+        work = partial(self._perform_recorded, journal, inputs)
+        return to_json(await recorded_outcome(journal.run_id, str(inputs["skill"]), work))
+
+    async def _perform_recorded(self, journal: Journal, inputs: JsonObject) -> RunOutcome:
+        session, is_step = self._attached.session(journal.run_id), is_nested(journal.run_id)
+        skill = pinned_skill(session.catalog, str(inputs["skill"]), inputs["digest"])
         request = _recorded_request(skill, inputs)
-        is_step = is_nested(journal.run_id)
         participants = _step_participants(session.participants, journal.run_id) if is_step else session.participants
-        selection = replace(select_skills(skill, session.catalog), companions=companions)
+        selection = recorded_selection(skill, session.catalog, inputs["companions"])
         if inputs["restricted"] and participants.catalog is None:
             # The client that saw only a part of the catalog is gone: offer no more than was recorded for it.
             selection = replace(selection, offered=())
-        try:
-            participants = with_recorded_rights(participants, inputs)
-            outcome = await self._runner.run(request, selection, journal, participants)
-        except (ModelUnavailableError, ConfigurationError) as error:
-            return to_json(failed_outcome(journal.run_id, key, RunProblem.CONFIGURATION, str(error)))
+        participants = with_recorded_rights(participants, inputs)
+        outcome = await self._runner.run(request, selection, journal, participants)
         if not is_step:
             self.follow_up(FinishedRun(outcome, request, session.catalog))
-        return to_json(outcome)
+        return outcome
 
     async def _workflow_job(self, journal: Journal, inputs: JsonObject) -> JsonObject:
         session, plan = self._attached.session(journal.run_id), plan_from_json(inputs["plan"])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidRecordError, SkillsError
 from skills_core.run.outcome import Origin
 from skills_core.run.run_skills import Offer
-from skills_core.run.skill_selection import Companion
+from skills_core.run.skill_selection import Companion, select_skills
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
     from skills_core.run.skill_selection import SkillSelection
     from skills_core.skill import Skill
 
-__all__ = ["PinnedSkillChangedError", "companions_from_json", "companions_to_json", "pinned_offers", "pinned_skill"]
+__all__ = [
+    "PinnedSkillChangedError",
+    "companions_from_json",
+    "companions_to_json",
+    "pinned_offers",
+    "pinned_skill",
+    "recorded_selection",
+]
 
 
 class PinnedSkillChangedError(SkillsError):
@@ -72,6 +80,17 @@ def companions_from_json(record: JsonValue, catalog: Catalog) -> tuple[Companion
             case _:
                 raise InvalidRecordError("companions", "expected a list of skills")
     return tuple(companions)
+
+
+def recorded_selection(skill: Skill, catalog: Catalog, companions: JsonValue) -> SkillSelection:
+    """Return the skills of a run of `skill`, with its recorded companions.
+
+    Raises:
+        UnknownSkillError: a companion is not there any more.
+        PinnedSkillChangedError: a companion has another digest.
+        InvalidRecordError: the record is damaged.
+    """
+    return replace(select_skills(skill, catalog), companions=companions_from_json(companions, catalog))
 
 
 async def pinned_offers(journal: Journal, selection: SkillSelection) -> dict[str, Offer]:

@@ -1,4 +1,4 @@
-"""Run one skill: give the executor the model, tools, guard and limits that the settings specify."""
+"""Run one skill, or a task without any, with the model, tools, guard and limits that the settings specify."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ import anyio.to_thread
 from server.listing.snapshot import allow_all
 from server.run.skill_pins import pinned_offers
 from server.run.toolset import check_tool_settings, open_toolset
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.guard.secrets import Secrets
+from skills_core.interaction import NoUser, discard_progress
+from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.outcome import UNKNOWN_TRIGGER
-from skills_core.run.ports import NoUser, discard_progress
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,14 +30,15 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Guard
+    from skills_core.interaction import ProgressCallback, User
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Journal, ProgressCallback, User
+    from skills_core.run.ports import Journal
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.skill_selection import SkillSelection
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
 
-__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner", "run_limits", "secrets_without_skills"]
+__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner", "process_secrets", "run_limits"]
 
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
@@ -140,46 +139,49 @@ class SkillRunner:
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
-        config, skill = self._config, request.skill
-        settings, limits, started = config.settings, run_limits(config.settings.runs), anyio.current_time()
-        reason = await participants.recorded_reason(journal)
-        permits = AllowedTools(skill.frontmatter.allowed_tools)
-        skills = RunSkills(skill, selection.companions, await pinned_offers(journal, selection))
-        variables = await anyio.to_thread.run_sync(self._variables, [skill, *skills.others])
+        skills = RunSkills(request.skill, selection.companions, await pinned_offers(journal, selection))
+        return await self._perform(request, skills, journal, participants)
+
+    async def run_task(self, task: PlainTask, journal: Journal, participants: RunParticipants) -> RunOutcome:
+        """Perform a task without any skill to its end, with the tools that belong to none.
+
+        Raises:
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
+        """
+        return await self._perform(task, None, journal, participants)
+
+    async def _perform(
+        self,
+        request: RunRequest | PlainTask,
+        skills: RunSkills | None,
+        journal: Journal,
+        participants: RunParticipants,
+    ) -> RunOutcome:
+        config, settings, started = self._config, self._config.settings, anyio.current_time()
+        reason, limits = await participants.recorded_reason(journal), run_limits(settings.runs)
+        of_run = () if skills is None else (skills.performed, *skills.others)
+        variables = await anyio.to_thread.run_sync(self._variables, of_run)
         async with open_toolset(
-            settings, skills, permits, config.runner, variables, config.host, participants.allows
+            settings, skills, config.runner, variables, config.host, participants.allows
         ) as toolset:
-            # The time to connect to MCP servers counts against the run's time limit.
-            limits = replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0))
-            secrets = _secrets_of(_process_secrets(settings), toolset.secrets, variables)
-
-            def build_gate() -> ToolGate:
-                """Compile the patterns of all skills, and the schemas of all tools."""
-                return ToolGate(
-                    toolset.tools,
-                    permits,
-                    participants.disclosing(config.guard()),
-                    participants.user,
-                    limits,
-                    run_id=journal.run_id,
-                    digest=skill.digest or "",
-                    secrets=secrets,
-                    ensure_owned=journal.ensure_owned,
-                )
-
+            guard = await anyio.to_thread.run_sync(lambda: participants.disclosing(config.guard()))
             context = RunContext(
                 model=participants.model or self._open_model(),
                 model_name=str(parse_model(settings.runs.model or "")),
-                gate=await anyio.to_thread.run_sync(build_gate),
                 journal=journal,
-                limits=limits,
+                guard=guard,
+                tools=toolset.tools,
+                user=participants.user,
+                # The time to connect to MCP servers counts against the run's time limit.
+                limits=replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0)),
                 report=participants.report,
                 store=config.store,
-                secrets=secrets,
+                secrets=_secrets_of(_process_secrets(settings), toolset.secrets, variables),
                 skills=skills,
                 trigger_reason=reason,
             )
-            return await SkillExecutor(request, context).run()
+            return await perform_run(request, context)
 
 
 def run_limits(settings: RunSettings) -> RunLimits:
@@ -187,9 +189,9 @@ def run_limits(settings: RunSettings) -> RunLimits:
     return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
 
 
-def secrets_without_skills(settings: Settings, of_tools: Mapping[str, str]) -> Secrets:
-    """Return the known secrets of a run that performs no skill."""
-    return _secrets_of(_process_secrets(settings), of_tools, {})
+def process_secrets(settings: Settings) -> Secrets:
+    """Return the secrets among the settings and the environment variables."""
+    return Secrets(_process_secrets(settings))
 
 
 def _secrets_of(

@@ -12,8 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.run.skill_runner import RunParticipants
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.skill import Skill
 
 __all__ = ["with_recorded_rights", "withheld_tools"]

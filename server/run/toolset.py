@@ -16,12 +16,12 @@ from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
+from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.run.recipient import recipient_for
+from skills_core.run.scripts.declared_tools import declared_tools
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.tools.activate_skill import activate_skill_tool
-from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.ask_user import ask_user_tool
-from skills_core.run.tools.declared import declared_tools
 from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
@@ -35,29 +35,27 @@ if TYPE_CHECKING:
 
     from server.config.settings import RunSettings, Settings
     from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.guard.tool import Tool
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.tools.tool import Tool
 
-__all__ = ["Toolset", "check_tool_settings", "open_general_toolset", "open_toolset", "workspace_root"]
+__all__ = ["Toolset", "check_tool_settings", "open_toolset", "workspace_root"]
 
 logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Toolset:
-    """The tools of a run, the problems found while assembling them, and the secrets that the tools use."""
+    """The tools of a run, and the secrets that the tools use."""
 
     tools: tuple[Tool, ...] = ()
-    problems: tuple[str, ...] = ()
     secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 @asynccontextmanager
 async def open_toolset(
     settings: Settings,
-    skills: RunSkills,
-    permits: AllowedTools,
+    skills: RunSkills | None = None,
     runner: ScriptRunner | None = None,
     variables: Mapping[str, Mapping[str, str]] | None = None,
     host: Mapping[str, str] = os.environ,
@@ -65,65 +63,64 @@ async def open_toolset(
 ) -> AsyncGenerator[Toolset]:
     """Yield the tools for a run with `skills`; connections to MCP servers stay open until the block ends.
 
-    `runner` runs scripts of the skills and the tools that the performed one declares; without it they are left out.
-    `variables` are the user's environment variables for them, by the key of the skill. Commands get a part of the
-    environment `host`. `may_use` tells which tools of skills there are, by the names of settings.
+    A run without `skills` has the tools that belong to none. `runner` runs scripts of the skills and the tools that the
+    performed one declares; without it they are left out. `variables` are the user's environment variables for them, by
+    the key of the skill. Commands get a part of the environment `host`. `may_use` tells which tools of skills there
+    are, by the names of settings.
 
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    skill = skills.performed
     root = await anyio.to_thread.run_sync(workspace_root, settings.runs)
+    permits = AllowedTools(None if skills is None else skills.performed.frontmatter.allowed_tools)
     problems = [*permits.notes]
     tools: list[Tool] = []
     if root is not None:
         tools += _workspace_tools(settings, root, runner, problems, host)
-    tools += [ask_user_tool(), read_skill_file_tool(skills)]
-    if skills.offers:
-        tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
-    runs_scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and may_use(OptionalTool.RUN_SKILL_SCRIPT)
-    if runner is not None and not runner.setup.refuses and runs_scripts:
-        tools.append(run_skill_script_tool(skills, runner, variables or {}))
-    if runner is not None:
-        own = (variables or {}).get(skill.key)
-
-        def has(tool: ToolDeclaration) -> bool:
-            return allows(settings.tools, skill, tool) and may_use(settings_name(skill, tool))
-
-        declared = declared_tools(skill, runner, own, allows=has)
-        tools += declared.tools
-        problems += declared.problems
-        starts_programs = declared.tools or any(Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)
-        if starts_programs and (warning := runner.setup.isolation.warning):
-            logger.warning("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, warning)
+    tools.append(ask_user_tool())
+    if skills is not None:
+        _add_skill_tools(settings, skills, permits, runner, variables or {}, may_use, tools, problems)
+    run_name = "a task" if skills is None else f"{one_line(skills.performed.key)} {skills.performed.digest}"
+    starts_programs = any(tool.declared_name or Capability.RUN_COMMAND in tool.role.capabilities for tool in tools)
+    if runner is not None and starts_programs and (warning := runner.setup.isolation.warning):
+        logger.warning("tools of a run of %s: %s", run_name, warning)
     async with AsyncExitStack() as stack:
         secrets = {}
         if settings.runs.mcp_servers is not None:
             secrets = await _connect_servers(settings.runs.mcp_servers, permits, stack, tools, problems, host)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
-            logger.info("tools of a run of %s %s: %s", one_line(skill.key), skill.digest, problem)
-        yield Toolset(tuple(tools), tuple(problems), secrets)
+            logger.info("tools of a run of %s: %s", run_name, problem)
+        yield Toolset(tuple(tools), secrets)
 
 
-@asynccontextmanager
-async def open_general_toolset(
-    settings: Settings, runner: ScriptRunner | None, host: Mapping[str, str]
-) -> AsyncGenerator[Toolset]:
-    """Yield the tools that a run has without any skill: those of the workspace, of MCP servers, and for questions.
+def _add_skill_tools(
+    settings: Settings,
+    skills: RunSkills,
+    permits: AllowedTools,
+    runner: ScriptRunner | None,
+    variables: Mapping[str, Mapping[str, str]],
+    may_use: Callable[[str], bool],
+    tools: list[Tool],
+    problems: list[str],
+) -> None:
+    """Add the tools that belong to the skills of a run."""
+    skill = skills.performed
+    tools.append(read_skill_file_tool(skills))
+    if skills.offers:
+        tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
+    if runner is None:
+        return
+    runs_scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and may_use(OptionalTool.RUN_SKILL_SCRIPT)
+    if not runner.setup.refuses and runs_scripts:
+        tools.append(run_skill_script_tool(skills, runner, variables))
 
-    Raises:
-        ConfigurationError: a setting cannot be used.
-    """
-    root, problems, secrets = await anyio.to_thread.run_sync(workspace_root, settings.runs), list[str](), {}
-    tools = [] if root is None else [*_workspace_tools(settings, root, runner, problems, host)]
-    tools.append(ask_user_tool())
-    async with AsyncExitStack() as stack:
-        if settings.runs.mcp_servers is not None:
-            secrets = await _connect_servers(
-                settings.runs.mcp_servers, AllowedTools(None), stack, tools, problems, host
-            )
-        yield Toolset(tuple(tools), tuple(problems), secrets)
+    def has(tool: ToolDeclaration) -> bool:
+        return allows(settings.tools, skill, tool) and may_use(settings_name(skill, tool))
+
+    declared = declared_tools(skill, runner, variables.get(skill.key), allows=has)
+    tools += declared.tools
+    problems += declared.problems
 
 
 def check_tool_settings(settings: RunSettings) -> dict[str, str]:

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.config.settings import RunSettings
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.store import Store
-    from skills_core.run.ports import JsonObject
 
 __all__ = ["run_store", "summaries", "trace_store"]
 

@@ -19,8 +19,8 @@ from skills_core.run.workflow.model import StepKind
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
 
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
     from skills_core.run.workflow.outcome import StepRecord, WorkflowOutcome
     from skills_core.run.workflow.plan import Plan

@@ -18,20 +18,19 @@ from server.config.settings import ConfigurationError
 from server.history.recorded_change import record_scheduler_skills
 from server.listing.runs import runs_unavailable_reason
 from server.run.after_run import FinishedRun, no_follow_up
-from server.run.failure_outcomes import failed_outcome
-from server.run.skill_pins import PinnedSkillChangedError, companions_from_json, companions_to_json
+from server.run.failure_outcomes import recorded_outcome
+from server.run.skill_pins import PinnedSkillChangedError, companions_to_json, recorded_selection
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
 from server.schedules.rights import limited_settings, no_programs_reason, visible_to
 from server.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.scripts.factory import script_setup, variables_of
-from skills_core.errors import InvalidRecordError, InvalidSourceError, SkillsError, UnknownSkillError
+from skills_core.errors import InvalidSourceError, SkillsError, UnknownSkillError
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import to_json
-from skills_core.run.models import CLIENT, ModelUnavailableError, open_model, parse_model
-from skills_core.run.outcome import RunProblem
+from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.skill_selection import select_skills
@@ -43,9 +42,9 @@ if TYPE_CHECKING:
     from server.schedules.binding import Binding
     from server.schedules.store import ScheduleStore
     from skills_core.catalog import Catalog
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
     from skills_core.skill import Skill
 
 logger = logging.getLogger(__name__)
@@ -91,12 +90,8 @@ class ScheduleJob:
 
         settled = await journal.step("settle", settle)
         assert isinstance(settled, dict)  # noqa: S101 - as `_settled` makes it
-        try:
-            outcome = await self._perform(name, trigger, settled, journal)
-        except (UnknownSkillError, PinnedSkillChangedError, InvalidRecordError) as error:
-            outcome = failed_outcome(journal.run_id, name, RunProblem.SKILL_CHANGED, str(error))
-        except (ModelUnavailableError, ConfigurationError, ScheduleError, InvalidSourceError) as error:
-            outcome = failed_outcome(journal.run_id, name, RunProblem.CONFIGURATION, str(error))
+        work = partial(self._perform, name, trigger, settled, journal)
+        outcome = await recorded_outcome(journal.run_id, name, work, (ScheduleError, InvalidSourceError))
         return to_json(replace(outcome, trigger_reason=trigger))
 
     def _settled(self, name: str, *, is_manual: bool) -> JsonObject:
@@ -153,8 +148,7 @@ class ScheduleJob:
         skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
         if skill.digest != settled["digest"]:
             raise PinnedSkillChangedError(skill.key, settled["digest"], skill.digest)
-        companions = companions_from_json(settled["companions"], catalog)
-        selection = replace(select_skills(skill, catalog), companions=companions)
+        selection = recorded_selection(skill, catalog, settled["companions"])
         config = RunnerConfig(
             settings,
             lambda: guard_of(self._guarded(skill), settings.guard),

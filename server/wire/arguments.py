@@ -13,7 +13,12 @@ from skills_core.errors import did_you_mean, similar_to
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["flag", "read_arguments", "string", "strings"]
+__all__ = ["CONFIRM", "CONTINUE", "flag", "read_arguments", "string", "strings"]
+
+CONTINUE = "continue"
+"""The argument that resumes a call that has not finished, or whose user has declined."""
+CONFIRM = "confirm"
+"""The argument that resumes a call whose user has agreed."""
 
 _MAX_NAMED = 5
 # Unknown arguments that an error names.

@@ -48,6 +48,7 @@ from skills_core.format._yaml_scalars import (
 )
 
 __all__ = [
+    "JsonObject",
     "JsonValue",
     "YamlError",
     "YamlFault",
@@ -59,6 +60,7 @@ __all__ = [
 ]
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+JsonObject: TypeAlias = "dict[str, JsonValue]"
 
 MAX_CHARACTERS: Final = 262_144
 MAX_DEPTH: Final = 64

@@ -25,8 +25,8 @@ from skills_core.mentions.tools import capabilities_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from skills_core.guard.tool import Tool
     from skills_core.improve.bounds import ChangedText
-    from skills_core.run.tools.tool import Tool
 
 __all__ = [
     "Correction",

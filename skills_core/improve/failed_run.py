@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import one_line
+from skills_core.guard.tool import CallDecision
 from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.run.outcome import CallDecision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

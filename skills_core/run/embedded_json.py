@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NoReturn
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["visit_objects"]
 

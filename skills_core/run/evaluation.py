@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
     from pydantic_ai.models import Model
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["Evaluator", "ModelEvaluator", "ScoringError", "ScoringRequest", "ScoringResult"]
 

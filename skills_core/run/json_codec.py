@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, Union, cast, get_args, get_origi
 from skills_core.errors import InvalidRecordError
 
 if TYPE_CHECKING:
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
 __all__ = ["from_json", "to_json"]
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from skills_core.guard.tool import CallLimits
+
 __all__ = ["DEFAULT_LIMITS", "RunLimits"]
 
 
@@ -23,6 +25,11 @@ class RunLimits:
     tool_seconds: float = 120.0
     tool_characters: int = 50_000
     """Most characters of a tool's result that the model receives."""
+
+    @property
+    def of_calls(self) -> CallLimits:
+        """The limits of each tool call."""
+        return CallLimits(self.tool_seconds, self.tool_characters)
 
 
 DEFAULT_LIMITS = RunLimits()

@@ -20,11 +20,13 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 from pydantic_ai.tools import ToolDefinition
 
 from skills_core.errors import SkillsError
+from skills_core.guard.tool import CallDecision, ToolCall
+from skills_core.interaction import Progress
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.model_errors import describe_model_error
 from skills_core.run.models import hint_for
-from skills_core.run.outcome import CallDecision, RunProblem, ToolCall, Usage
-from skills_core.run.ports import Progress, timed_step
+from skills_core.run.outcome import RunProblem, Usage
+from skills_core.run.ports import timed_step
 from skills_core.run.trace.events import ModelCalled, ToolCalled, now
 from skills_core.run.trace.spans import record_call, tool_span
 
@@ -34,11 +36,12 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ToolCallPart
     from pydantic_ai.models import Model
 
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.guard.secrets import Secrets
+    from skills_core.guard.tool_gate import ToolGate
+    from skills_core.interaction import ProgressCallback
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import Journal, JsonObject, ProgressCallback
-    from skills_core.run.secrets import Secrets
-    from skills_core.run.tools.gate import ToolGate
+    from skills_core.run.ports import Journal
     from skills_core.run.trace.recorder import TraceRecorder
 
 __all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]

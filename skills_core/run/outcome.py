@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from skills_core.format.yaml12 import JsonValue
+from skills_core.guard.tool import ToolCall  # noqa: TC001 - decoding looks it up
 
 __all__ = [
     "NO_USAGE",
     "UNKNOWN_TRIGGER",
     "ActivatedSkill",
     "Attempt",
-    "CallDecision",
     "CriterionScore",
     "Origin",
     "RunOutcome",
     "RunProblem",
     "RunStatus",
     "Score",
-    "ToolCall",
     "Usage",
 ]
 
@@ -57,40 +51,6 @@ class RunProblem(StrEnum):
     INTERNAL_ERROR = "internal_error"
     CANCELLED = "cancelled"
     INTERRUPTED = "interrupted"
-
-
-class CallDecision(StrEnum):
-    """The result of a tool call. Calls that are `DONE`, `FAILED` or `TIMED_OUT` were started, others not.
-
-    `NOBODY_TO_ASK` is a question that nobody answers: whether the call may be made, or one that the model has.
-    """
-
-    DONE = "done"
-    FAILED = "failed"
-    TIMED_OUT = "timed_out"
-    UNKNOWN_TOOL = "unknown_tool"
-    NOT_PERMITTED = "not_permitted"
-    INVALID_ARGUMENTS = "invalid_arguments"
-    DENIED = "denied"
-    DECLINED = "declined"
-    NOBODY_TO_ASK = "nobody_to_ask"
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCall:
-    """One tool call: the model's request, the decision with its reason, and the reply.
-
-    `confirmed` says that the user was asked and agreed. `text` is the reply to the model.
-    """
-
-    number: int
-    tool: str
-    arguments: Mapping[str, JsonValue]
-    decision: CallDecision
-    text: str
-    reason: str = ""
-    confirmed: bool = False
-    seconds: float = 0.0
 
 
 class Origin(StrEnum):

@@ -1,78 +1,19 @@
-"""The interfaces that a run needs from outside: a user, a progress callback, and a journal.
-
-Each is a protocol, so that the command line, a server and a test can implement it.
-"""
+"""The journal of a run: the record of its finished steps, so that a restarted run repeats none of them."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol
+
+from skills_core.format.yaml12 import JsonObject
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
+    from collections.abc import Awaitable, Callable
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = [
-    "Epoch",
-    "Journal",
-    "JsonObject",
-    "MemoryJournal",
-    "NoUser",
-    "Progress",
-    "ProgressCallback",
-    "User",
-    "discard_progress",
-    "timed_step",
-]
-
-JsonObject: TypeAlias = "dict[str, JsonValue]"
-
-
-class User(Protocol):
-    """The user of a run, who answers questions while it goes on."""
-
-    async def confirm(self, question: str) -> bool | None:
-        """Return whether the user agrees, None if no user can be asked."""
-
-    async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Return the user's answer, one of `choices` if there are any; None if no user answers."""
-
-
-class NoUser:
-    """A user who cannot be asked."""
-
-    async def confirm(self, question: str) -> bool | None:
-        """Return None."""
-        del question
-        return None
-
-    async def ask(self, question: str, choices: Sequence[str] = ()) -> str | None:
-        """Return None."""
-        del question, choices
-        return None
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a run: steps done, the total if known, and a message about the current step."""
-
-    done: int
-    total: int | None
-    message: str
-
-
-class ProgressCallback(Protocol):
-    """A callback for progress. It must not raise, and must return soon."""
-
-    async def __call__(self, progress: Progress) -> None:
-        """Report progress."""
-
-
-async def discard_progress(progress: Progress) -> None:
-    """Ignore the progress."""
-    del progress
+__all__ = ["Epoch", "Journal", "JsonObject", "MemoryJournal", "timed_step"]
 
 
 @dataclass(frozen=True, slots=True)

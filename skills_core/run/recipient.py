@@ -10,7 +10,7 @@ from skills_core.toolboxes import Capability, Toolbox
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from skills_core.run.tools.tool import Tool
+    from skills_core.guard.tool import Tool
 
 __all__ = ["recipient_for"]
 

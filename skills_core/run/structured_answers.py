@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["MAX_REQUESTS", "FormError", "NoAnswerError", "ask_for_object", "marked", "read_object"]
 

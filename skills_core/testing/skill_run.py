@@ -10,13 +10,12 @@ from pydantic_ai.models.function import FunctionModel
 
 from skills_core.catalog import Catalog
 from skills_core.guard import Guard, rules_of
+from skills_core.interaction import NoUser
 from skills_core.run.evaluation import ScoringError, ScoringResult
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.limits import DEFAULT_LIMITS
 from skills_core.run.outcome import CriterionScore, RunOutcome, RunStatus, Score
-from skills_core.run.ports import MemoryJournal, NoUser
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.workflow.plan import prepare
 from skills_core.run.workflow.run import run_workflow
 from skills_core.testing.skills import Call
@@ -28,10 +27,10 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import AgentInfo
 
+    from skills_core.guard.tool import Tool
+    from skills_core.interaction import User
     from skills_core.run.evaluation import Evaluator, ScoringRequest
     from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import User
-    from skills_core.run.tools.tool import Tool
     from skills_core.run.workflow.build import WorkflowDefinition
     from skills_core.run.workflow.outcome import WorkflowOutcome
     from skills_core.skill import Skill
@@ -116,11 +115,17 @@ async def perform(
     Without an `evaluator`, the model evaluates its own output if the skill asks for that. Without a `user`, no question
     can be asked.
     """
-    journal = MemoryJournal("test")
-    permits = AllowedTools(skill.frontmatter.allowed_tools)
-    gate = ToolGate(tools, permits, Guard(rules_of([skill])), user or NoUser(), limits, run_id=journal.run_id)
-    context = RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, evaluator=evaluator)
-    return await SkillExecutor(RunRequest(skill, parameters or {}, message), context).run()
+    context = RunContext(
+        model=model,
+        model_name="test",
+        journal=MemoryJournal("test"),
+        guard=Guard(rules_of([skill])),
+        tools=tools,
+        user=user or NoUser(),
+        limits=limits,
+        evaluator=evaluator,
+    )
+    return await perform_run(RunRequest(skill, parameters or {}, message), context)
 
 
 @dataclass(frozen=True, slots=True)

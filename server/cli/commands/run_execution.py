@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from server.cli.commands.run_additions import additional_jobs, lines_of_change, open_service
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings
@@ -56,9 +57,7 @@ def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCom
     if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     # The import fails without the extra `run`.
-    from server.improve.factory import create_improving_service
-
-    return RunCommandContext(library, settings, create_improving_service(library, settings))
+    return RunCommandContext(library, settings, open_service(library, settings))
 
 
 def execute(
@@ -78,11 +77,10 @@ def execute(
     """
     from server.run.factory import recording
     from server.run.skill_runner import RunParticipants
-    from server.schedules.background import scheduled_jobs
 
     async def recorded(participants: RunParticipants) -> tuple[_Outcome, Improvements]:
         only = [] if run_id is None else [run_id]
-        jobs = scheduled_jobs(context.library, context.settings, context.service.follow_up)
+        jobs = additional_jobs(context.library, context.settings, context.service)
         async with recording(context.service, context.library, context.settings, only, more_jobs=jobs):
             outcome = await work(participants)
             return outcome, await context.service.improvements(_runs_of(outcome))
@@ -100,10 +98,8 @@ def _runs_of(outcome: RunOutcome | WorkflowOutcome) -> list[str]:
 
 def print_improvements(improvements: Improvements) -> None:
     """Print on stderr what was changed or proposed in skills after a run, with the diffs."""
-    from server.improve.records import change_lines
-
     for change in improvements:
-        for line in change_lines(change):
+        for line in lines_of_change(change):
             print_notice(line)
 
 
@@ -129,10 +125,9 @@ def resume_interrupted(context: RunCommandContext) -> list[dict[str, Any]]:
     """Continue the interrupted runs and return their outcomes; report skipped runs on stderr."""
     from server.run.factory import recording
     from server.run.service import KINDS
-    from server.schedules.background import scheduled_jobs
 
     async def work() -> list[dict[str, Any]]:
-        jobs = scheduled_jobs(context.library, context.settings, context.service.follow_up)
+        jobs = additional_jobs(context.library, context.settings, context.service)
         async with recording(context.service, context.library, context.settings, more_jobs=jobs) as engine:
             await engine.recover()
             recorded_runs = await engine.runs([RunState.WAITING, RunState.RUNNING], limit=10_000)

@@ -17,17 +17,16 @@ from server.run.prices import price_of
 from skills_core.diagnostics import shortened
 from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.guard import Guard, rules_of
+from skills_core.guard.tool import CallDecision
 from skills_core.library import load_catalog
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import parse_model
-from skills_core.run.outcome import CallDecision, RunProblem, RunStatus
-from skills_core.run.ports import MemoryJournal, NoUser
+from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import Offer, RunSkills
 from skills_core.run.tools.activate_skill import ACTIVATE, activate_skill_tool, activation_of_call
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.skill_files import read_skill_file_tool
 from skills_core.single_skill import parse_skill
 from skills_core.skill import Skill, SkillContent, State
@@ -40,7 +39,8 @@ if TYPE_CHECKING:
 
     from server.evals.agents.agent import AgentTask
     from skills_core.catalog import Catalog
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 
 EXECUTOR: Final = "skillserve"
@@ -106,26 +106,23 @@ class ExecutorAgent:
         tools = [read_skill_file_tool(skills)]
         tools.append(activate_skill_tool(skills, lambda: recipient_for(tools)))
         limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=task.seconds)
-        permits = AllowedTools(performed.frontmatter.allowed_tools)
-        journal = MemoryJournal("trigger")
-        guard = Guard(rules_of(catalog.offered))
-        gate = ToolGate(tools, permits, guard, NoUser(), limits, run_id=journal.run_id)
         context = RunContext(
             model=self.model,
             model_name=self.model_name,
-            gate=gate,
-            journal=journal,
+            journal=MemoryJournal("trigger"),
+            guard=Guard(rules_of(catalog.offered)),
+            tools=tools,
             limits=limits,
             skills=skills,
             trigger_reason="eval: triggers",
         )
         started = anyio.current_time()
-        outcome, executor = None, SkillExecutor(RunRequest(performed, {}, task.prompt), context)
+        outcome = None
         async with anyio.create_task_group() as tasks:
 
             async def perform() -> None:
                 nonlocal outcome
-                outcome = await executor.run()
+                outcome = await perform_run(RunRequest(performed, {}, task.prompt), context)
                 tasks.cancel_scope.cancel()
 
             async def end_when_decided() -> None:

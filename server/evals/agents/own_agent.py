@@ -20,23 +20,18 @@ from server.config.guard_factory import guard_of
 from server.config.machine import state_home
 from server.evals.agents.run_folder import agent_environment
 from server.run.prices import price_of
-from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits, secrets_without_skills
-from server.run.toolset import open_general_toolset
+from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
 from server.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidRecordError
 from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.run.durable.store import SqliteStore
-from skills_core.run.executor import RunRequest
+from skills_core.run.executor import PlainTask, RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import open_model, parse_model
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
-from skills_core.run.plain_task import perform_task
-from skills_core.run.ports import NoUser
 from skills_core.run.skill_selection import select_skills
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.run.trace.store import TraceStore
 
@@ -49,9 +44,10 @@ if TYPE_CHECKING:
     from server.evals.agents.agent import AgentTask
     from server.evals.agents.run_folder import RunFolder
     from server.evals.skills.tested_skills import SkillVersion
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.engine import Engine
     from skills_core.run.models import ModelSpec
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
 
 
 _KIND: Final = "eval"
@@ -123,7 +119,8 @@ class OwnAgent:
 
     def _run_id(self, task: AgentTask) -> str:
         """Return the id of a run, which is the same after a restart as long as its folder is there."""
-        version = task.skills[0].digest if task.skills else None
+        # Earlier versions recorded other steps of tasks without a skill, which cannot be continued.
+        version = task.skills[0].digest if task.skills else "no skill"
         limits, tools = to_json(run_limits(self._settings.runs)), list(self._settings.runs.tools)
         parts = [str(task.folder.root), version, task.prompt, self.label, limits, tools]
         return hashlib.sha256(json.dumps([*parts, task.seconds]).encode()).hexdigest()[:32]
@@ -177,8 +174,7 @@ class OwnAgent:
         await journal.step("prepare", work)
         store = TraceStore(task.folder.root / "trace")
         settings = self._settings_for(task.folder, task.seconds)
-        perform = self._perform_skill if task.skills else self._perform_plainly
-        outcome = await perform(task, journal, settings, store)
+        outcome = await self._perform(task, journal, settings, store)
         trace = await anyio.to_thread.run_sync(store.read, journal.run_id)
         return {"outcome": to_json(outcome), "events": trace["events"]}
 
@@ -189,46 +185,22 @@ class OwnAgent:
         scripts = structs.replace(self._settings.scripts, workspace=workspace)
         return structs.replace(self._settings, runs=runs, scripts=scripts)
 
-    async def _perform_skill(
-        self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore
-    ) -> RunOutcome:
-        assert self._model is not None  # noqa: S101 - `running` has opened it
-        version = self._versions[task.skills[0].digest]
+    async def _perform(self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore) -> RunOutcome:
+        version = self._versions[task.skills[0].digest] if task.skills else None
+        guarded = () if version is None else version.catalog.active
         config = RunnerConfig(
             settings,
-            lambda: guard_of(version.catalog.active, settings.guard),
+            lambda: guard_of(guarded, settings.guard),
             store,
             await anyio.to_thread.run_sync(script_runner, settings),
             variables_of,
             agent_environment(task.folder, os.environ),
         )
-        request = RunRequest(version.skill, {}, task.text)
+        runner, participants = SkillRunner(config), RunParticipants(model=self._model, reason=_REASON)
+        if version is None:
+            return await runner.run_task(PlainTask(task.text), journal, participants)
         selection = select_skills(version.skill, version.catalog)
-        return await SkillRunner(config).run(
-            request, selection, journal, RunParticipants(model=self._model, reason=_REASON)
-        )
-
-    async def _perform_plainly(
-        self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore
-    ) -> RunOutcome:
-        assert self._model is not None  # noqa: S101 - `running` has opened it
-        runner = await anyio.to_thread.run_sync(script_runner, settings)
-        limits, host = run_limits(settings.runs), agent_environment(task.folder, os.environ)
-        async with open_general_toolset(settings, runner, host) as toolset:
-            secrets = secrets_without_skills(settings, toolset.secrets)
-            permits, guard = AllowedTools(None), guard_of((), settings.guard)
-            gate = ToolGate(toolset.tools, permits, guard, NoUser(), limits, run_id=journal.run_id, secrets=secrets)
-            return await perform_task(
-                task.text,
-                model=self._model,
-                model_name=self.label,
-                gate=gate,
-                journal=journal,
-                limits=limits,
-                store=store,
-                secrets=secrets,
-                trigger_reason=_REASON,
-            )
+        return await runner.run(RunRequest(version.skill, {}, task.text), selection, journal, participants)
 
 
 def _lines(events: list[Any], outcome: RunOutcome) -> list[str]:

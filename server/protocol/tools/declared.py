@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.hosting.views import View
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.run.ports import User
+    from skills_core.interaction import User
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.skill import Skill
 
@@ -79,12 +79,11 @@ class DeclaredToolHandler:
         # The sandbox is probed once, in a worker thread.
         runner = await anyio.to_thread.run_sync(self._opened)
         from server.scripts.factory import variables_of
-        from skills_core.run.limits import DEFAULT_LIMITS
-        from skills_core.run.outcome import CallDecision
-        from skills_core.run.secrets import Secrets
-        from skills_core.run.tools.allowed_tools import AllowedTools
-        from skills_core.run.tools.declared import declared_tools
-        from skills_core.run.tools.gate import ToolGate
+        from skills_core.guard.allowed_tools import AllowedTools
+        from skills_core.guard.secrets import Secrets
+        from skills_core.guard.tool import CallDecision, CallLimits
+        from skills_core.guard.tool_gate import ToolGate
+        from skills_core.run.scripts.declared_tools import declared_tools
 
         # The call may have waited for its turn, and its skill may have changed meanwhile.
         view, name = self._host.view(call.ctx), call.name
@@ -100,7 +99,7 @@ class DeclaredToolHandler:
             AllowedTools(None),
             guard,
             user,
-            DEFAULT_LIMITS,
+            CallLimits(),
             run_id=secrets.token_hex(16),
             digest=skill.digest or "",
             secrets=Secrets(variables),

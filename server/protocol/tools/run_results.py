@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from server.improve.records import change_lines
 from server.listing.envelope import text_block, tool_result
+from skills_core.guard.tool import CallDecision
 from skills_core.rendering.escaping import escape_line, escape_tags
 from skills_core.run.json_codec import to_json
-from skills_core.run.outcome import CallDecision, RunStatus
+from skills_core.run.outcome import RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -21,6 +21,8 @@ from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard import Verdict
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool_gate import confirmation_question
 from skills_core.run.scripts.environment import WorkingDirectory
 from skills_core.run.scripts.isolation import IsolationKind
 from skills_core.run.scripts.output import (
@@ -36,8 +38,6 @@ from skills_core.run.scripts.output import (
 )
 from skills_core.run.scripts.process import ProcessEnding
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.gate import confirmation_question
 from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices
     from server.scripts.report import ScriptReport
-    from skills_core.run.ports import User
+    from skills_core.interaction import User
     from skills_core.run.scripts.runner import ScriptSetup
 
 __all__ = ["PIECE", "TOOLS"]

@@ -9,17 +9,18 @@ import anyio.to_thread
 
 from server.config.settings import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE, RUN, RUN_WORKFLOW, offers_tool, offers_workflows
+from server.listing.runs import RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.listing.schemas import TEXT, list_of, object_of, or_null
 from server.operation.notes import note_skill
 from server.operation.records import Use
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.protocol.tools.activate_skill import invocable, texts_of
 from server.run.supervisor import RunsUnavailableError
-from server.wire.arguments import string
+from server.wire.arguments import CONFIRM, CONTINUE, string
+from skills_core.guard.tool import CallDecision
 from skills_core.rendering.escaping import escape_tags
 from skills_core.run.models import CLIENT
-from skills_core.run.outcome import CallDecision, Origin, RunStatus
+from skills_core.run.outcome import Origin, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -31,16 +31,16 @@ from server.run.mcp_servers.stdio import open_server
 from server.run.mcp_servers.tool_names import aliases_of, prefixes_of, tool_name
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import Effect, Role, Tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
     from server.remote.bounded_transport import HttpExchange
     from server.run.mcp_servers.config_file import ServerSpec
-    from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import CallContext
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
 
 __all__ = ["ConnectedTools", "ServerTimeouts", "connect_servers"]
 

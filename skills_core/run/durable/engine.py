@@ -56,12 +56,12 @@ if TYPE_CHECKING:
 
     from dbos import WorkflowStatus
 
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.heartbeat import InterruptedRun
     from skills_core.run.durable.leases import Lease
     from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Job
-    from skills_core.run.ports import JsonObject
 
 __all__ = ["Engine", "open_engine"]
 

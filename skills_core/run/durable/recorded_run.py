@@ -12,7 +12,7 @@ from skills_core.run.ports import Epoch
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 
 class StoreError(SkillsError):

@@ -34,9 +34,9 @@ from skills_core.run.ports import Epoch
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.durable.leases import Lease
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
 
     Job: TypeAlias = Callable[[Journal, JsonObject], Awaitable[JsonObject]]
 

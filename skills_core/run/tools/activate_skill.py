@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import one_line
 from skills_core.disk.names import MAIN_FILE
 from skills_core.errors import ToolFailedError
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.rendering import (
     ACTIVATION_TOOL,
     activation_inputs,
@@ -19,17 +20,15 @@ from skills_core.rendering import (
 )
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.run.run_skills import MAX_ACTIVATIONS
-from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.guard.tool import CallContext
     from skills_core.rendering.recipient import Recipient
-    from skills_core.run.ports import JsonObject
     from skills_core.run.run_skills import RunSkills
-    from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
 __all__ = ["ACTIVATE", "activate_skill_tool", "activation_of_call"]

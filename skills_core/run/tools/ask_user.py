@@ -6,12 +6,12 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from skills_core.errors import UnansweredError
-from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import CallContext
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
 
 __all__ = ["ask_user_tool"]
 

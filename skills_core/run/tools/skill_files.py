@@ -11,14 +11,14 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_file
 from skills_core.errors import EvalFileError, FileRefusedError, ToolFailedError, did_you_mean, similar_paths
-from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
 from skills_core.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.run_skills import RunSkills
-    from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill, SkillFile
 
 __all__ = ["SKILL_ARGUMENT", "loaded_skill", "read_skill_file_tool", "spelled_path"]

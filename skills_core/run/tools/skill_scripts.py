@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
+from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
+from skills_core.run.scripts.declared_tools import MAX_ERROR, script_failure
 from skills_core.run.scripts.output import (
     CONTINUATION_ARGUMENTS,
     OFFSET,
@@ -22,20 +24,17 @@ from skills_core.run.scripts.output import (
     continuation_hint,
     expired_output,
 )
-from skills_core.run.tools.declared import MAX_ERROR, script_failure
 from skills_core.run.tools.skill_files import SKILL_ARGUMENT, loaded_skill, spelled_path
-from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 from skills_core.toolboxes import Capability
 from skills_core.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
-    from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
 __all__ = ["NAME", "run_skill_script_tool"]

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.run.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, Score, ToolCall, Usage
+from skills_core.guard.tool import ToolCall  # noqa: TC001 - decoding looks it up
+from skills_core.run.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, Score, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from skills_core.guard.secrets import Secrets
 from skills_core.run.json_codec import to_json
 from skills_core.run.ports import MemoryJournal
-from skills_core.run.secrets import Secrets
 from skills_core.run.trace.events import now
 from skills_core.run.trace.spans import trace_id
 
 if TYPE_CHECKING:
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.outcome import ActivatedSkill, RunOutcome
-    from skills_core.run.ports import Journal, JsonObject
+    from skills_core.run.ports import Journal
     from skills_core.run.trace.events import Event, RunHeader
     from skills_core.run.trace.store import TraceStore
 

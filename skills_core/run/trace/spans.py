@@ -15,15 +15,17 @@ from typing import TYPE_CHECKING
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
+from skills_core.guard.tool import CallDecision
 from skills_core.run.durable.recorded_run import root_run_id
-from skills_core.run.outcome import CallDecision, RunStatus
+from skills_core.run.outcome import RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opentelemetry.trace import Span
 
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
     from skills_core.run.trace.events import RunHeader
 
 __all__ = ["record_call", "record_outcome", "run_span", "tool_span", "trace_id"]
@@ -55,7 +57,7 @@ def run_span(header: RunHeader) -> Iterator[Span]:
         "skillserve.model": header.model,
     }
     with trace.get_tracer("skillserve").start_as_current_span(
-        f"invoke_agent {header.skill}",
+        f"invoke_agent {header.skill}".rstrip(),
         context,
         kind=SpanKind.INTERNAL,
         attributes=attributes,

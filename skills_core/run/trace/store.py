@@ -23,8 +23,7 @@ from skills_core.system_faults import system_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
 __all__ = ["FencedTraceError", "TraceStore", "UnknownTraceError", "UnreadableTraceError", "epoch_of"]
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.catalog import Catalog
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.workflow.document import ReadWorkflow
     from skills_core.run.workflow.model import Workflow
 

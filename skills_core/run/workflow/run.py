@@ -11,9 +11,9 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from skills_core.interaction import Progress, discard_progress
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome, RunStatus
-from skills_core.run.ports import Progress, discard_progress
 from skills_core.run.workflow.evaluate import UndecidableError, holds
 from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import Journal, ProgressCallback
+    from skills_core.interaction import ProgressCallback
+    from skills_core.run.ports import Journal
     from skills_core.run.workflow.model import ConditionalStep, Step
     from skills_core.run.workflow.plan import Plan
     from skills_core.run.workflow.references import Reference

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.improve.failed_run import (
     MAX_ERROR,
     MAX_STEPS,
@@ -15,7 +16,7 @@ from skills_core.improve.failed_run import (
     steps_before_failure,
 )
 from skills_core.improve.reasons import ImprovementReason
-from skills_core.run.outcome import ActivatedSkill, CallDecision, Origin, RunOutcome, RunStatus, ToolCall
+from skills_core.run.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
 
 
 def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:

@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,14 @@ from pydantic_ai.profiles import ModelProfile
 from skills_core import Library, Skill
 from skills_core.errors import ToolFailedError
 from skills_core.guard import Guard, rules_of
-from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Tool
+from skills_core.interaction import NoUser, Progress
+from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
-from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score
-from skills_core.run.ports import MemoryJournal, NoUser, Progress
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.tool import CallContext, Effect, Role, Tool
+from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
+from skills_core.run.ports import MemoryJournal
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw, completion
@@ -35,7 +34,8 @@ from tests.thoroughness import examples
 
 RUN_ID = "0123456789abcdef0123456789abcdef"
 
-MakeRun = Callable[..., SkillExecutor]
+Run = Callable[[], Coroutine[Any, Any, RunOutcome]]
+MakeRun = Callable[..., Run]
 
 
 def tool(name: str, answer: str = "", effect: Effect = Effect.READS, calls: list[Any] | None = None) -> Tool:
@@ -62,25 +62,20 @@ def make_run(write_skill: Any, load: Callable[..., Library], tmp_path: Path) -> 
         limits: RunLimits | None = None,
         journal: Any = None,
         **context: Any,
-    ) -> SkillExecutor:
+    ) -> Run:
         write_skill(tmp_path / "skills", "doer", fields=fields, body=body)
         skill: Skill = load(tmp_path / "skills").catalog.active[0]
-        limits = limits or RunLimits()
-        journal = journal or MemoryJournal(RUN_ID)
-        guard = Guard(rules_of([skill]))
-        gate = ToolGate(
-            tools,
-            AllowedTools(skill.frontmatter.allowed_tools),
-            guard,
-            user or NoUser(),
-            limits,
-            run_id=journal.run_id,
-            secrets=context.get("secrets"),
+        run = RunContext(
+            model=model,
+            model_name="test",
+            journal=journal or MemoryJournal(RUN_ID),
+            guard=Guard(rules_of([skill])),
+            tools=tools,
+            user=user or NoUser(),
+            limits=limits or RunLimits(),
+            **context,
         )
-        return SkillExecutor(
-            RunRequest(skill, parameters or {}, message),
-            RunContext(model=model, model_name="test", gate=gate, journal=journal, limits=limits, **context),
-        )
+        return partial(perform_run, RunRequest(skill, parameters or {}, message), run)
 
     return make
 
@@ -100,7 +95,7 @@ async def test_the_body_with_its_parameters_is_the_instruction_and_the_message_i
     run = make_run(
         at(endpoint), body="Make a {{format}}.", parameters={"format": "table"}, message="only for </user_request> May"
     )
-    outcome = await run.run()
+    outcome = await run()
     assert (outcome.status, outcome.output) == (RunStatus.COMPLETED, "the result")
     system, user = (message["content"] for message in endpoint.requests[0]["messages"])
     assert "Make a table." in system
@@ -119,7 +114,7 @@ async def test_the_model_is_offered_what_the_skill_permits_and_no_other_call_is_
         Call("no_such_tool", {"path": "c"}),
         "done",
     ]
-    outcome = await make_run(at(endpoint), fields="allowed-tools: read_file", tools=tools).run()
+    outcome = await make_run(at(endpoint), fields="allowed-tools: read_file", tools=tools)()
     assert [each["function"]["name"] for each in endpoint.requests[0]["tools"]] == ["read_file"]
     assert decisions(outcome) == [CallDecision.DONE, CallDecision.NOT_PERMITTED, CallDecision.UNKNOWN_TOOL]
     assert calls == [({"path": "a"}, f"{RUN_ID}/1")]
@@ -137,13 +132,13 @@ async def test_a_model_that_cannot_call_tools_is_not_offered_built_in_tools(
 
     built_in = replace(tool("read_skill_file"), built_in=True)
     with caplog.at_level(logging.INFO):
-        outcome = await make_run(plain := Plain("done"), tools=(built_in,)).run()
+        outcome = await make_run(plain := Plain("done"), tools=(built_in,))()
     assert (outcome.status, outcome.output) == (RunStatus.COMPLETED, "done")
     assert plain.tools == [()]
     assert f"run {RUN_ID}: read_skill_file is left out: the model cannot call tools" in caplog.messages
-    await make_run(wanting := Plain("done"), tools=(built_in, tool("grep"))).run()
+    await make_run(wanting := Plain("done"), tools=(built_in, tool("grep")))()
     assert wanting.tools == [("grep",)]
-    await make_run(able := ScriptedModel("done"), tools=(built_in, tool("grep"))).run()
+    await make_run(able := ScriptedModel("done"), tools=(built_in, tool("grep")))()
     assert able.tools == [("read_skill_file", "grep")]
 
 
@@ -154,7 +149,7 @@ async def test_a_run_that_cannot_read_the_skills_files_is_told_of_no_tool_for_it
     (tmp_path / "skills/doer").mkdir(parents=True)
     (tmp_path / "skills/doer/guide.md").write_text("guide")
     for tools in ((tool("read_skill_file"),), ()):
-        await make_run(at(endpoint), body="Follow guide.md.", tools=tools).run()
+        await make_run(at(endpoint), body="Follow guide.md.", tools=tools)()
     able, unable = (request["messages"][0]["content"] for request in endpoint.requests)
     assert "Read a file with read_skill_file" in able
     assert "Read one with `read_skill_file`" in able
@@ -169,7 +164,7 @@ async def test_the_model_receives_errors_of_arguments_and_may_retry(
     make_run: MakeRun, endpoint: ModelEndpoint, arguments: str
 ) -> None:
     endpoint.script = [Call("read_file", arguments), Call("read_file", {"path": "a"}), "done"]
-    outcome = await make_run(at(endpoint), tools=(tool("read_file"),)).run()
+    outcome = await make_run(at(endpoint), tools=(tool("read_file"),))()
     assert decisions(outcome) == [CallDecision.INVALID_ARGUMENTS, CallDecision.DONE]
     assert outcome.output == "done"
 
@@ -178,7 +173,7 @@ async def test_a_denied_call_is_reported_to_the_model_and_recorded(make_run: Mak
     calls: list[Any] = []
     model = ScriptedModel(Call("read_file", {"path": "/etc/passwd"}), "I could not read it.")
     run = make_run(model, fields="danger_patterns: ['/etc/']", tools=(tool("read_file", calls=calls),))
-    outcome = await run.run()
+    outcome = await run()
     assert decisions(outcome) == [CallDecision.DENIED]
     assert calls == []
     assert "/etc/" in outcome.tool_calls[0].reason
@@ -200,7 +195,7 @@ async def test_a_call_that_needs_consent_is_made_only_when_the_user_agrees(
 
     model = ScriptedModel(Call("read_file", {"path": "x"}), "ok")
     run = make_run(model, fields="confirm_patterns: ['read_file']", tools=(tool("read_file"),), user=Somebody())
-    outcome = await run.run()
+    outcome = await run()
     assert decisions(outcome) == [decision]
     assert outcome.tool_calls[0].confirmed is (answer is True)
 
@@ -221,7 +216,7 @@ async def test_an_unusable_answer_ends_the_run_with_a_reason(
     make_run: MakeRun, endpoint: ModelEndpoint, answer: Raw
 ) -> None:
     endpoint.script = [answer]
-    outcome = await make_run(at(endpoint)).run()
+    outcome = await make_run(at(endpoint))()
     assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.MODEL_ERROR)
     assert outcome.message.startswith("The model did not answer: ")
 
@@ -246,7 +241,7 @@ def test_an_answer_of_any_form_ends_in_an_outcome_that_names_no_error_of_a_libra
     make_run: MakeRun, endpoint: ModelEndpoint, answer: Any
 ) -> None:
     endpoint.script = [Raw(json.dumps(answer).encode())]
-    outcome = anyio.run(make_run(at(endpoint), limits=RunLimits(turns=1)).run)
+    outcome = anyio.run(make_run(at(endpoint), limits=RunLimits(turns=1)))
     assert outcome.problem in {RunProblem.MODEL_ERROR, RunProblem.NO_OUTPUT, RunProblem.TURN_LIMIT, None}
     if outcome.problem is RunProblem.MODEL_ERROR:
         assert outcome.message.startswith("The model did not answer: ")
@@ -258,18 +253,18 @@ async def test_an_answer_without_choices_says_that_the_providers_answer_lacks_th
 ) -> None:
     bare = Raw(b'{"id": "x", "object": "chat.completion", "created": 1, "model": "m", "choices": []}')
     endpoint.script = [bare]
-    outcome = await make_run(at(endpoint)).run()
+    outcome = await make_run(at(endpoint))()
     assert "the provider's answer" in outcome.message
     assert "choices" in outcome.message
     endpoint.requests.clear()
     endpoint.script = ["the output", bare]
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert (outcome.problem, outcome.output) == (RunProblem.NOT_SCORED, "the output")
     assert "choices" in outcome.message
 
 
 async def test_an_unreachable_model_is_a_model_error(make_run: MakeRun) -> None:
-    outcome = await make_run(open_model(parse_model("http://127.0.0.1:9/v1#none"))).run()
+    outcome = await make_run(open_model(parse_model("http://127.0.0.1:9/v1#none")))()
     assert outcome.problem is RunProblem.MODEL_ERROR
 
 
@@ -277,7 +272,7 @@ async def test_a_model_that_never_finishes_ends_at_the_limit_of_turns(
     make_run: MakeRun, endpoint: ModelEndpoint
 ) -> None:
     endpoint.script = [Call("read_file", {"path": "x"})]
-    outcome = await make_run(at(endpoint), tools=(tool("read_file"),), limits=RunLimits(turns=3)).run()
+    outcome = await make_run(at(endpoint), tools=(tool("read_file"),), limits=RunLimits(turns=3))()
     assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.TURN_LIMIT)
     assert len(endpoint.requests) == outcome.usage.requests == 3
 
@@ -285,21 +280,21 @@ async def test_a_model_that_never_finishes_ends_at_the_limit_of_turns(
 async def test_a_run_with_too_many_calls_in_one_answer_ends_at_the_limit_of_calls(make_run: MakeRun) -> None:
     calls: list[Any] = []
     model = ScriptedModel([Call("read_file", {"path": "x"})] * 9)
-    outcome = await make_run(model, tools=(tool("read_file", calls=calls),), limits=RunLimits(calls=4)).run()
+    outcome = await make_run(model, tools=(tool("read_file", calls=calls),), limits=RunLimits(calls=4))()
     assert outcome.problem is RunProblem.CALL_LIMIT
     assert len(calls) == len(outcome.tool_calls) == 4
 
 
 async def test_a_run_ends_at_the_limit_of_tokens(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = [Call("read_file", {"path": "x"})]
-    outcome = await make_run(at(endpoint), tools=(tool("read_file"),), limits=RunLimits(tokens=200)).run()
+    outcome = await make_run(at(endpoint), tools=(tool("read_file"),), limits=RunLimits(tokens=200))()
     assert outcome.problem is RunProblem.TOKEN_LIMIT
     assert (outcome.usage.input_tokens, outcome.usage.output_tokens) == (200, 20)
 
 
 async def test_a_run_that_takes_too_long_leaves_the_model_at_once(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = [Hang()]
-    outcome = await make_run(at(endpoint), limits=RunLimits(seconds=0.3)).run()
+    outcome = await make_run(at(endpoint), limits=RunLimits(seconds=0.3))()
     assert outcome.problem is RunProblem.TIME_LIMIT
     assert await anyio.to_thread.run_sync(endpoint.gone.wait, 60)
 
@@ -311,7 +306,7 @@ async def test_cancelling_a_run_closes_the_request_to_the_model_and_leaves_a_tra
     store = TraceStore(tmp_path / "runs")
     run = make_run(at(endpoint), store=store)
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(run.run)
+        tasks.start_soon(run)
         assert await anyio.to_thread.run_sync(endpoint.asked.wait, 60)
         tasks.cancel_scope.cancel()
     assert await anyio.to_thread.run_sync(endpoint.gone.wait, 60)
@@ -320,13 +315,32 @@ async def test_cancelling_a_run_closes_the_request_to_the_model_and_leaves_a_tra
 
 @pytest.mark.parametrize(("text", "length"), [("x" * 50, 20), ("kurz", 4)])
 async def test_an_output_beyond_its_limit_is_cut_and_says_so(make_run: MakeRun, text: str, length: int) -> None:
-    outcome = await make_run(ScriptedModel(text), limits=RunLimits(output_characters=20)).run()
+    outcome = await make_run(ScriptedModel(text), limits=RunLimits(output_characters=20))()
     assert len(outcome.output) == length
     assert (outcome.problem is RunProblem.OUTPUT_CUT) is (length < len(text))
 
 
+async def test_a_task_without_a_skill_says_that_its_output_is_cut(endpoint: ModelEndpoint, tmp_path: Path) -> None:
+    endpoint.script = ["x" * 50]
+    context = RunContext(
+        model=at(endpoint),
+        model_name="test",
+        journal=MemoryJournal(RUN_ID),
+        guard=Guard([]),
+        limits=RunLimits(output_characters=20),
+        store=TraceStore(tmp_path),
+    )
+    outcome = await perform_run(PlainTask("Write fifty x."), context)
+    assert (outcome.status, outcome.problem) == (RunStatus.COMPLETED, RunProblem.OUTPUT_CUT)
+    assert (outcome.output, outcome.skill) == ("x" * 20, "")
+    assert "has 50 characters" in outcome.message
+    system, user = (message["content"] for message in endpoint.requests[0]["messages"])
+    assert system.startswith("You perform the user's task below")
+    assert user == "Write fifty x."
+
+
 async def test_an_empty_answer_is_no_output(make_run: MakeRun) -> None:
-    outcome = await make_run(ScriptedModel("  \n")).run()
+    outcome = await make_run(ScriptedModel("  \n"))()
     assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.NO_OUTPUT)
 
 
@@ -337,7 +351,7 @@ async def test_progress_only_increases(make_run: MakeRun) -> None:
         seen.append(progress)
 
     model = ScriptedModel(Call("read_file", {"path": "x"}), "result")
-    await make_run(model, tools=(tool("read_file"),), report=report).run()
+    await make_run(model, tools=(tool("read_file"),), report=report)()
     assert [each.message for each in seen] == ["asking the model (1)", "calling read_file", "asking the model (2)"]
     assert [each.done for each in seen] == sorted({each.done for each in seen})
 
@@ -353,7 +367,7 @@ async def test_secrets_reach_neither_the_model_nor_the_trace(
         store=store,
         secrets=Secrets({"TOKEN": "hunter2-hunter2"}),
     )
-    await run.run()
+    await run()
     assert "hunter2" not in json.dumps(endpoint.requests)
     assert "hunter2" not in json.dumps(store.read(RUN_ID))
     assert "token=[secret TOKEN]!" in json.dumps(endpoint.requests[1])
@@ -368,7 +382,7 @@ async def test_a_low_score_leads_to_another_attempt_with_the_findings(
     low = {"criteria": [{"score": 0.2, "finding": "No table."}, {"score": 0.8}], "overall": 0.5, "finding": "Poor."}
     high = {"criteria": [{"score": 1}, {"score": 1}], "overall": 0.9}
     endpoint.script = ["first", json.dumps(low), "second", json.dumps(high)]
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert (outcome.status, outcome.problem, outcome.output) == (RunStatus.COMPLETED, None, "second")
     assert outcome.score is not None
     assert outcome.score.overall == 0.9
@@ -398,7 +412,7 @@ async def test_a_score_request_has_a_form_that_every_endpoint_accepts(
         return next(said)
 
     endpoint.reply = strict
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert (outcome.status, outcome.problem) == (RunStatus.COMPLETED, None)
     assert outcome.score is not None
     assert [each.score for each in outcome.score.criteria] == [1, 1]
@@ -420,7 +434,7 @@ def test_a_score_is_read_wherever_its_object_stands_in_the_answer(
     endpoint.requests.clear()
     verdict = {"criteria": [{"score": 0.9, "finding": "{a}"}, {"score": 0.8}], "overall": 0.85, "finding": '"}'}
     endpoint.script = ["the output", before + json.dumps(verdict, indent=indent) + after]
-    outcome = anyio.run(make_run(at(endpoint), fields=EVALUATED).run)
+    outcome = anyio.run(make_run(at(endpoint), fields=EVALUATED))
     assert outcome.score is not None, outcome.message
     assert (outcome.score.overall, outcome.score.criteria[1].score, outcome.score.finding) == (0.85, 0.8, '"}')
 
@@ -429,7 +443,7 @@ async def test_of_two_objects_in_the_form_of_a_score_none_is_chosen(make_run: Ma
     """The output may hold one that asks to be repeated, and a judge that quotes it has not given it."""
     high, low = '{"overall": 1, "finding": "Perfect."}', '{"overall": 0.1, "finding": "It asks for a score."}'
     endpoint.script = ["the output", f"It says {high}, so {low}", low]
-    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true, maxRetries: 0}").run()
+    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true, maxRetries: 0}")()
     assert outcome.score is not None
     assert outcome.score.overall == 0.1
     assert "objects in the form of a score that differ" in endpoint.requests[-1]["messages"][-1]["content"]
@@ -439,19 +453,19 @@ async def test_of_two_objects_in_the_form_of_a_score_none_is_chosen(make_run: Ma
 async def test_a_score_outside_0_to_1_is_invalid(make_run: MakeRun, endpoint: ModelEndpoint, score: str) -> None:
     verdict = f'{{"overall": {score}, "criteria": [{{"score": 1}}, {{"score": 1}}]}}'
     endpoint.script = ["the output", verdict]
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert (outcome.problem, outcome.score) == (RunProblem.NOT_SCORED, None)
 
 
 async def test_without_criteria_a_score_over_all_is_enough(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = ["the output", '{"overall": 0.9, "finding": "Good."}']
-    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true}").run()
+    outcome = await make_run(at(endpoint), fields="evaluation: {enabled: true}")()
     assert outcome.score == Score(0.9, (), "Good.")
 
 
 async def test_the_best_attempt_is_returned_where_none_is_good_enough(make_run: MakeRun) -> None:
     scores = SequentialScoreEvaluator([0.3, 0.6, 0.5])
-    outcome = await make_run(ScriptedModel("a", "b", "c"), fields=EVALUATED, evaluator=scores).run()
+    outcome = await make_run(ScriptedModel("a", "b", "c"), fields=EVALUATED, evaluator=scores)()
     assert scores.invocations == 3
     assert (outcome.output, outcome.status) == ("b", RunStatus.COMPLETED)
     assert outcome.problem is RunProblem.BELOW_MIN_SCORE
@@ -466,7 +480,7 @@ async def test_an_output_that_cannot_be_scored_is_returned_without_a_score(
     make_run: MakeRun, endpoint: ModelEndpoint, verdict: str
 ) -> None:
     endpoint.script = ["the output", verdict]
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert (outcome.status, outcome.problem, outcome.output) == (
         RunStatus.COMPLETED,
         RunProblem.NOT_SCORED,
@@ -490,7 +504,7 @@ async def test_a_skill_that_can_change_things_is_not_tried_several_times_unless_
     fields = f"evaluation: {{enabled: true{further}}}"
     evaluator = SequentialScoreEvaluator([1.0])
     run = make_run(ScriptedModel("done"), fields=fields, tools=(tool("put", effect=effect),), evaluator=evaluator)
-    outcome = await run.run()
+    outcome = await run()
     assert outcome.status is status
     if status is RunStatus.REFUSED:
         assert outcome.problem is RunProblem.SIDE_EFFECTS
@@ -541,8 +555,8 @@ async def test_a_restarted_run_repeats_nothing_and_has_the_same_outcome(
 
     tools, steps = (keyed("read_file"), keyed("write_file")), list[Any]()
     with pytest.raises(SystemExit):
-        await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, dies_after)).run()
-    outcome = await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, None)).run()
+        await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, dies_after))()
+    outcome = await make_run(at(endpoint, "steady"), tools=tools, journal=ReplayJournal(steps, None))()
     assert outcome.output == "the end"
     assert [call.tool for call in outcome.tool_calls] == ["read_file", "write_file", "read_file"]
     assert sorted(effects) == [f"{RUN_ID}/1", f"{RUN_ID}/2", f"{RUN_ID}/3"]
@@ -556,12 +570,12 @@ async def test_the_time_of_a_continued_run_includes_what_other_processes_used(
     endpoint.scripts["steady"] = [Call("read_file", {"path": "a"}), Hang()]
     steps: list[Any] = []
     with pytest.raises(SystemExit):
-        await make_run(at(endpoint, "steady"), tools=(tool("read_file"),), journal=ReplayJournal(steps, 2)).run()
+        await make_run(at(endpoint, "steady"), tools=(tool("read_file"),), journal=ReplayJournal(steps, 2))()
     assert [name for name, _ in steps] == ["begin", "model 1"]
     name, recorded = steps[1]
     steps[1] = name, json.dumps({**json.loads(recorded), "seconds": 899.7})
     run = make_run(at(endpoint, "steady"), tools=(tool("read_file"),), journal=ReplayJournal(steps, None))
-    outcome = await run.run()
+    outcome = await run()
     assert (outcome.problem, outcome.message) == (RunProblem.TIME_LIMIT, "The run took longer than 900 seconds.")
     assert [json.loads(made)["seconds"] >= 0 for name, made in steps if name.startswith("tool")] == [True]
 
@@ -581,7 +595,7 @@ async def test_the_reason_why_a_tool_failed_has_no_secrets(make_run: MakeRun, tm
         secrets=Secrets({"T": "hunter2-hunter2"}),
         journal=ReplayJournal(steps, None),
     )
-    outcome = await run.run()
+    outcome = await run()
     assert outcome.tool_calls[0].reason == "cannot log in with [secret T]"
     assert "hunter2" not in json.dumps(steps) + json.dumps(store.read(RUN_ID))
     assert "hunter2" not in str(model.conversations)
@@ -595,14 +609,14 @@ async def test_a_secret_cut_in_the_middle_is_redacted_too(make_run: MakeRun) -> 
         limits=RunLimits(tool_characters=100),
         secrets=Secrets({"T": "hunter2-hunter2"}),
     )
-    assert "hunte" not in (await run.run()).tool_calls[0].text
+    assert "hunte" not in (await run()).tool_calls[0].text
 
 
 async def test_a_placeholder_is_never_written_over_the_secret(make_run: MakeRun) -> None:
     calls: list[Any] = []
     model = ScriptedModel(Call("write_file", {"path": "[secret T]"}), "done")
     run = make_run(model, tools=(tool("write_file", calls=calls),), secrets=Secrets({"T": "hunter2-hunter2"}))
-    assert decisions(await run.run()) == [CallDecision.INVALID_ARGUMENTS]
+    assert decisions(await run()) == [CallDecision.INVALID_ARGUMENTS]
     assert calls == []
 
 
@@ -614,7 +628,7 @@ async def test_a_guard_pattern_also_matches_a_command_as_a_shell_line(make_run: 
         [Call("run_command", {"command": ["rm", "-rf", "victim"]}), Call("run_command", {"command": ["git", "push"]})],
         "done",
     )
-    outcome = await make_run(model, fields=f"danger_patterns: ['{pattern}']", tools=(command,)).run()
+    outcome = await make_run(model, fields=f"danger_patterns: ['{pattern}']", tools=(command,))()
     assert CallDecision.DENIED in decisions(outcome)
 
 
@@ -623,7 +637,7 @@ async def test_the_model_is_told_about_numbers_that_json_lacks(
     make_run: MakeRun, endpoint: ModelEndpoint, arguments: str
 ) -> None:
     endpoint.script = [Call("read_file", arguments), "done"]
-    outcome = await make_run(at(endpoint), tools=(tool("read_file"),)).run()
+    outcome = await make_run(at(endpoint), tools=(tool("read_file"),))()
     assert decisions(outcome) == [CallDecision.INVALID_ARGUMENTS]
     assert outcome.status is RunStatus.COMPLETED
 
@@ -634,14 +648,14 @@ async def test_a_lone_surrogate_in_an_answer_breaks_nothing(
 ) -> None:
     answer = completion("\ud83d" if name == "content" else Call("\ud83d"), 1)
     endpoint.script = [Raw(json.dumps(answer).encode())]
-    outcome = await make_run(at(endpoint), limits=RunLimits(turns=2)).run()
+    outcome = await make_run(at(endpoint), limits=RunLimits(turns=2))()
     assert outcome.problem in {RunProblem.MODEL_ERROR, RunProblem.TURN_LIMIT, None}
 
 
 async def test_scoring_counts_against_the_limits_of_the_run(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     low = json.dumps({"criteria": [{"score": 0}, {"score": 0}], "overall": 0})
     endpoint.script = ["first", low, "second", low]
-    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=3)).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=3))()
     assert (outcome.problem, outcome.output) == (RunProblem.TURN_LIMIT, "first")
     assert [attempt.output for attempt in outcome.attempts] == ["first", "second"]
     assert outcome.usage.requests == len(endpoint.requests) == 3
@@ -649,7 +663,7 @@ async def test_scoring_counts_against_the_limits_of_the_run(make_run: MakeRun, e
 
 async def test_scoring_retries_stay_within_the_limits_of_the_run(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = ["the output", "I like it."]
-    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=2)).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED, limits=RunLimits(turns=2))()
     assert (outcome.problem, outcome.output) == (RunProblem.NOT_SCORED, "the output")
     assert outcome.usage.requests == len(endpoint.requests) == 2
 
@@ -658,7 +672,7 @@ async def test_the_message_names_both_a_cut_output_and_its_low_score(make_run: M
     scores = SequentialScoreEvaluator([0.6, 0.3, 0.5])
     limits = RunLimits(output_characters=10)
     run = make_run(ScriptedModel("long" * 5, "b", "c"), fields=EVALUATED, evaluator=scores, limits=limits)
-    outcome = await run.run()
+    outcome = await run()
     assert (outcome.problem, outcome.output) == (RunProblem.BELOW_MIN_SCORE, "longlonglo")
     assert "0.6" in outcome.message
     assert "20 characters" in outcome.message
@@ -671,7 +685,7 @@ async def test_findings_have_no_secrets_in_outcome_and_trace(
     endpoint.script = ["the output", json.dumps(score)]
     store = TraceStore(tmp_path / "runs")
     secrets = Secrets({"TOKEN": "hunter2-hunter2"})
-    outcome = await make_run(at(endpoint), fields=EVALUATED, store=store, secrets=secrets).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED, store=store, secrets=secrets)()
     assert outcome.score is not None
     assert outcome.score.finding == "It names [secret TOKEN]."
     assert "hunter2" not in json.dumps(store.read(RUN_ID))
@@ -679,7 +693,7 @@ async def test_findings_have_no_secrets_in_outcome_and_trace(
 
 async def test_scoring_without_a_result_counts_as_usage_too(make_run: MakeRun, endpoint: ModelEndpoint) -> None:
     endpoint.script = ["the output", "I like it."]
-    outcome = await make_run(at(endpoint), fields=EVALUATED).run()
+    outcome = await make_run(at(endpoint), fields=EVALUATED)()
     assert outcome.problem is RunProblem.NOT_SCORED
     assert outcome.usage.requests == len(endpoint.requests) == 4
 
@@ -690,7 +704,7 @@ async def test_an_internal_error_ends_a_run_with_a_trace(make_run: MakeRun, tmp_
             raise LookupError(f"of the journal: {name} {work}")
 
     store = TraceStore(tmp_path / "runs")
-    outcome = await make_run(ScriptedModel("x"), store=store, journal=Broken(RUN_ID)).run()
+    outcome = await make_run(ScriptedModel("x"), store=store, journal=Broken(RUN_ID))()
     assert (outcome.status, outcome.problem) == (RunStatus.FAILED, RunProblem.INTERNAL_ERROR)
     assert "of the journal" not in json.dumps(store.read(RUN_ID))
     assert store.read(RUN_ID)["status"] == "failed"

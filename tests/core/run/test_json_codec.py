@@ -10,18 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidRecordError
+from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import (
     ActivatedSkill,
     Attempt,
-    CallDecision,
     CriterionScore,
     Origin,
     RunOutcome,
     RunProblem,
     RunStatus,
     Score,
-    ToolCall,
     Usage,
 )
 from skills_core.run.workflow.model import StepKind

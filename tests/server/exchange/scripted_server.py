@@ -27,14 +27,14 @@ from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from server.listing.envelope import text_block, tool_result
-from server.listing.runs import CONFIRM, CONTINUE
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer, listen
 from server.transport.stdio import serve_stdio
+from server.wire.arguments import CONFIRM, CONTINUE
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import SkillsError
+from skills_core.interaction import Progress
 from skills_core.library import Library
-from skills_core.run.ports import Progress
 from skills_core.sources import explicit_sources
 from skills_core.watch_options import WatchMode
 from tests.server.settings import make_settings

@@ -22,7 +22,7 @@ from server.exchange.errors import ExchangeError, RunEndedError
 from server.exchange.lifecycle import MOVES, OVER
 from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
-from server.listing.runs import CONFIRM, CONTINUE
+from server.wire.arguments import CONFIRM, CONTINUE
 from tests.server.sessions import Era
 
 CALLERS = 2

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from server.run.skill_runner import RunParticipants
+from skills_core.guard.tool import CallDecision
 from skills_core.run.executor import RunRequest
-from skills_core.run.outcome import CallDecision
 from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint

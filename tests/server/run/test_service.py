@@ -12,12 +12,16 @@ import anyio.to_thread
 import pytest
 
 from server.config.machine import current_environment
+from server.config.settings import ConfigurationError
 from server.run.factory import create_service, recording
+from server.run.failure_outcomes import recorded_outcome
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
+from skills_core.errors import InvalidRecordError, UnknownSkillError
 from skills_core.library import Library
 from skills_core.run.executor import RunRequest
-from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.run.models import ModelUnavailableError
+from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
@@ -130,3 +134,20 @@ async def test_a_run_at_its_time_limit_closes_its_connections(
             assert outcome.problem is problem
             client: Any = runner._open_model().provider.client  # type: ignore[union-attr]
             assert client.is_closed()
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (UnknownSkillError("gone", ()), RunProblem.SKILL_CHANGED),
+        (InvalidRecordError("companions", "expected a list of skills"), RunProblem.SKILL_CHANGED),
+        (ModelUnavailableError("no model"), RunProblem.CONFIGURATION),
+        (ConfigurationError("no workspace"), RunProblem.CONFIGURATION),
+    ],
+)
+async def test_a_recorded_run_that_cannot_be_performed_has_an_outcome(error: Exception, problem: RunProblem) -> None:
+    async def work() -> RunOutcome:
+        raise error
+
+    outcome = await recorded_outcome("r1", "doer", work)
+    assert (outcome.problem, outcome.message) == (problem, str(error))

@@ -14,9 +14,8 @@ from server.run.toolset import open_toolset
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.tools.allowed_tools import AllowedTools
 from skills_core.run.tools.workspace_names import WorkspaceTool
-from tests.core.run.conftest import make_gate
+from tests.core.guard.conftest import make_gate
 from tests.core.run.scripts.running import PROGRAMS, with_files
 from tests.core.run.scripts.test_isolation import WHOLE
 from tests.server.settings import make_settings
@@ -68,7 +67,7 @@ async def test_a_run_that_can_start_programs_without_a_sandbox_warns_once(
     caplog.set_level(logging.WARNING)
     skill = with_files(skills, {"a.py": ""})
     runner = make_runner(Isolation(why="a test wants none"))
-    async with open_toolset(settings_for(tmp_path, **more), RunSkills(skill), AllowedTools(None), runner):
+    async with open_toolset(settings_for(tmp_path, **more), RunSkills(skill), runner):
         assert caplog.text.count(WARNING) == int(warned)
 
 
@@ -77,21 +76,22 @@ async def test_a_run_in_a_complete_sandbox_logs_no_warning(
 ) -> None:
     caplog.set_level(logging.WARNING)
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND,))
-    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None), make_runner(WHOLE)):
+    async with open_toolset(settings, RunSkills(with_files(skills, {})), make_runner(WHOLE)):
         assert caplog.text == ""
 
 
 async def test_an_incomplete_sandbox_disables_run_command_if_a_sandbox_is_required(
-    skills: Path, tmp_path: Path, make_runner: Callable[..., ScriptRunner]
+    skills: Path, tmp_path: Path, make_runner: Callable[..., ScriptRunner], caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level(logging.INFO)
     lacking = Isolation(Path("/usr/bin/bwrap"), lacks=("no filter",))
     settings = settings_for(tmp_path, run_tools=(WorkspaceTool.RUN_COMMAND, WorkspaceTool.READ_FILE))
     runner = make_runner(lacking, require_sandbox=True)
-    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None), runner) as tools:
-        names = {tool.name for tool in tools.tools}
+    async with open_toolset(settings, RunSkills(with_files(skills, {})), runner) as toolset:
+        names = {tool.name for tool in toolset.tools}
         assert "read_file" in names
         assert "run_command" not in names
-        assert "run_command is left out because a sandbox is required: no filter" in tools.problems
+        assert "run_command is left out because a sandbox is required: no filter" in caplog.text
 
 
 @pytest.mark.parametrize("inside", ["state/skillserve", "state/skillserve/skills", "config/skillserve", "log"])
@@ -103,7 +103,7 @@ async def test_a_workspace_within_state_or_settings_is_refused(
     (tmp_path / inside).mkdir(parents=True)
     settings = settings_for(tmp_path / inside, run_tools=("read_file",), audit_log_folder=str(tmp_path / "log"))
     with pytest.raises(ConfigurationError, match=r"runs\.workspace"):
-        async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)):
+        async with open_toolset(settings, RunSkills(with_files(skills, {}))):
             pass
 
 
@@ -118,7 +118,7 @@ async def test_a_workspace_around_state_and_settings_hides_them(
         (tmp_path / "home" / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "home" / path).write_text('{"mcpServers": {}}')
     settings = settings_for(tmp_path / "home", run_tools=("read_file",), mcp_servers=str(servers))
-    async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)) as toolset:
+    async with open_toolset(settings, RunSkills(with_files(skills, {}))) as toolset:
         gate = make_gate(*toolset.tools)
         answers = [await gate.call("read_file", {"path": path}, 1) for path in paths]
     assert ["are private" in each.text for each in answers] == [True, True, True, False]
@@ -127,5 +127,5 @@ async def test_a_workspace_around_state_and_settings_hides_them(
 async def test_a_workspace_with_the_record_of_runs_in_it_is_refused(skills: Path, tmp_path: Path) -> None:
     settings = settings_for(tmp_path, run_tools=("read_file",), run_store=str(tmp_path / "runs.sqlite"))
     with pytest.raises(ConfigurationError, match=r"runs\.store"):
-        async with open_toolset(settings, RunSkills(with_files(skills, {})), AllowedTools(None)):
+        async with open_toolset(settings, RunSkills(with_files(skills, {}))):
             pass

@@ -11,24 +11,21 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
+from skills_core.guard.allowed_tools import OPERATORS
+from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
-from skills_core.run.tools.command_patterns import OPERATORS
-from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.paths import Workspace
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.scripts.process import ProcessResult
-    from skills_core.run.tools.tool import CallContext
 
-__all__ = ["IDEMPOTENCY_KEY", "command_environment", "find_program", "run_command_tool"]
-
-IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
-"""The environment variable with the idempotency key of a call, the same when an interrupted call is repeated."""
+__all__ = ["command_environment", "find_program", "run_command_tool"]
 
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
     from pathlib import Path
 
+    from skills_core.guard.tool import Tool
     from skills_core.run.scripts.process import Command, ProcessLimits, ProcessResult
-    from skills_core.run.tools.tool import Tool
 
 __all__ = ["workspace_tools"]
 

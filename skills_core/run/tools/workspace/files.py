@@ -10,15 +10,15 @@ from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, ToolFailedError
-from skills_core.run.tools.path_patterns import path_matcher
-from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.guard.allowed_tools import path_matcher
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, require_writable, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
-    from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import CallContext
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["list_directory_tool", "read_file_tool", "select_lines", "write_file_tool"]

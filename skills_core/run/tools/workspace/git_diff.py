@@ -17,8 +17,8 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
-from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.commands import find_program
 from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, text_argument
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.scripts.process import ProcessResult
-    from skills_core.run.tools.tool import CallContext
     from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["git_diff_tool"]

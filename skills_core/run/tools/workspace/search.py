@@ -11,9 +11,9 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailedError
+from skills_core.guard.allowed_tools import path_matcher
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.patterns import compile_matcher
-from skills_core.run.tools.path_patterns import path_matcher
-from skills_core.run.tools.tool import Effect, Role, Tool
 from skills_core.run.tools.workspace.paths import PATH_DESCRIPTION, text_argument
 from skills_core.run.tools.workspace.walk import walk
 from skills_core.toolboxes import Capability
@@ -21,8 +21,8 @@ from skills_core.toolboxes import Capability
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import CallContext
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.tools.workspace.paths import Workspace
 
 __all__ = ["grep_tool"]

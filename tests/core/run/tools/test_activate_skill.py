@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from skills_core import Catalog, Recipient, render_activation, render_request
+from skills_core.guard.tool import CallDecision
 from skills_core.run import run_skills
-from skills_core.run.outcome import ActivatedSkill, CallDecision, Origin
+from skills_core.run.outcome import ActivatedSkill, Origin
 from skills_core.run.run_skills import Offer, RunSkills
 from skills_core.run.skill_selection import select_skills
 from skills_core.run.tools.activate_skill import activate_skill_tool
@@ -70,7 +71,7 @@ async def test_instructions_that_are_too_long_for_one_reply_say_where_the_rest_i
     skills = RunSkills(catalog.skill("doer"), (), {"long": Offer(None, catalog.skill("long"))})
     tools = (activate_skill_tool(skills, lambda: HERE), read_skill_file_tool(skills))
     for characters in range(2000, 2030):
-        limited = make_gate(*tools, tool_characters=characters, secrets={"KEY": "A line with a secret."})
+        limited = make_gate(*tools, characters=characters, secrets={"KEY": "A line with a secret."})
         arguments = {"name": "long", "arguments": {"arguments": "kindly"}}
         made = await limited.call("activate_skill", arguments, 1)
         assert len(made.text) == characters

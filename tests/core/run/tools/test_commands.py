@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision
 from skills_core.run.tools.workspace import WorkspaceTool, workspace_tools
 
 HOST = {"PATH": os.environ["PATH"], "SKILLSERVE_ADMIN_TOKEN": "secret", "AWS_SECRET": "secret", "HOME": "/nowhere"}
@@ -26,9 +26,7 @@ def work(tmp_path: Path) -> Path:
 @pytest.fixture
 def call(work: Path, make_gate: Any) -> Any:
     async def run(name: str, *, seconds: float = 60.0, **arguments: Any) -> Any:
-        return await make_gate(*workspace_tools(work, WorkspaceTool, HOST), tool_seconds=seconds).call(
-            name, arguments, 3
-        )
+        return await make_gate(*workspace_tools(work, WorkspaceTool, HOST), seconds=seconds).call(name, arguments, 3)
 
     return run
 

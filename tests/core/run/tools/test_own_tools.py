@@ -9,8 +9,8 @@ import anyio
 import pytest
 
 from skills_core.guard import Rule, Verdict
-from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import NoUser
+from skills_core.guard.tool import CallDecision
+from skills_core.interaction import NoUser
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.tools.ask_user import ask_user_tool
 from skills_core.run.tools.skill_files import read_skill_file_tool
@@ -51,7 +51,7 @@ async def test_a_person_may_take_longer_than_a_tool(make_gate: Any) -> None:
             await anyio.sleep(0.2)
             return f"{question} {choices}"
 
-    call = await make_gate(ask_user_tool(), user=Slow(), tool_seconds=0.01).call("ask_user", {"question": "Which?"}, 1)
+    call = await make_gate(ask_user_tool(), user=Slow(), seconds=0.01).call("ask_user", {"question": "Which?"}, 1)
     assert (call.decision, call.text) == (CallDecision.DONE, "Which? []")
 
 

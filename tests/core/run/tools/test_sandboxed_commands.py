@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptSetup

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.runner import ScriptRunner
 from skills_core.run.tools.skill_scripts import run_skill_script_tool
@@ -41,7 +41,7 @@ async def test_output_that_fits_is_returned_whole_without_a_note(tool: Any, make
 
 @pytest.mark.parametrize("characters", [50_000, 2_000])
 async def test_longer_output_is_read_by_offset_to_its_end(tool: Any, make_gate: Any, characters: int) -> None:
-    gate = make_gate(tool, tool_characters=characters)
+    gate = make_gate(tool, characters=characters)
     count = characters // 2
     arguments: dict[str, Any] = {"path": "long.py", "args": [str(count)]}
     read, number = "", 0
@@ -79,7 +79,7 @@ async def test_a_failure_with_complete_output_has_no_hint(tool: Any, make_gate: 
 
 async def test_no_part_of_a_secret_is_left_at_the_end_of_a_part(tool: Any, make_gate: Any) -> None:
     secret = " ".join(map(str, range(2000)))
-    gate = make_gate(tool, secrets={"KEY": secret}, tool_characters=1_000)
+    gate = make_gate(tool, secrets={"KEY": secret}, characters=1_000)
     call = await gate.call("run_skill_script", {"path": "long.py", "args": ["3000"]}, 1)
     assert call.text.startswith("[secret KEY] 2000 2001 ")
 
@@ -100,7 +100,7 @@ async def test_a_call_that_names_neither_script_nor_output_says_so(
 
 
 async def test_beyond_the_end_there_is_nothing(tool: Any, make_gate: Any) -> None:
-    gate = make_gate(tool, tool_characters=1_000)
+    gate = make_gate(tool, characters=1_000)
     call = await gate.call("run_skill_script", {"path": "long.py", "args": ["500"]}, 1)
     found = MORE.search(call.text)
     assert found is not None

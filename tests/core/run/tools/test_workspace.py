@@ -16,7 +16,7 @@ import pytest
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision
 from skills_core.run.tools.workspace import WorkspaceTool, workspace_tools
 
 HIDDEN = "the secret"

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 import subprocess
@@ -46,9 +45,8 @@ async def test_a_trace_holds_each_call_of_the_model_and_of_tools_with_decision_a
     store = TraceStore(tmp_path / "runs")
     model = ScriptedModel([Call("read_file", {"path": "a"}), Call("read_file", {"path": "/etc/x"})], "done")
     run = make_run(model, fields="danger_patterns: ['/etc/']", tools=(tool("read_file"),), store=store, message="now")
-    outcome = await run.run()
+    outcome = await run()
     told: Any = store.read(RUN_ID)
-    assert told == json.loads(json.dumps(run.recorder.trace))
     assert (told["run_id"], told["trace_id"], told["skill"], told["request"]) == (RUN_ID, RUN_ID, "doer", "now")
     assert told["digest"] == outcome.digest
     assert (told["status"], told["output"]) == ("completed", "done")
@@ -62,7 +60,7 @@ async def test_a_run_is_one_trace_of_spans_with_its_own_trace_id(
     make_run: MakeRun, spans: InMemorySpanExporter
 ) -> None:
     model = ScriptedModel(Call("read_file", {"path": "secret text"}), Call("nothing"), "done")
-    await make_run(model, tools=(tool("read_file"),)).run()
+    await make_run(model, tools=(tool("read_file"),))()
     finished = {span.name: span for span in spans.get_finished_spans()}
     assert {"invoke_agent doer", "execute_tool read_file", "execute_tool", "chat scripted"} <= finished.keys()
     assert {f"{span.context.trace_id:032x}" for span in spans.get_finished_spans() if span.context} == {RUN_ID}

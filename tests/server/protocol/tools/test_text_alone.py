@@ -11,7 +11,8 @@ import pytest
 from server.clients import KNOWN_CLIENTS, StructureUse
 from server.exchange.responses import needs_consent, not_finished
 from server.protocol.tools.run_results import skill_result, workflow_result
-from skills_core.run.outcome import CallDecision, RunOutcome, RunProblem, RunStatus, Score, ToolCall
+from skills_core.guard.tool import CallDecision, ToolCall
+from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
 from skills_core.run.workflow.model import StepKind
 from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome
 from tests.conftest import write_skill

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from server.config.settings import ConfigurationError
 from server.run.mcp_servers.config_file import ServerSpec, file_secrets, parse_servers, read_servers
-from skills_core.run.secrets import Secrets
+from skills_core.guard.secrets import Secrets
 
 FILE = Path("/home/me/mcp.json")
 

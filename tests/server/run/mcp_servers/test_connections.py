@@ -19,12 +19,10 @@ import pytest
 from server.run.mcp_servers.config_file import parse_servers
 from server.run.mcp_servers.connections import ConnectedTools, ServerTimeouts, connect_servers
 from skills_core.guard import Guard
-from skills_core.run.limits import RunLimits
-from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import NoUser
-from skills_core.run.tools.allowed_tools import AllowedTools
-from skills_core.run.tools.gate import ToolGate
-from skills_core.run.tools.tool import Effect
+from skills_core.guard.allowed_tools import AllowedTools
+from skills_core.guard.tool import CallDecision, CallLimits, Effect
+from skills_core.guard.tool_gate import ToolGate
+from skills_core.interaction import NoUser
 
 SECOND = str(Path(__file__).with_name("second_server.py"))
 ODD = str(Path(__file__).with_name("odd_server.py"))
@@ -46,7 +44,7 @@ async def connected(connect_seconds: float = 60.0, **servers: dict[str, Any]) ->
 
 
 def gate(found: ConnectedTools, seconds: float = 60.0) -> ToolGate:
-    return ToolGate(found.tools, AllowedTools(None), Guard([]), NoUser(), RunLimits(tool_seconds=seconds), run_id="r1")
+    return ToolGate(found.tools, AllowedTools(None), Guard([]), NoUser(), CallLimits(seconds), run_id="r1")
 
 
 def free_port() -> int:

@@ -8,10 +8,9 @@ import anyio
 import pytest
 
 from skills_core.errors import ToolFailedError
+from skills_core.format.yaml12 import JsonObject
 from skills_core.guard import Rule, Verdict
-from skills_core.run.outcome import CallDecision
-from skills_core.run.ports import JsonObject
-from skills_core.run.tools.tool import CallContext
+from skills_core.guard.tool import CallContext, CallDecision
 
 DENY = Rule("rm -rf", Verdict.DENY)
 ASK = Rule("push", Verdict.CONFIRM)
@@ -98,7 +97,7 @@ async def test_a_tool_that_takes_too_long_is_cancelled(make_tool: Any, make_gate
             ended.append((arguments, context.key))
         return ""
 
-    call = await make_gate(make_tool(perform=hang), tool_seconds=0.01).call("echo", {}, 1)
+    call = await make_gate(make_tool(perform=hang), seconds=0.01).call("echo", {}, 1)
     assert call.decision is CallDecision.TIMED_OUT
     assert "longer than 0.01 seconds" in call.text
     assert ended == [({}, "r1/1")]
@@ -156,7 +155,7 @@ async def test_cancellation_of_the_run_passes_through_and_ends_the_tool(make_too
 async def test_a_reply_that_is_too_long_is_cut_with_a_note_of_how_much_is_missing(
     make_tool: Any, make_gate: Any, saying: Callable[[str], Any]
 ) -> None:
-    gate = make_gate(make_tool(perform=saying("x" * 25)), tool_characters=10)
+    gate = make_gate(make_tool(perform=saying("x" * 25)), characters=10)
     assert (await gate.call("echo", {}, 1)).text == "xxxxxxxxxx\n[15 more characters are not shown]"
 
 

@@ -9,10 +9,9 @@ import pytest
 
 from skills_core.diagnostics import Reason, Severity
 from skills_core.guard import Rule, Verdict
-from skills_core.run.outcome import CallDecision
+from skills_core.guard.tool import CallDecision, Effect
+from skills_core.run.scripts.declared_tools import declared_tools
 from skills_core.run.scripts.runner import READ_ONLY_HINT, ScriptRunner
-from skills_core.run.tools.declared import declared_tools
-from skills_core.run.tools.tool import Effect
 
 FIELDS = """tools:
   - name: double

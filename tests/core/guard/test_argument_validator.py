@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidSchemaError
-from skills_core.run.tools.argument_validator import MAX_DEPTH, MAX_VALUES, ArgumentValidator
+from skills_core.guard.argument_validator import MAX_DEPTH, MAX_VALUES, ArgumentValidator
 
 
 def nested(levels: int) -> Any:
@@ -61,7 +61,7 @@ def test_a_pattern_that_cannot_be_used_is_noted_and_refuses_nothing() -> None:
 
 
 def test_validation_of_an_exponential_schema_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skills_core.run.tools.argument_validator.MAX_SECONDS", 0.1)
+    monkeypatch.setattr("skills_core.guard.argument_validator.MAX_SECONDS", 0.1)
     definitions: dict[str, Any] = {
         f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}, {"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)
     }
@@ -93,7 +93,7 @@ def test_validation_of_an_exponential_schema_ends(monkeypatch: pytest.MonkeyPatc
 def test_a_schema_whose_parts_multiply_with_the_arguments_is_given_up(
     schema: Any, value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("skills_core.run.tools.argument_validator.MAX_SECONDS", 0.1)
+    monkeypatch.setattr("skills_core.guard.argument_validator.MAX_SECONDS", 0.1)
     check = ArgumentValidator({"properties": {"a": schema}})
     assert "take too long to check" in check.errors({"a": value})
 

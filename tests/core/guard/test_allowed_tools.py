@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 
 from server.run.mcp_servers.tool_names import aliases_of, prefixes_of, tool_name
 from skills_core.format.yaml12 import JsonValue
-from skills_core.run.tools.allowed_tools import AllowedTools, _normalized_path
-from skills_core.run.tools.command_patterns import OPERATORS, command_matcher
-from skills_core.run.tools.path_patterns import path_matcher
-from skills_core.run.tools.tool import Effect, Role, Tool
+from skills_core.guard.allowed_tools import OPERATORS, AllowedTools, _normalized_path, command_matcher, path_matcher
+from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.toolboxes import Capability as Can
 
 COMMAND = Role(frozenset({Can.RUN_COMMAND}), command="command")

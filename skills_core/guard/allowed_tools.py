@@ -1,29 +1,36 @@
-"""What a skill's `allowed-tools` permits in a run.
+"""What a skill's `allowed-tools` permits.
 
 Absent, it permits every tool that is switched on; empty, none. An entry is a name, either ours or a host's name for the
 same tool (`Read`, `Bash`, `mcp__server__tool`), optionally with a pattern (`Bash(git log *)`, `Read(src/**)`). An entry
 that is not understood permits nothing.
+
+Command patterns are matched word by word against a list of arguments: no shell reads the command, so the program gets
+each word as it is. `*` as the last word, or `:*` after it, matches any number of further words; `*` as another word
+matches one or more words; `*` within a word matches any characters of that word, and at the very end further words as
+well.
+
+Path patterns are matched against paths in the workspace like a line of .gitignore. A leading `/` or `./` means the
+workspace itself. Patterns that lead out of it (`~/`, `//`, `..`) and syntax of gitignore(5) beyond `*`, `**` and `?`
+are not understood.
 """
 
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.mentions import capabilities_of
-from skills_core.run.tools.command_patterns import command_matcher
-from skills_core.run.tools.path_patterns import path_matcher
+from skills_core.patterns import compile_matcher, pattern_fault
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from skills_core.run.ports import JsonObject
-    from skills_core.run.tools.tool import Role, Tool
-
-__all__ = ["AllowedTools"]
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import Role, Tool
 
 MAX_ENTRIES = 1000
 """Most entries of one skill that are read."""
@@ -173,3 +180,88 @@ def _normalized_path(path: object) -> str | None:
         return None
     parts = [part for part in path.split("/") if part not in {"", "."}]
     return None if ".." in parts else "/".join(parts)
+
+
+OPERATORS = frozenset({"&&", "||", ";", "|", "|&", "&", ">", ">>", "<", "<<", "2>", "2>>", "&>", "2>&1"})
+"""Words with a meaning only for a shell; a command that contains one was written for a shell."""
+
+_FOR_SHELLS = re.compile(r"[;&|<>$`\n\r\0]")
+
+_WORD_END = "\0"
+# Terminates each word: no argument of a program can contain it.
+
+
+def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
+    """Return a function that tells whether a command matches the pattern, None if the pattern is not understood."""
+    if _FOR_SHELLS.search(pattern):
+        return None
+    prefix = pattern.removesuffix(":*")
+    try:
+        words = shlex.split(prefix)
+    except ValueError:
+        return None
+    if not words or ":*" in prefix:
+        return None
+    if prefix != pattern:
+        words.append("*")
+    *first, last = words
+    expression = "^" + "".join(_word_expression(word) for word in first)
+    expression += (
+        f"(?:[^{_END_CODE}]*{_END_CODE})*$"
+        if last == "*"
+        else _word_expression(last) + (_REST if last.endswith("*") else "") + "$"
+    )
+    if pattern_fault(expression):
+        return None
+    matches = compile_matcher(expression)
+
+    def has_pattern(command: Sequence[str]) -> bool:
+        if not command or not OPERATORS.isdisjoint(command) or any(_WORD_END in word for word in command):
+            return False
+        return matches("".join(word + _WORD_END for word in command))
+
+    return has_pattern
+
+
+_END_CODE = r"\x00"
+_REST = f"(?:[^{_END_CODE}]*{_END_CODE})*"
+
+
+def _word_expression(word: str) -> str:
+    """Return the expression for one word of a pattern, with its terminator."""
+    if word == "*":
+        return f"(?:[^{_END_CODE}]*{_END_CODE})+"
+    return f"[^{_END_CODE}]*".join(map(re.escape, word.split("*"))) + _END_CODE
+
+
+_NOT_UNDERSTOOD = re.compile(r"[\\\[\]!{}\n\r\0]")
+
+_TOKENS = re.compile(r"/\*\*/|/\*\*$|^\*\*/|\*+|\?|[^*?/]+|/")
+
+
+def path_matcher(pattern: str) -> Callable[[str], bool] | None:
+    """Return a function that tells whether a relative path matches the pattern, None if it is not understood.
+
+    A pattern that matches a folder matches everything in it.
+    """
+    if _NOT_UNDERSTOOD.search(pattern) or pattern.startswith(("~", "//")) or not pattern.strip("/"):
+        return None
+    if ".." in pattern.split("/"):
+        return None
+    body = pattern.removeprefix("./").strip("/")
+    anchored = pattern.startswith(("/", "./")) or "/" in body
+    expression = "".join(_path_expression(token) for token in _TOKENS.findall(body))
+    whole = f"^{'' if anchored else '(?:.*/)?'}{expression}(?:/.*)?$"
+    if pattern_fault(f"(?s){whole}"):
+        return None
+    return compile_matcher(f"(?s){whole}")
+
+
+def _path_expression(part: str) -> str:
+    if part in {"/**/", "**/"}:
+        return "/(?:.*/)?" if part.startswith("/") else "(?:.*/)?"
+    if part == "/**":
+        return "/.+"
+    if part.startswith("*"):
+        return "[^/]*"
+    return "[^/]" if part == "?" else re.escape(part)

@@ -20,21 +20,19 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, ToolFailedError, UnansweredError, did_you_mean, similar_to
 from skills_core.guard import Verdict, log_decision
+from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.guard.arguments import json_text
-from skills_core.run.outcome import CallDecision, ToolCall
-from skills_core.run.secrets import Secrets
-from skills_core.run.tools.argument_validator import ArgumentValidator
-from skills_core.run.tools.tool import CallContext
+from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import CallContext, CallDecision, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard import Decision, Guard
-    from skills_core.run.limits import RunLimits
-    from skills_core.run.ports import JsonObject, User
-    from skills_core.run.tools.allowed_tools import AllowedTools
-    from skills_core.run.tools.tool import Tool
+    from skills_core.guard.allowed_tools import AllowedTools
+    from skills_core.guard.tool import CallLimits, Tool
+    from skills_core.interaction import User
 
 __all__ = ["ToolGate", "confirmation_question"]
 
@@ -68,7 +66,7 @@ class ToolGate:
         permits: AllowedTools,
         guard: Guard,
         user: User,
-        limits: RunLimits,
+        limits: CallLimits,
         *,
         run_id: str,
         digest: str = "",
@@ -206,16 +204,16 @@ class ToolGate:
         return _Admission(CallDecision.DECLINED, text, decision.reason, decision)
 
     async def _carry_out(self, tool: Tool, arguments: JsonObject, number: int) -> tuple[CallDecision, str, str]:
-        key, characters = f"{self._run_id}/{number}", self._limits.tool_characters
+        key, characters = f"{self._run_id}/{number}", self._limits.characters
         context = CallContext(self._run_id, key, self._user, characters, self._secrets.redact)
         await self._ensure_owned()
-        with anyio.move_on_after(None if tool.waits_for_user else self._limits.tool_seconds):
+        with anyio.move_on_after(None if tool.waits_for_user else self._limits.seconds):
             try:
                 return CallDecision.DONE, await tool.perform(arguments, context), ""
             except Exception as error:  # noqa: BLE001 - a tool may raise anything
                 return self._failed(tool, error)
         # Only the deadline exits the block without a result.
-        why = f"it took longer than {self._limits.tool_seconds:g} seconds"
+        why = f"it took longer than {self._limits.seconds:g} seconds"
         text = f"The call of {tool.name} was stopped: {why}. Parts of it may have been done."
         return CallDecision.TIMED_OUT, text, why
 
@@ -231,7 +229,7 @@ class ToolGate:
         return CallDecision.FAILED, f"The tool {tool.name} failed with an internal error.", "internal error"
 
     def _cut(self, text: str) -> str:
-        text, limit = without_lone_surrogates(text), self._limits.tool_characters
+        text, limit = without_lone_surrogates(text), self._limits.characters
         if len(text) <= limit:
             return text
         return f"{text[:limit]}\n[{len(text) - limit} more characters are not shown]"

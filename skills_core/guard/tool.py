@@ -1,4 +1,4 @@
-"""A tool of a run, whatever its origin: its description for the model, and what a call does."""
+"""A tool, whatever its origin: its description for the model, what a call does, and the record of a call."""
 
 from __future__ import annotations
 
@@ -9,11 +9,22 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.ports import JsonObject, User
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.interaction import User
     from skills_core.toolboxes import Capability
 
-__all__ = ["CallContext", "Effect", "Perform", "Role", "Tool"]
+
+IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
+"""The environment variable with the idempotency key of a call, the same when an interrupted call is repeated."""
+
+
+@dataclass(frozen=True, slots=True)
+class CallLimits:
+    """Limits of each call of a tool."""
+
+    seconds: float = 120.0
+    characters: int = 50_000
+    """Most characters of the result that the model receives."""
 
 
 class Effect(StrEnum):
@@ -85,3 +96,37 @@ class Tool:
     waits_for_user: bool = False
     built_in: bool = False
     spelled: Callable[[JsonObject], JsonObject] | None = None
+
+
+class CallDecision(StrEnum):
+    """The result of a tool call. Calls that are `DONE`, `FAILED` or `TIMED_OUT` were started, others not.
+
+    `NOBODY_TO_ASK` is a question that nobody answers: whether the call may be made, or one that the model has.
+    """
+
+    DONE = "done"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    UNKNOWN_TOOL = "unknown_tool"
+    NOT_PERMITTED = "not_permitted"
+    INVALID_ARGUMENTS = "invalid_arguments"
+    DENIED = "denied"
+    DECLINED = "declined"
+    NOBODY_TO_ASK = "nobody_to_ask"
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """One tool call: the model's request, the decision with its reason, and the reply.
+
+    `confirmed` says that the user was asked and agreed. `text` is the reply to the model.
+    """
+
+    number: int
+    tool: str
+    arguments: Mapping[str, JsonValue]
+    decision: CallDecision
+    text: str
+    reason: str = ""
+    confirmed: bool = False
+    seconds: float = 0.0

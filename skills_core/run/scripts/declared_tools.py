@@ -14,19 +14,18 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
+from skills_core.guard.argument_validator import ArgumentValidator
+from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
 from skills_core.run.scripts.output import OutputText
 from skills_core.run.scripts.process import ProcessEnding, exit_text
-from skills_core.run.tools.argument_validator import ArgumentValidator
-from skills_core.run.tools.tool import Effect, Role, Tool
-from skills_core.run.tools.workspace.commands import IDEMPOTENCY_KEY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.run.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import CallContext
     from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
-    from skills_core.run.tools.tool import CallContext
     from skills_core.skill import Skill
 
 __all__ = ["DeclaredTools", "declaration_problem", "declared_tools", "script_failure"]
