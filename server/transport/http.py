@@ -21,14 +21,12 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from server.access.profiles import Profiles
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
-from server.transport.bodies import RequestBodies
+from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
-from server.transport.draining import Draining
-from server.transport.event_streams import EventStreams
-from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
+from server.transport.event_streams import Draining, EventStreams
+from server.transport.listening import checks_host
 from server.transport.operation_routes import OperationRoutes, metrics_of
 from server.transport.profiles import ProfileRoutes, ProfileSessions
-from server.transport.refusals import RecordedRefusals
 
 if TYPE_CHECKING:
     import asyncio
@@ -47,18 +45,8 @@ if TYPE_CHECKING:
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
 
-__all__ = [
-    "AddressInUseError",
-    "HttpServer",
-    "UnprotectedAddressError",
-    "build_app",
-    "checks_host",
-    "listen",
-    "require_protection",
-    "serve_locally",
-]
-
 logger = logging.getLogger(__name__)
+
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -192,11 +180,6 @@ def _open_login(host: Host, records: Records) -> Login | None:
     from server.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
 
     return Login(host.settings.login, tokens_file(), records=records)
-
-
-def checks_host(settings: HttpSettings) -> bool:
-    """Tell whether requests with a foreign Host header are refused."""
-    return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
 
 
 def _security(settings: HttpSettings) -> TransportSecuritySettings:

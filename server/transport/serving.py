@@ -27,9 +27,8 @@ from server.protocol.early_answers import EarlyAnswers
 from server.protocol.schedule_prompts import SchedulePrompts
 from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.run.telemetry import can_trace, traced
-from server.transport.early_stdio import answer_while_loading
+from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
-from server.transport.standard_pipes import can_wait_for, claimed_pipes
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -40,8 +39,8 @@ if TYPE_CHECKING:
     from server.hosting.usage import Usage
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
+    from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
-    from server.transport.standard_pipes import Opening
     from skills_core.library import Library
 
 # Addresses to listen on that a client cannot connect to.
@@ -162,8 +161,7 @@ async def _serve_one_client(
     `opening` is as in `serve_stdio`.
     """
     from server.protocol.server import SkillServer
-    from server.transport.answered import Answered
-    from server.transport.stdio import serve_stdio
+    from server.transport.stdio import Answered, serve_stdio
 
     server = SkillServer(host, local=True, records=records, schedules=schedules)
     answered = Answered(opening.silent, opening.streams) if opening else Answered()
@@ -213,8 +211,8 @@ def _serve_http(host: Host, records: Records, listener: socket.socket) -> None:
     """Serve over HTTP until a signal comes."""
     from server.admin.sockets import admin_socket
     from server.protocol.server import SkillServer
-    from server.transport.allowed_names import name_faults
-    from server.transport.http import HttpServer, checks_host
+    from server.transport.http import HttpServer
+    from server.transport.listening import checks_host, name_faults
 
     prepare_logs()
     _collect_garbage()
@@ -244,8 +242,8 @@ async def _serve_clients(
 ) -> None:
     import asyncio
 
-    from server.transport.accept_faults import AcceptFaults
     from server.transport.http import serve_locally
+    from server.transport.listening import AcceptFaults
 
     asyncio.get_running_loop().set_exception_handler(AcceptFaults())
     others: list[Callable[[], Awaitable[object]]] = [server.keep_login]

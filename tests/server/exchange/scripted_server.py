@@ -29,7 +29,8 @@ from server.hosting.host import Host
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import CONFIRM, CONTINUE
 from server.protocol.server import SkillServer
-from server.transport.http import HttpServer, listen
+from server.transport.http import HttpServer
+from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
 from server.wire.errors import InvalidRequestError
 from skills_core.errors import SkillsError
