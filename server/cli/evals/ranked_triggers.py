@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from server.cli.client_choice import chosen_clients
+from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
 from server.cli.evals.ranked_files import results_of
-from server.cli.served_lists import served_lists
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
 from server.evals.triggers.query_file import queries_in, queries_of_skill
