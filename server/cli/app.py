@@ -12,36 +12,24 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 import typer
 
 from server import __version__
-from server.cli.commands.activate import activate
-from server.cli.commands.analytics import analytics
 from server.cli.commands.audit import audit
-from server.cli.commands.audit_log import audit_log
-from server.cli.commands.catalog import catalog
-from server.cli.commands.config import config
-from server.cli.commands.drift import drift
-from server.cli.commands.eval import evaluate
+from server.cli.commands.audit_log import analytics, audit_log
+from server.cli.commands.authoring import init, validate
+from server.cli.commands.config import config, trust
+from server.cli.commands.evals import evaluate, lint, report, triggers
 from server.cli.commands.guard import guard
 from server.cli.commands.history import history, rollback
 from server.cli.commands.improvements import accept, propose, reject
-from server.cli.commands.init import init
-from server.cli.commands.lint import lint
-from server.cli.commands.plugin import plugin
 from server.cli.commands.reload import reload
-from server.cli.commands.remote import fetch, verify
-from server.cli.commands.report import report
-from server.cli.commands.runs import run, runs
+from server.cli.commands.remote import fetch, plugin, verify
+from server.cli.commands.runs import run, runs, workflow
 from server.cli.commands.schedule import schedule
 from server.cli.commands.script import script
-from server.cli.commands.search import search
+from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
-from server.cli.commands.show import show
-from server.cli.commands.status import status
+from server.cli.commands.skills import activate, catalog, show, status
 from server.cli.commands.token import token
-from server.cli.commands.triggers import triggers
-from server.cli.commands.trust import trust
-from server.cli.commands.validate import validate
 from server.cli.commands.visibility import visibility
-from server.cli.commands.workflow import app as workflow
 from server.cli.console import print_text
 from server.cli.early_errors import asked_format, end_with_line, format_in
 from server.cli.process import command_process

@@ -10,29 +10,15 @@ import json
 import os
 import sys
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
+from typer.core import TyperGroup
 
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = [
-    "EXIT_EMPTY",
-    "EXIT_LIMIT",
-    "EXIT_NO",
-    "EXIT_NOT_RUN",
-    "EXIT_USAGE",
-    "discard_stream",
-    "fail",
-    "json_text",
-    "messages_may_be_lost",
-    "print_json",
-    "print_notice",
-    "print_text",
-]
 
 EXIT_NO = 1
 EXIT_USAGE = 2
@@ -89,3 +75,16 @@ def discard_stream(stream: TextIO) -> None:
             os.dup2(target, stream.fileno())
         finally:
             os.close(target)
+
+
+def group_with_default(name: str) -> type[TyperGroup]:
+    """Return a kind of group in which arguments that begin with no command, or are none, are those of `name`."""
+
+    class Group(TyperGroup):
+        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer does not export the type
+            """Insert the default command, unless a command or the help is asked for."""
+            if not (args and (args[0] in self.commands or args[0] == "--help")):
+                args = [name, *args]
+            return super().parse_args(ctx, args)
+
+    return Group

@@ -1,20 +1,27 @@
-"""Format the results of `verify` and `fetch`; `one_line` escapes control characters in text from the server."""
+"""Reports on fetched, verified and installed skills."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.status import diagnostic_object
+from server.cli.commands.authoring import diagnostic_lines
+from server.hosting.status import advised_diagnostic, diagnostic_object
+from server.plugins.changes import SkillChangeKind
+from server.plugins.operations import PluginState
 from server.remote.fetch import REFUSED, Fetched
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import one_line, printable
+from skills_core.remote.edits import named_files
 from skills_core.remote.entries import shown
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from server.plugins.changes import SkillChange
+    from server.plugins.operations import InstalledPlugin, PluginResult
+    from server.plugins.record import SkillRecord
     from server.remote.operations import RemoteOutcome, SkillResult
     from server.remote.skills import RemoteSkill
     from skills_core.diagnostics import Diagnostic
-
-__all__ = ["outcome_object", "result_lines", "sanitized", "summary"]
 
 
 def result_lines(result: SkillResult) -> list[str]:
@@ -91,3 +98,91 @@ def sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
     if isinstance(value, dict):
         return {key: sanitized(each) for key, each in value.items()}
     return [sanitized(each) for each in value] if isinstance(value, list) else value
+
+
+def plugin_result_lines(result: PluginResult, *, dry_run: bool) -> list[str]:
+    """Return the lines for one plugin: its result, then one line for each skill and each diagnostic."""
+    state = f"would be {result.state}" if dry_run and result.state is not PluginState.REFUSED else result.state.value
+    return [
+        f"{state} {result.name}" + (f" ({_origin(result.server, result.commit)})" if result.server else ""),
+        *(f"  {_change_text(change)}" for change in result.changes),
+        *(f"  {line}" for diagnostic in result.diagnostics for line in diagnostic_lines(diagnostic)),
+    ]
+
+
+def results_object(results: Iterable[PluginResult], *, dry_run: bool) -> dict[str, Any]:
+    """Return the object that `install`, `update` and `remove` print with `--json`."""
+    plugins = [
+        {
+            "name": result.name,
+            "state": result.state.value,
+            "server": result.server,
+            "commit": result.commit,
+            "folder": result.folder and printable(str(result.folder)),
+            "skills": [_change_object(change) for change in result.changes],
+            "diagnostics": [advised_diagnostic(diagnostic) for diagnostic in result.diagnostics],
+        }
+        for result in results
+    ]
+    document: dict[str, Any] = sanitized({"plugins": plugins, "dry_run": dry_run})
+    return document
+
+
+def plugin_lines(plugin: InstalledPlugin) -> list[str]:
+    """Return the lines of `list` for one plugin."""
+    record = plugin.record
+    if record is None:
+        return [one_line(f"{plugin.name}: {plugin.problem}")]
+    return [
+        f"{plugin.name} ({_origin(record.server, record.commit)}), updated {one_line(record.updated)}",
+        *(f"  {shown(skill.name)} {shown(skill.version or '')}".rstrip() for skill in record.skills),
+        *([f"  edited: {named_files(plugin.edited)}"] if plugin.edited else []),
+    ]
+
+
+def plugins_object(plugins: Iterable[InstalledPlugin]) -> dict[str, Any]:
+    """Return the object that `list` prints with `--json`."""
+    document: dict[str, Any] = sanitized({"plugins": [_plugin_object(plugin) for plugin in plugins]})
+    return document
+
+
+def _plugin_object(plugin: InstalledPlugin) -> dict[str, Any]:
+    record = plugin.record
+    return {
+        "name": plugin.name,
+        "server": record and record.server,
+        "kind": record and record.kind.value,
+        "ref": record and record.ref,
+        "commit": record and record.commit,
+        "installed": record and record.installed,
+        "updated": record and record.updated,
+        "skills": [_skill_object(skill) for skill in record.skills] if record else [],
+        "edited": list(plugin.edited),
+        "problem": plugin.problem,
+    }
+
+
+def _skill_object(skill: SkillRecord) -> dict[str, Any]:
+    return {"uri": skill.uri, "name": skill.name, "version": skill.version, "folder": skill.folder}
+
+
+def _change_object(change: SkillChange) -> dict[str, Any]:
+    before = change.before.version if change.before else None
+    return {
+        **_skill_object(change.skill),
+        "state": change.kind.value,
+        "version": change.after.version if change.after else None,
+        "previous_version": before,
+    }
+
+
+def _origin(server: str, commit: str | None) -> str:
+    return one_line(f"{server} at {commit[:12]}" if commit else server)
+
+
+def _change_text(change: SkillChange) -> str:
+    """Return the line for a skill, with its versions, as in `updated refunds 1.0.0 → 1.1.0`."""
+    before, after = (shown(each.version or "without version") if each else "" for each in (change.before, change.after))
+    if change.kind is SkillChangeKind.UPDATED:
+        return f"{change.kind} {shown(change.skill.name)} {before} → {after}"
+    return f"{change.kind} {shown(change.skill.name)} {shown(change.skill.version or '')}".rstrip()

@@ -18,11 +18,11 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from server.config.settings import Settings
-    from server.transport.early_probes import EarlyListener
     from skills_core.library import Library
     from skills_core.skill import Skill
 
@@ -61,10 +61,13 @@ def _start(directories: Sequence[Path] | None, settings: Settings, machine: Mach
     if settings.server.transport is not Transport.HTTP:
         _run(open_library(directories, settings, machine), settings, machine)
         return
-    from server.transport.early_probes import early_listener
+    from server.transport.listening import listen, require_protection
+    from server.transport.signals import hang_ups_held
 
-    with early_listener(settings) as early:
-        _run(open_library(directories, settings, machine), settings, machine, early)
+    require_protection(settings)
+    # Before skills are loaded: clients that start together with the server wait for its answer.
+    with hang_ups_held(), listen(settings.http) as listener:
+        _run(open_library(directories, settings, machine), settings, machine, listener)
 
 
 def _require_streams(settings: Settings) -> None:
@@ -73,7 +76,7 @@ def _require_streams(settings: Settings) -> None:
         raise ConfigurationError(message)
 
 
-def _run(library: Library, settings: Settings, machine: Machine, early: EarlyListener | None = None) -> None:
+def _run(library: Library, settings: Settings, machine: Machine, listener: socket.socket | None = None) -> None:
     _require_streams(settings)
     defer_packages()
     from server.hosting.catalog_log import log_catalog
@@ -85,7 +88,7 @@ def _run(library: Library, settings: Settings, machine: Machine, early: EarlyLis
     _log_unknown_names(library, settings)
     usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
     try:
-        run(library, settings, machine.files, usage, early)
+        run(library, settings, machine.files, usage, listener)
     except KeyboardInterrupt:
         return
 

@@ -16,7 +16,7 @@ from server.admin.actions import read_status, reload_everything
 from server.admin.paths import RELOAD_PATH, STATUS_PATH
 from server.hosting.status_filter import StatusFilter, StatusFilterError
 from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
-from server.transport.refusals import record_refusal
+from server.transport.bodies import record_refusal
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

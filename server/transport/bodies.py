@@ -1,10 +1,4 @@
-"""Read the bodies of requests within limits, and refuse what would cost too much before it is parsed.
-
-What JSON costs is the number of its values, not its length: a megabyte of small objects takes fifty times as long as a
-megabyte of text, and no other request is served meanwhile. A thread would not help, since the parser holds the
-interpreter's lock, nor would a process, whose result has to be built again from its bytes. Counting separators is so
-fast that it can be done first.
-"""
+"""Bodies of requests to the MCP endpoint, and records of the requests that are refused before a message is read."""
 
 from __future__ import annotations
 
@@ -22,6 +16,7 @@ from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
 from server.limits.turns import MeteredWork, Turns
+from server.operation.records import HTTP_METHOD, Decision, RequestReason, RequestRecord, address_of
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -29,19 +24,64 @@ if TYPE_CHECKING:
 
     from server.config.settings import LimitSettings
     from server.limits.principal_limits import AdmittedRequest
-
-__all__ = [
-    "ADMITTED_KEY",
-    "LARGE_BODY",
-    "MAX_DEPTH",
-    "MAX_META_BYTES",
-    "BodyFaultError",
-    "RequestBodies",
-    "check_body",
-    "pause_before_refusal",
-]
+    from server.operation.records import Records
 
 logger = logging.getLogger(__name__)
+
+_REASONS: Final = {
+    400: RequestReason.INVALID_REQUEST,
+    403: RequestReason.FOREIGN_ORIGIN,
+    406: RequestReason.INVALID_REQUEST,
+    413: RequestReason.TOO_LARGE,
+    421: RequestReason.FOREIGN_HOST,
+}
+_DENIALS: Final = frozenset({RequestReason.FOREIGN_ORIGIN, RequestReason.FOREIGN_HOST})
+
+_MAX_PATH: Final = 200
+
+
+class RecordedRefusals:
+    """ASGI middleware for the MCP endpoint, within the login and the limits, which record what they refuse."""
+
+    def __init__(self, app: ASGIApp, records: Records) -> None:
+        """Serve `app`; what it refuses is recorded in `records`."""
+        self._app = app
+        self._records = records
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if not self._records.wanted:
+            await self._app(scope, receive, send)
+            return
+
+        async def noting(message: Message) -> None:
+            # A message that was read has a record of its own.
+            if message["type"] == "http.response.start" and not emitted.any:
+                record_refusal(self._records, scope, message["status"])
+            await send(message)
+
+        with self._records.watched() as emitted:
+            await self._app(scope, receive, noting)
+
+
+def record_refusal(records: Records, scope: Scope, status: int) -> None:
+    """Record a request that is refused with a status; other answers are not recorded."""
+    reason = _REASONS.get(status)
+    if reason is None or not records.wanted:
+        return
+    is_denied = reason in _DENIALS
+    records.emit(
+        RequestRecord(
+            method=HTTP_METHOD,
+            request_id=records.new_id(),
+            principal=principal_of_scope(scope),
+            address=address_of(scope),
+            target=str(scope["path"])[:_MAX_PATH] if is_denied else "",
+            decision=Decision.DENIED if is_denied else Decision.INVALID,
+            reason=reason,
+        )
+    )
+
 
 _REFUSAL_SECONDS: Final = (0.5, 1.5)
 

@@ -1,7 +1,10 @@
-"""Close connections whose clients keep the server waiting: for the head of a request, or to take an answer.
+"""Connections of HTTP clients: closed if they keep the server waiting, and with joined writes.
 
 uvicorn closes connections that are idle between two requests, and waits for ever for one that has begun. Each of them
-keeps a descriptor, and a process has about a thousand.
+keeps a descriptor, and a process has about a thousand. uvicorn also writes the head of a response and its body one
+after the other, and each write is a packet of its own that wakes the client: here they go together. A head without a
+body is sent when the event loop runs next. h11 parses requests, also where httptools is installed, which sets no limit
+on the length of a header.
 """
 
 from __future__ import annotations
@@ -12,15 +15,84 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import h11
-
-from server.transport.joined_writes import JoiningProtocol
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-__all__ = ["BoundedProtocol", "WaitingClients"]
+    from collections.abc import Callable, Iterable
 
 logger = logging.getLogger(__name__)
+
+_HEAD = b"HTTP/1.1 "
+
+
+class JoinedWrites(asyncio.Transport):
+    """A transport that passes everything on to another one, and a response's head together with the next bytes."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        """Write to `transport`, which belongs to `loop`."""
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._head = b""
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Write bytes; keep a head for the next write."""
+        content = self._head + bytes(data)
+        if content and not self._head and content.startswith(_HEAD):
+            self._head = content
+            self._loop.call_soon(self._flush)
+        elif data:
+            self._head = b""
+            self._transport.write(content)
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview[Any]]) -> None:
+        """Write several parts."""
+        self.write(b"".join(list_of_data))
+
+    def close(self) -> None:
+        """Write what is kept, and close when all is sent."""
+        self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """Close at once."""
+        self._head = b""
+        self._transport.abort()
+
+    def is_closing(self) -> bool:
+        """Tell whether the transport closes."""
+        return self._transport.is_closing()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:  # noqa: ANN401 - as the base class says
+        """Return what is known of the connection."""
+        return self._transport.get_extra_info(name, default)
+
+    def pause_reading(self) -> None:
+        """Receive no more bytes."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Receive bytes again."""
+        self._transport.resume_reading()
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Deliver received bytes to another protocol."""
+        self._transport.set_protocol(protocol)
+
+    def _flush(self) -> None:
+        head, self._head = self._head, b""
+        if head:
+            self._transport.write(head)
+
+
+class JoiningProtocol(H11Protocol):
+    """uvicorn's HTTP protocol with joined writes."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to serve a connection."""
+        joined = JoinedWrites(transport, asyncio.get_running_loop())  # type: ignore[arg-type] # a stream's transport
+        super().connection_made(joined)
+
 
 _SHARE_OF_DESCRIPTORS: Final = 2
 _DESCRIPTORS: Final = 1024

@@ -7,6 +7,8 @@ response with a last chunk: a connection that is cut off is an error for the cli
 
 from __future__ import annotations
 
+import logging
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -22,7 +24,9 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["EventStreams"]
+    from server.config.settings import OperationSettings
+
+logger = logging.getLogger(__name__)
 
 _LAST_CHUNK_SECONDS = 0.5
 # A client that does not read does not take even the last chunk.
@@ -144,3 +148,33 @@ async def _finish(response: _Response, scope: Scope, receive: Receive, send: Sen
             await JSONResponse({"error": "the server is stopping"}, 503)(scope, receive, send)
         else:
             await JSONResponse({"error": "the request was not answered"}, 500)(scope, receive, send)
+
+
+class Draining:
+    """Whether a server drains, and until when."""
+
+    def __init__(self, settings: OperationSettings) -> None:
+        """Drain as long as `settings` say, once asked to."""
+        self._notice = settings.drain_notice_seconds
+        self._bound = max(settings.drain_seconds, settings.drain_notice_seconds)
+        self._began: float | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the server has been asked to stop."""
+        return self._began is not None
+
+    def begin(self) -> None:
+        """Begin; safe in a signal handler."""
+        self._began = self._began if self._began is not None else time.monotonic()
+
+    def is_over(self, running: int) -> bool:
+        """Tell whether the server stops now, while `running` requests are being answered."""
+        if self._began is None:
+            return False
+        passed = time.monotonic() - self._began
+        if passed < self._notice or (running and passed < self._bound):
+            return False
+        if running and self._bound:
+            logger.warning("%d requests are cancelled: they did not finish in %g seconds", running, self._bound)
+        return True

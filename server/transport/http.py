@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
@@ -22,16 +21,15 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from server.access.profiles import Profiles
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
-from server.transport.bodies import RequestBodies
+from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
-from server.transport.draining import Draining
-from server.transport.event_streams import EventStreams
-from server.transport.listening import AddressInUseError, UnprotectedAddressError, listen, require_protection
+from server.transport.event_streams import Draining, EventStreams
+from server.transport.listening import checks_host
 from server.transport.operation_routes import OperationRoutes, metrics_of
 from server.transport.profiles import ProfileRoutes, ProfileSessions
-from server.transport.refusals import RecordedRefusals
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Awaitable, Callable, Iterator, Sequence
     from contextlib import AbstractContextManager
@@ -41,27 +39,14 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from server.config.settings import HttpSettings
-    from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.login.login import Login
     from server.operation.records import Records
-    from server.protocol.schedule_prompts import SchedulePrompts
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
-    from server.run.supervisor import RunSupervisor
-
-__all__ = [
-    "AddressInUseError",
-    "HttpServer",
-    "UnprotectedAddressError",
-    "build_app",
-    "checks_host",
-    "listen",
-    "require_protection",
-    "serve_locally",
-]
 
 logger = logging.getLogger(__name__)
+
 
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 
@@ -197,11 +182,6 @@ def _open_login(host: Host, records: Records) -> Login | None:
     return Login(host.settings.login, tokens_file(), records=records)
 
 
-def checks_host(settings: HttpSettings) -> bool:
-    """Tell whether requests with a foreign Host header are refused."""
-    return bool(settings.allowed_hosts) or settings.host in {"127.0.0.1", "localhost", "::1"}
-
-
 def _security(settings: HttpSettings) -> TransportSecuritySettings:
     """Guard against DNS rebinding: accept only our own names in the Host and Origin headers.
 
@@ -291,10 +271,8 @@ class HttpServer(_Uvicorn):
         host: Host,
         *,
         streams: bool = False,
-        waiting: Sequence[socket.socket] = (),
         replica: Replica | None = None,
     ) -> None:
-        self._waiting = [*waiting]
         self._login = _open_login(host, server.records)
         self._replica = replica
         self._draining = Draining(host.settings.operation)
@@ -307,47 +285,16 @@ class HttpServer(_Uvicorn):
         )
         self._server = server
 
-    @property
-    def exchanges(self) -> ExchangeRegistry:
-        """The exchanges with clients."""
-        return self._server.exchanges
-
-    @property
-    def schedules(self) -> SchedulePrompts:
-        """The prompts of schedules."""
-        return self._server.schedules
-
     async def keep_login(self) -> None:
         """Keep what the login knows of tokens and keys current until cancelled; return if there is no login."""
         if self._login is not None:
             await self._login.run()
 
     @property
-    def records(self) -> Records:
-        """The records of requests."""
-        return self._server.records
-
-    @property
-    def runs(self) -> RunSupervisor:
-        """The supervisor of runs."""
-        return self._server.runs
-
-    @property
     def _running(self) -> int:
         """How many requests are being answered, those of other replicas included and streams of events excluded."""
         forwarded = 0 if self._replica is None else self._replica.running
         return max(0, self._responses.running - self._server.listening.subscribers) + forwarded
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to serve, beginning with the connections that were accepted earlier."""
-        await super().startup(sockets)
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            with suppress(OSError):
-                await loop.connect_accepted_socket(self._protocol, self._waiting.pop())
-
-    def _protocol(self) -> asyncio.Protocol:
-        return self.config.http_protocol_class(self.config, self.server_state, self.lifespan.state)  # type: ignore[call-arg]
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
         """Let signals stop the server within the block."""

@@ -15,7 +15,7 @@ from starlette.routing import Route
 from server import __version__
 from server.access.principal import METRICS_ROLE
 from server.transport.admin_routes import Gate
-from server.transport.refusals import record_refusal
+from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
     from server.transport.admin_routes import Endpoint
-    from server.transport.draining import Draining
+    from server.transport.event_streams import Draining
     from skills_core.sources import Source
 
 __all__ = ["HEALTH_PATH", "METRICS_PATH", "READY_PATH", "MissingLibraryError", "OperationRoutes", "metrics_of"]

@@ -8,6 +8,7 @@ import os
 import sys
 from collections import Counter
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -26,28 +27,29 @@ from server.protocol.early_answers import EarlyAnswers
 from server.protocol.schedule_prompts import SchedulePrompts
 from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.run.telemetry import can_trace, traced
-from server.transport.early_stdio import answer_while_loading
-from server.transport.signals import interrupted_by_sigterm, reload_when_asked
-from server.transport.standard_pipes import can_wait_for, claimed_pipes
+from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
+from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Sequence
     from pathlib import Path
 
     from server.hosting.usage import Usage
+    from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
-    from server.transport.early_probes import EarlyListener
-    from server.transport.hang_ups import HangUps
+    from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
-    from server.transport.standard_pipes import Opening
     from skills_core.library import Library
-
-__all__ = ["serve"]
 
 # Addresses to listen on that a client cannot connect to.
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound
+
+_POLLS_AFTER_EOF = 20
+# 10 ms each, so that cancellations which the client sent before it closed stdin are processed.
+
+_CATCH_UP_SECONDS = 5
 
 logger = logging.getLogger(__name__)
 
@@ -57,51 +59,45 @@ def serve(
     settings: Settings,
     files: Sequence[Path] = (),
     usage: Usage | None = None,
-    early: EarlyListener | None = None,
+    listener: socket.socket | None = None,
 ) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.
 
-    `usage` counts how often skills are used, earlier servers included. `early` is a listener that answers probes until
-    now, and has connections that wait.
+    `usage` counts how often skills are used, earlier servers included. Over HTTP, clients connect to `listener`.
 
     Raises:
-        AddressInUseError: the server cannot listen on the HTTP address.
         AuditLogError: the settings demand an audit log, which cannot be written.
     """
     records = Records()
-    if settings.server.transport is Transport.STDIO:
-        with _recording(settings, records):
-            _serve_stdio(Host(library, settings, files, usage, rule=role_rule(settings.access)), records)
+    host = Host(library, settings, files, usage, rule=role_rule(settings.access))
+    if listener is not None:
+        _serve_http(host, records, listener)
         return
-    from server.admin.sockets import admin_socket
-    from server.protocol.server import SkillServer
-    from server.transport.allowed_names import name_faults
-    from server.transport.http import HttpServer, checks_host, listen, require_protection
+    with _recording(settings, records):
+        _serve_stdio(host, records)
 
-    require_protection(settings)
-    prepare_logs()
-    _collect_garbage()
-    listener, waiting = early.take() if early is not None else (listen(settings.http), [])
-    with listener:
-        port = listener.getsockname()[1]
-        host = Host(library, settings, files, usage, rule=role_rule(settings.access))
-        replica = _replica(host)
-        skill_server = SkillServer(host, local=False, records=records)
-        if replica is not None:
-            replica.share(skill_server.exchanges)
-        server = HttpServer(skill_server, host, streams=needs_event_streams(settings), waiting=waiting, replica=replica)
-        # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
-        with (
-            server.stopped_by_signals(),
-            _recording(settings, records),
-            admin_socket(runtime_folders(), port) as admin,
-        ):
-            _announce(library, settings, port)
-            if not checks_host(settings.http):
-                logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
-            for key, _, fault in name_faults(settings.http):
-                logger.warning("http.%s: %s", key, fault)
-            anyio.run(_serve_http, host, server, listener, admin, replica, None if early is None else early.hang_ups)
+
+async def _run_background(
+    host: Host,
+    server: SkillServer,
+    *others: Callable[[], Awaitable[object]],
+    caught_up: Callable[[], Awaitable[None]] | None = None,
+) -> None:
+    """Run the background tasks of both transports, and `others`, until cancelled.
+
+    Changes are announced once the client has `caught_up`, so that it is notified of the first one.
+    """
+    tasks: list[Callable[[], Awaitable[object]]] = [host.usage.run, host.texts.run, server.runs.run, *others]
+    async with anyio.create_task_group() as group:
+        for task in tasks:
+            group.start_soon(task)
+        group.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
+        group.start_soon(reload_when_asked, host)
+        if caught_up is not None:
+            with anyio.move_on_after(_CATCH_UP_SECONDS):
+                await caught_up()
+        group.start_soon(host.follow)
+        group.start_soon(server.schedules.announce)
 
 
 @contextmanager
@@ -139,23 +135,53 @@ def _serve_stdio(host: Host, records: Records) -> None:
     """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
     # Not every system can wait for a terminal together with other descriptors, and a person is in no such hurry.
     if host.views_differ or os.isatty(0) or not (can_wait_for(0) and can_wait_for(1)):
-        run = _load_stdio_server()
+        _import_stdio_server()
         _collect_garbage()
-        run(host, None, records, None)
+        anyio.run(_serve_one_client, host, None, records, None)
         return
     with claimed_pipes() as (source, sink):
         with interrupted_by_sigterm():
             schedules = SchedulePrompts(host)
             answers = EarlyAnswers(host, schedules)
-            opening = answer_while_loading(_load_stdio_server, answers.answer, source, sink)
+            opening = answer_while_loading(_import_stdio_server, answers.answer, source, sink)
         _collect_garbage()
-        _load_stdio_server()(host, opening, records, schedules)
+        anyio.run(_serve_one_client, host, opening, records, schedules)
 
 
-def _load_stdio_server() -> Callable[[Host, Opening | None, Records, SchedulePrompts | None], None]:
-    from server.transport.stdio_server import run
+def _import_stdio_server() -> None:
+    import server.protocol.server
+    import server.transport.stdio  # noqa: F401 - used once this is done
 
-    return run
+
+async def _serve_one_client(
+    host: Host, opening: Opening | None, records: Records, schedules: SchedulePrompts | None
+) -> None:
+    """Serve until the client closes stdin or a signal comes; the first answers have listed the prompts of `schedules`.
+
+    `opening` is as in `serve_stdio`.
+    """
+    from server.protocol.server import SkillServer
+    from server.transport.stdio import Answered, serve_stdio
+
+    server = SkillServer(host, local=True, records=records, schedules=schedules)
+    answered = Answered(opening.silent, opening.streams) if opening else Answered()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(_run_background, host, server, caught_up=answered.wait))
+        tasks.start_soon(cancel_when_stopped, tasks.cancel_scope, server.runs.close)
+        async with server.exchanges.serving():
+            await serve_stdio(server, partial(_on_stdin_closed, server), opening, answered)
+        # The outcome of cancelled runs is recorded by now.
+        tasks.cancel_scope.cancel()
+
+
+async def _on_stdin_closed(server: SkillServer) -> None:
+    """Stop the exchanges that wait for the client, which has closed stdin."""
+    if server.exchanges.is_busy:
+        # The client's last cancellations are processed first; the next server continues all other runs.
+        for _ in range(_POLLS_AFTER_EOF):
+            await anyio.sleep(0.01)
+    server.runs.close()
+    server.exchanges.client_disconnected()
 
 
 def _collect_garbage() -> None:
@@ -181,34 +207,53 @@ def _replica(host: Host) -> Replica | None:
     return Replica(host)
 
 
-async def _serve_http(
+def _serve_http(host: Host, records: Records, listener: socket.socket) -> None:
+    """Serve over HTTP until a signal comes."""
+    from server.admin.sockets import admin_socket
+    from server.protocol.server import SkillServer
+    from server.transport.http import HttpServer
+    from server.transport.listening import checks_host, name_faults
+
+    prepare_logs()
+    _collect_garbage()
+    settings, port = host.settings, listener.getsockname()[1]
+    replica = _replica(host)
+    skill_server = SkillServer(host, local=False, records=records)
+    if replica is not None:
+        replica.share(skill_server.exchanges)
+    server = HttpServer(skill_server, host, streams=needs_event_streams(settings), replica=replica)
+    # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
+    with server.stopped_by_signals(), _recording(settings, records), admin_socket(runtime_folders(), port) as admin:
+        _announce(host.library, settings, port)
+        if not checks_host(settings.http):
+            logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
+        for key, _, fault in name_faults(settings.http):
+            logger.warning("http.%s: %s", key, fault)
+        anyio.run(_serve_clients, host, skill_server, server, listener, admin, replica)
+
+
+async def _serve_clients(
     host: Host,
+    skill_server: SkillServer,
     server: HttpServer,
     listener: socket.socket,
     admin: socket.socket | None,
     replica: Replica | None,
-    hang_ups: HangUps | None,
 ) -> None:
     import asyncio
 
-    from server.transport.accept_faults import AcceptFaults
     from server.transport.http import serve_locally
+    from server.transport.listening import AcceptFaults
 
     asyncio.get_running_loop().set_exception_handler(AcceptFaults())
+    others: list[Callable[[], Awaitable[object]]] = [server.keep_login]
+    if replica is not None:
+        others.append(replica.run)
+    if admin is not None:
+        others.append(partial(serve_locally, host, admin, skill_server.records, server.operation.open()))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(host.follow)
-        tasks.start_soon(host.usage.run)
-        tasks.start_soon(host.texts.run)
-        tasks.start_soon(server.runs.run)
-        tasks.start_soon(server.keep_login)
-        tasks.start_soon(server.schedules.announce)
-        tasks.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
-        tasks.start_soon(reload_when_asked, host, hang_ups)
-        if replica is not None:
-            tasks.start_soon(replica.run)
-        if admin is not None:
-            tasks.start_soon(serve_locally, host, admin, server.records, server.operation.open())
-        async with server.exchanges.serving():
+        tasks.start_soon(_run_background, host, skill_server, *others)
+        async with skill_server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()
 

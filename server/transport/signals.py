@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
     from server.hosting.host import Host
-    from server.transport.hang_ups import HangUps
-
-__all__ = ["SIGNAL_EXIT_BASE", "interrupted_by_sigterm", "reload_when_asked", "until_signalled"]
 
 _ResultT = TypeVar("_ResultT")
 
@@ -89,18 +86,36 @@ def interrupted_by_sigterm() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-async def reload_when_asked(host: Host, earlier: HangUps | None = None) -> None:
-    """Reload all skills on SIGHUP, for servers that do not watch the disk; also if it came `earlier`."""
+@contextmanager
+def hang_ups_held() -> Iterator[None]:
+    """Hold SIGHUP back within the block, until `reload_when_asked` takes it: it must not end a server that starts."""
+    if sys.platform == "win32":
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+async def reload_when_asked(host: Host) -> None:
+    """Reload all skills on SIGHUP, for servers that do not watch the disk; also if it came while it was held back."""
     if sys.platform == "win32":
         return
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
-        if earlier is not None and earlier.came:
-            await _reload(host)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         async for _ in received:
-            await _reload(host)
+            change = await host.try_reload()
+            if change is not None:
+                log_reload(change)
 
 
-async def _reload(host: Host) -> None:
-    change = await host.try_reload()
-    if change is not None:
-        log_reload(change)
+async def cancel_when_stopped(scope: anyio.CancelScope, closing: Callable[[], None]) -> None:
+    """Call `closing` and cancel on SIGTERM and SIGINT; the first process of a container ignores SIGTERM otherwise."""
+    if sys.platform == "win32":
+        return
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+        async for _ in received:
+            closing()
+            scope.cancel()

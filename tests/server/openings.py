@@ -13,9 +13,8 @@ import anyio
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
-from server.transport.answered import Answered
-from server.transport.standard_pipes import Opening
-from server.transport.stdio import serve_stdio
+from server.transport.early_stdio import Opening
+from server.transport.stdio import Answered, serve_stdio
 from skills_core import Library, explicit_sources
 from skills_core.watch_options import WatchMode
 from tests.server.settings import make_settings

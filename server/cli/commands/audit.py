@@ -52,8 +52,7 @@ def audit(
     The audit finds hidden text, injected instructions, dangerous commands, grants that are too wide and more. It asks
     no model and runs nothing. The exit code is 1 if there is an error that no suppression covers.
     """
-    from server.cli.audit_report import audit_lines, audit_object, sarif_object, shows
-    from server.cli.commands.audit_paths import audit_path, chosen_rules
+    from server.cli.audit_report import audit_lines, audit_object, audit_path, chosen_rules, sarif_object, shows
 
     if as_json and output not in {None, Format.JSON}:
         fail(f"--json contradicts --format {output}; use one of them", EXIT_USAGE)

@@ -1,4 +1,4 @@
-"""The command `audit-log`: list, export and verify the record of who used which skill."""
+"""The commands `audit-log` and `analytics`: read and verify what the audit log has, and count uses of skills."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from collections import deque
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,9 +15,17 @@ import typer
 
 from server.auditlog.export import ExportFormat
 from server.auditlog.records import AuditEvent
-from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_EMPTY, EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.default_command import group_with_default
+from server.cli.commands.options import AsJson, Directories
+from server.cli.console import (
+    EXIT_EMPTY,
+    EXIT_NO,
+    EXIT_USAGE,
+    fail,
+    group_with_default,
+    print_json,
+    print_notice,
+    print_text,
+)
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
@@ -26,9 +35,8 @@ if TYPE_CHECKING:
     from server.auditlog.chain import FileEnd
     from server.auditlog.reading import LogReader, RecordFilter
     from server.auditlog.records import Entry
+    from server.auditlog.usage_counts import SkillCounts
     from server.auditlog.verification import Verification
-
-__all__ = ["audit_log"]
 
 _LIST = "list"
 
@@ -287,3 +295,96 @@ def _value(value: object) -> str:
 def _tell_unreadable(reader: LogReader) -> None:
     if reader.unreadable:
         print_notice(f"{reader.unreadable} lines are no records; run `skillserve audit-log verify`")
+
+
+def analytics(
+    directories: Directories = None,
+    *,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="The first day, as a date, or as a span before today such as 7d.")
+    ] = "30d",
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="The last day.", show_default="today")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how the skills of a server are used.
+
+    The servers of this user count uses unless audit_log.analytics is off. The counts stay on this machine.
+    """
+    from server.auditlog.reading import days_after
+    from server.auditlog.usage_counts import UsageFile
+    from server.config.bootstrap import open_quietly
+    from server.config.machine import state_home
+
+    first = _day("--since", since)
+    last = datetime.now(UTC).date() if until is None else _day("--until", until)
+    counts = UsageFile(state_home()).read(first.isoformat(), days_after(last, 1).isoformat())
+    served = [skill.key for skill in open_quietly(directories).catalog.active]
+    report = _report(counts, served)
+    if as_json:
+        import json
+
+        # In ASCII, because JSON would leave some control characters of the names as they are.
+        print_text(json.dumps({"since": first.isoformat(), "until": last.isoformat(), **report}, indent=2))
+    else:
+        _print(report, first, last)
+
+
+def _day(flag: str, text: str) -> date:
+    from server.auditlog.reading import moment_of
+
+    try:
+        return date.fromisoformat(moment_of(text)[:10])
+    except SkillsError as error:
+        fail(f"{flag} {error}", EXIT_USAGE)
+
+
+def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]:
+    from server.auditlog.usage_counts import USES, UsageEvent
+
+    rows: list[dict[str, Any]] = [
+        {
+            "skill": name,
+            **{str(event): each.events[event] for event in UsageEvent},
+            "users": each.users,
+            "clients": dict(sorted(each.clients.items(), key=lambda pair: (-pair[1], pair[0]))),
+            "served": name in served,
+        }
+        for name, each in counts.items()
+    ]
+    rows.sort(key=lambda row: (-row["activated"], -row["ran"], -row["read"], -row["found"], row["skill"]))
+    # A skill that failed was used, if in vain.
+    used = {row["skill"] for row in rows if row["failed"] or any(row[event] for event in USES)}
+    return {
+        "skills": rows,
+        "never_used": sorted(name for name in served if name not in used),
+        "found_not_activated": [row["skill"] for row in rows if row["found"] and row["skill"] not in used],
+    }
+
+
+_COLUMNS = ("activated", "users", "ran", "read", "found", "failed", "denied")
+
+
+def _print(report: dict[str, Any], first: date, last: date) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from server.cli.tables import console_for_people
+
+    console = console_for_people()
+    if report["skills"]:
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        table.add_column("skill", overflow="fold")
+        for heading in _COLUMNS:
+            table.add_column(heading, justify="right")
+        table.add_column("clients", overflow="fold")
+        for row in report["skills"]:
+            clients = ", ".join(f"{name} {count}" for name, count in row["clients"].items())
+            table.add_row(
+                escape(one_line(row["skill"])), *(str(row[name]) for name in _COLUMNS), escape(one_line(clients))
+            )
+        console.print(table)
+    else:
+        print_text(f"no use is counted from {first} to {last}")
+    for title, names in (("never used", report["never_used"]), ("found, not used", report["found_not_activated"])):
+        if names:
+            print_text(one_line(f"{title}: {', '.join(names)}"))

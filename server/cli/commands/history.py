@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson, Directories
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.default_command import group_with_default
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 

@@ -1,8 +1,9 @@
-"""The commands `run` and `runs`: run skills with a model, and manage their runs."""
+"""The commands `run`, `runs` and `workflow`: run skills and workflows, and look at recorded runs."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,20 +20,18 @@ from server.cli.commands.options import (
     RunId,
     RunTool,
     SkillTool,
+    Strict,
     TrustWorkspace,
     Workspace,
     parse_name_values,
 )
-from server.cli.console import EXIT_NO, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from server.run.skill_runner import RunParticipants
     from skills_core.run.outcome import RunOutcome
-
-__all__ = ["run", "runs"]
+    from skills_core.run.workflow.outcome import WorkflowOutcome
 
 runs = typer.Typer(help="List, show, cancel and resume runs.", no_args_is_help=True)
 
@@ -60,7 +59,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
     The exit code is 1 if the skill does not exist, the run fails, or its score is below the skill's minimum.
     """
     values = parse_name_values(param)
-    from server.cli.commands.run_execution import execute, open_for_runs, print_outcome
+    from server.cli.run_execution import execute, open_for_runs, print_outcome
 
     context = open_for_runs(
         directories,
@@ -91,7 +90,7 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 @runs.command("list")
 def list_runs(*, as_json: AsJson = False) -> None:
     """List runs, latest first."""
-    from server.cli.commands.recorded_runs import read_summaries
+    from server.cli.run_execution import read_summaries
 
     summaries = read_summaries()
     if as_json:
@@ -109,7 +108,7 @@ def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The ID of
 
     The trace has all model and tool calls, decisions and scores, and the result.
     """
-    from server.cli.commands.recorded_runs import read_trace
+    from server.cli.run_execution import read_trace
     from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
 
     try:
@@ -131,7 +130,7 @@ def cancel(
     Cancelling a workflow's run cancels its steps too. The exit code is 1 if a run has already ended or is not
     recorded.
     """
-    from server.cli.commands.recorded_runs import cancel_runs
+    from server.cli.run_execution import cancel_runs
 
     results = cancel_runs(run_ids)
     if as_json:
@@ -160,7 +159,7 @@ def resume(  # noqa: PLR0913 - one parameter for each flag
     Only runs that were started with the same folders, model and tools are continued. The exit code is 1 if one of them
     does not complete.
     """
-    from server.cli.commands.run_execution import open_for_runs, resume_interrupted
+    from server.cli.run_execution import open_for_runs, resume_interrupted
 
     context = open_for_runs(
         directories,
@@ -187,3 +186,101 @@ def _folder_hint(message: str | None, directories: list[Path] | None) -> str:
     if directories or not message or not os.path.isdir(message):  # noqa: PTH112
         return ""
     return f' {message!r} was taken as the message; give a message (or "") before folders.'
+
+
+workflow = typer.Typer(
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    help="Check and run workflows, which combine skills into steps.",
+)
+
+
+@workflow.command("validate")
+def validate_workflow(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="FILE... [DIR...]",
+            help="Workflow files, and folders of skills to use instead of the configured and standard folders.",
+        ),
+    ],
+    *,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Check workflow files for errors.
+
+    Checks their syntax, and the skills, steps and inputs that they refer to.
+    """
+    from server.config.bootstrap import open_quietly
+    from server.run.workflow_files import validate_file, workflow_lines, workflows_object
+
+    folders = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 - of some paths, `Path` raises
+    files = [path for path in paths if path not in folders]
+    if not files:
+        fail("expected at least one workflow file; all paths are folders", EXIT_USAGE)
+    catalog = open_quietly(
+        folders,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+    ).catalog
+    results = [validate_file(path, catalog) for path in files]
+    if as_json:
+        print_json(workflows_object(results))
+    else:
+        for line in workflow_lines(results):
+            print_text(line)
+    if not any(result.found for result in results):
+        raise typer.Exit(EXIT_USAGE)
+    if not all(result.valid for result in results):
+        raise typer.Exit(EXIT_NO)
+
+
+@workflow.command("run")
+def run_workflow(  # noqa: PLR0913 - one parameter for each flag
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The workflow file.")],
+    directories: Directories = None,
+    *,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--input", metavar="NAME=VALUE", help="Set an input of the workflow; repeatable."),
+    ] = None,
+    model: Model = None,
+    run_tools: RunTool = None,
+    workspace: Workspace = None,
+    mcp_servers: McpServers = None,
+    skill_tools: SkillTool = None,
+    run_id: RunId = None,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Run a workflow, and print the output of its last skill.
+
+    The exit code is 1 if the workflow does not complete.
+    """
+    inputs = parse_name_values(pairs, "--input")
+    from server.cli.run_execution import execute, open_for_runs, print_outcome
+    from server.run.workflow_files import read_workflow_file
+    from skills_core.run.workflow.plan import prepare
+
+    context = open_for_runs(
+        directories,
+        model=model,
+        run_tools=run_tools,
+        workspace=workspace,
+        mcp_servers=mcp_servers,
+        skill_tools=skill_tools,
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+    )
+    plan = prepare(read_workflow_file(file), file.stem, context.library.catalog, inputs)
+
+    async def work(participants: RunParticipants) -> WorkflowOutcome:
+        return await context.service.run_workflow(plan, participants, run_id)
+
+    print_outcome(execute(context, plan.workflow.name, run_id, work, command="workflow run"), as_json=as_json)

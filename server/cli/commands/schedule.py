@@ -213,7 +213,7 @@ def run_now(
     run fails.
     """
     _require_extra()
-    from server.cli.commands.run_execution import print_improvements
+    from server.cli.run_execution import print_improvements
     from server.cli.schedule_commands import run_by_hand
 
     flags: dict[str, Any] = {

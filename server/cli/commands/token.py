@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,12 +12,44 @@ import typer
 from server.auditlog.records import AuditEvent
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.record_command import record_command
+from server.config.files import ConfigurationError
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from server.login.token_file import StoredToken, TokenFile
 
-__all__ = ["token"]
+
+def record_command(event: AuditEvent, target: str) -> None:
+    """Record an event, if the audit log is on; a failure is told, and changes neither the result nor the exit code.
+
+    Revoking a token must be possible while the settings are wrong or the disk is full.
+    """
+    from server.auditlog.recording import record_now
+    from server.auditlog.records import AuditRecord, bounded, timestamp
+    from server.config.bootstrap import user_settings
+    from server.config.machine import Machine, current_places
+
+    record = AuditRecord(
+        when=timestamp(),
+        event=event,
+        principal=bounded(_user()),
+        kind="command",
+        target=bounded(target),
+        decision="allowed",
+    )
+    try:
+        record_now(user_settings(Machine(current_places()), {}), record)
+    except (ConfigurationError, SkillsError) as error:
+        print_notice(f"this is not recorded in the audit log: {error}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        # A container's user often has no name.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
+
 
 token = typer.Typer(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
 

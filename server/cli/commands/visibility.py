@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from server.cli.client_choice import chosen_clients
+from server.cli.client_lists import chosen_clients
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
@@ -43,7 +43,7 @@ def visibility(
 
     Clients shorten long lists and descriptions. The report also names skills that clash, and says how to show more.
     """
-    from server.cli.served_lists import served_lists
+    from server.cli.client_lists import served_lists
     from server.clients import KNOWN_CLIENTS
     from server.visibility.json_report import report_object
     from server.visibility.report import visibility_report

@@ -62,7 +62,7 @@ def _finding(checked: CheckedSettings, level: Level, key: str, message: str, adv
 
 
 def _protection(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.transport.http import UnprotectedAddressError, checks_host, require_protection
+    from server.transport.listening import UnprotectedAddressError, checks_host, require_protection
 
     settings = checked.settings
     if not is_address(settings.http.host):
@@ -84,8 +84,7 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _names(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.transport.allowed_names import name_faults
-    from server.transport.http import checks_host
+    from server.transport.listening import checks_host, name_faults
 
     http = checked.settings.http
     for key, number, message in name_faults(http):

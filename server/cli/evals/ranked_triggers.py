@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
-from server.cli.client_choice import chosen_clients
+from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.evals.report_files import ReportFiles
-from server.cli.served_lists import served_lists
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
 from server.evals.report.gates import Gate, GateOutcome

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from server.cli.commands.trust import trust
+from server.cli.commands.config import trust
 from server.config.machine import Machine, current_places
 from server.config.trust import TrustError, TrustFile
 from tests.conftest import write_skill
@@ -185,7 +185,7 @@ def test_what_is_trusted_is_shown_without_what_moves_a_terminal(
     folder = tmp_path / "\x1b]0;title\x07\u202ename"
     folder.mkdir()
     told: list[str] = []
-    monkeypatch.setattr("server.cli.commands.trust.print_text", told.append)
+    monkeypatch.setattr("server.cli.commands.config.print_text", told.append)
     trust(folder)
     trust(as_list=True)
     trust(folder, remove=True)

@@ -28,7 +28,8 @@ from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from server.listing.envelope import text_block, tool_result
 from server.protocol.server import SkillServer
-from server.transport.http import HttpServer, listen
+from server.transport.http import HttpServer
+from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
 from server.wire.arguments import CONFIRM, CONTINUE
 from server.wire.invalid_request import InvalidRequestError

@@ -21,7 +21,8 @@ from server.hosting.host import Host
 from server.hosting.views import ViewName, ViewRule
 from server.operation.records import Records
 from server.protocol.server import SkillServer
-from server.transport.http import HttpServer, listen
+from server.transport.http import HttpServer
+from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
 from skills_core import Library, Skill, explicit_sources
 from skills_core.watch_options import WatchMode

@@ -15,7 +15,8 @@ from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.operation.records import Records
 from server.protocol.server import SkillServer
-from server.transport.http import HttpServer, listen
+from server.transport.http import HttpServer
+from server.transport.listening import listen
 from skills_core.library import Library
 from skills_core.sources import explicit_sources
 from skills_core.watch_options import WatchMode

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from server.config.files import ConfigurationError
-from server.transport.http import UnprotectedAddressError, require_protection
+from server.transport.listening import UnprotectedAddressError, require_protection
 from tests.server.login.conftest import AUDIENCE, ISSUER
 from tests.server.settings import make_settings
 

@@ -12,7 +12,7 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.cli.commands.recorded_runs import read_summaries
+from server.cli.run_execution import read_summaries
 from server.run.run_list import RunList
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.engine import open_engine

@@ -7,7 +7,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from server.transport.allowed_names import host_fault, name_faults, origin_fault
+from server.transport.listening import host_fault, name_faults, origin_fault
 from tests.conftest import MakeSkill
 from tests.server.operation.processes import served_by_process
 from tests.server.settings import make_settings

@@ -21,9 +21,8 @@ if sys.platform == "win32":
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from server.protocol.early_answers import ACKNOWLEDGED, EarlyAnswer, EarlyAnswers
-from server.transport.answered import Answered
-from server.transport.early_stdio import answer_while_loading
-from server.transport.standard_pipes import Opening
+from server.transport.early_stdio import Opening, answer_while_loading
+from server.transport.stdio import Answered
 from tests.conftest import write_skill
 from tests.server.openings import (
     INITIALIZED,

@@ -25,7 +25,8 @@ from server.hosting.host import Host
 from server.protocol.recent_events import RecentEvents
 from server.protocol.server import SkillServer
 from server.transport.event_streams import EventStreams
-from server.transport.http import HttpServer, listen
+from server.transport.http import HttpServer
+from server.transport.listening import listen
 from skills_core import Library, explicit_sources
 from skills_core.watch_options import WatchMode
 from tests.conftest import MakeSkill

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from server.transport.joined_writes import JoinedWrites
+from server.transport.connections import JoinedWrites
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 

@@ -14,7 +14,7 @@ from mcp_types import JSONRPCNotification
 if sys.platform == "win32":
     pytest.skip("the SDK's transport is used there", allow_module_level=True)
 
-from server.transport.pipes import PipeWriter
+from server.transport.stdio import PipeWriter
 
 
 def message(text: str) -> SessionMessage:

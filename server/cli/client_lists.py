@@ -1,4 +1,4 @@
-"""Read the value of `--client`: a client, and optionally its version."""
+"""Clients that a command line names, and the lists that a server hands to them."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ import re
 from typing import TYPE_CHECKING
 
 from server.cli.console import EXIT_USAGE, fail
+from server.config.machine import state_home
 from skills_core.errors import did_you_mean, similar_to
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.clients import ClientProfile
-
-__all__ = ["chosen_clients", "name_and_version"]
+    from server.config.settings import Settings
+    from server.listing.snapshot import Snapshot
+    from skills_core.catalog import Catalog
 
 _VERSION = re.compile(r"\d[\w.+-]*")
 
@@ -49,3 +51,14 @@ def chosen_clients(chosen: Iterable[str]) -> list[tuple[ClientProfile, str | Non
             hint = did_you_mean(similar_to(key, known), "; did") or f"; known are {', '.join(known)}"
             fail(f"--client {key[:100]!r} is not known{hint}", EXIT_USAGE)
     return [(known[key], version) for key, version in clients]
+
+
+def served_lists(catalog: Catalog, settings: Settings) -> Snapshot:
+    """Return the lists of a catalog, in the order that the recorded uses of its skills give."""
+    from server.hosting.usage import read_counts, usage_file
+    from server.listing.snapshot import Snapshot
+    from server.scripts.factory import offers_scripts, script_setup
+
+    used = read_counts(usage_file(state_home())) if settings.catalog.usage else {}
+    scripts = script_setup(settings) if offers_scripts(settings) else None
+    return Snapshot(catalog, settings, used, scripts=scripts)

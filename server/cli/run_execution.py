@@ -1,21 +1,23 @@
-"""Run skills and workflows for commands: open the run service, ask the user at the terminal, print the outcome."""
+"""Run skills and workflows for a command, and show and cancel recorded runs."""
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.cli.commands.run_additions import additional_jobs, lines_of_change, open_service
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.terminal import attach_terminal
-from server.config.bootstrap import open_with_settings
+from server.config.bootstrap import open_with_settings, settings_of
+from server.config.machine import Machine, current_places
 from server.listing.runs import runs_unavailable_reason
 from server.run.telemetry import traced
+from server.run.trace_files import summaries, trace_store
 from server.transport.signals import until_signalled
 from skills_core.run.durable.recorded_run import RunNotDoneError, RunState, is_nested
 from skills_core.run.json_codec import to_json
-from skills_core.run.models import CLIENT
+from skills_core.run.models import CLIENT, has_extra
 from skills_core.run.workflow.outcome import WorkflowOutcome
 
 if TYPE_CHECKING:
@@ -28,15 +30,7 @@ if TYPE_CHECKING:
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.outcome import RunOutcome
-
-__all__ = [
-    "RunCommandContext",
-    "execute",
-    "open_for_runs",
-    "print_improvements",
-    "print_outcome",
-    "resume_interrupted",
-]
+    from skills_core.run.ports import JsonObject
 
 _Outcome = TypeVar("_Outcome", "RunOutcome", WorkflowOutcome)
 Improvements: TypeAlias = "Sequence[Mapping[str, Any]]"
@@ -164,3 +158,58 @@ async def _final_status(context: RunCommandContext, engine: Engine, run_id: str,
     print_improvements(improvements)
     said = {"status": outcome["status"], "message": outcome["message"], "improvements": [*improvements]}
     return {"run_id": run_id, "kind": kind, **said}
+
+
+_NO_RECORD = "Reading the record of runs requires the extra `run`: pip install 'skillserve[run]'."
+_TRACES_ONLY = "The result comes from the trace files alone and may be outdated."
+
+
+def read_summaries() -> list[JsonObject]:
+    """Return the summaries of all runs, latest first; report unreadable traces on stderr."""
+    if not has_extra():
+        found = summaries(trace_store().readable(print_notice).values())
+        if found:
+            print_notice(f"{_NO_RECORD} {_TRACES_ONLY}")
+        return found
+    from server.run.run_list import open_run_list
+    from skills_core.run.durable.recorded_run import StoreError
+
+    try:
+        with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
+            return summaries(run_list.all(print_notice))
+    except StoreError as error:
+        print_notice(f"{error} {_TRACES_ONLY}")
+        return summaries(trace_store().readable(print_notice).values())
+
+
+def read_trace(run_id: str) -> JsonObject:
+    """Return the trace of a run, with the status from the record.
+
+    Raises:
+        UnknownTraceError: the run has neither a trace nor a record.
+    """
+    if not has_extra():
+        return trace_store().read(run_id)
+    from server.run.run_list import open_run_list
+    from skills_core.run.durable.recorded_run import StoreError
+
+    try:
+        with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
+            return run_list.get(run_id, print_notice)
+    except StoreError as error:
+        print_notice(f"{error} {_TRACES_ONLY}")
+        return trace_store().read(run_id)
+
+
+def cancel_runs(run_ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Cancel runs; return for each run whether it is cancelled, its status and a message.
+
+    Raises:
+        StoreError: the record cannot be used.
+    """
+    if not has_extra():
+        fail("cancelling runs requires the extra `run`: pip install 'skillserve[run]'", EXIT_USAGE)
+    from server.run.run_list import open_run_list
+
+    with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
+        return [asdict(run_list.cancel(run_id)) for run_id in dict.fromkeys(run_ids)]

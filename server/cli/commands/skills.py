@@ -1,0 +1,250 @@
+"""The commands that show skills: `activate`, `catalog`, `show` and `status`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from server.cli.client_lists import name_and_version
+from server.cli.commands.authoring import print_skill
+from server.cli.commands.options import (
+    AsJson,
+    ConventionFiles,
+    Directories,
+    FollowSymlinks,
+    GitIgnored,
+    NoAdapt,
+    Param,
+    Strict,
+    TrustWorkspace,
+    parse_name_values,
+)
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.config.bootstrap import open_quietly, open_with_settings
+from server.config.settings import SkillFolder
+from server.hosting.status import audit_object, skill_object, status_object
+from server.hosting.status_filter import StatusFilter
+from server.protocol.activation.recipients import known_names, recipient_called
+from skills_core.diagnostics import Reason, one_line, printable
+from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
+from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.skill import State
+from skills_core.sources import Scope
+
+if TYPE_CHECKING:
+    from server.clients import ClientProfile
+    from server.listing.snapshot import Snapshot
+    from skills_core.skill import Skill
+
+
+def activate(
+    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    directories: Directories = None,
+    *,
+    param: Param = None,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLIENT",
+            help="Print the text for this client, given by its key or name.",
+            show_default="any client",
+        ),
+    ] = None,
+    follow_symlinks: FollowSymlinks = False,
+    no_adapt: NoAdapt = False,
+) -> None:
+    """Print what a model receives when it activates a skill."""
+    parameters = parse_name_values(param)
+    try:
+        library, settings = open_with_settings(directories, follow_symlinks=follow_symlinks, no_adapt=no_adapt)
+        skill = library.catalog.skill(name)
+    except UnknownSkillError as error:
+        fail(str(error), EXIT_NO)
+    near = settings.clients.skill_folder is not SkillFolder.NEVER
+    recipient = recipient_called(client, settings, local=near)
+    if recipient is None:
+        known = ", ".join(known_names(settings))
+        fail(f"--client: unknown client {one_line(client or '')[:200]!r}; expected one of {known}", EXIT_USAGE)
+    values, message = activation_inputs(skill, parameters)
+    print_text(render_activation(skill, values, recipient))
+    if message:
+        print_text(render_request(skill, message))
+
+
+class CatalogFormat(StrEnum):
+    """What the command prints; the values are those of `--format`."""
+
+    TEXT = "text"
+    DESCRIPTION = "description"
+    INSTRUCTIONS = "instructions"
+    NAMES = "names"
+    XML = "xml"
+
+
+def catalog(
+    directories: Directories = None,
+    *,
+    client: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CLIENT[@VERSION]",
+            help="Print what this client receives, given by its key or by the name that it sends; without a version, "
+            "what its latest one receives.",
+            show_default="any other client",
+        ),
+    ] = None,
+    shown: Annotated[
+        CatalogFormat,
+        typer.Option(
+            "--format",
+            help="Print everything with headings (text), or only the description of activate_skill, the server's "
+            "instructions, or the names in the enum; xml is the <available_skills> block of skills-ref to-prompt.",
+        ),
+    ] = CatalogFormat.TEXT,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Print the catalog of skills as a client receives it.
+
+    It consists of the server's instructions and of the tool activate_skill: its description and the names in its enum.
+    """
+    from server.cli.client_lists import served_lists
+
+    if as_json and shown is not CatalogFormat.TEXT:
+        fail(f"--json prints everything, so it cannot be combined with --format {shown.value}", EXIT_USAGE)
+    if client and shown is CatalogFormat.XML:
+        fail("--format xml is the same for every client; leave out --client", EXIT_USAGE)
+    profile = _profile_of(client)
+    library, settings = open_with_settings(
+        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    )
+    lists = served_lists(library.catalog, settings)
+    if shown is CatalogFormat.XML:
+        _print_xml(lists)
+    else:
+        _print_received(lists, profile, shown, as_json=as_json)
+    if not library.catalog.offered:
+        fail("no skill is offered to models, so clients receive no catalog", EXIT_NO)
+
+
+def _profile_of(chosen: str | None) -> ClientProfile:
+    from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_called
+    from skills_core.errors import did_you_mean, similar_to
+
+    name, version = name_and_version(chosen or "")
+    profile = profile_called(name, KNOWN_CLIENTS, version)
+    if name and profile is UNKNOWN and name != UNKNOWN.key:
+        hint = did_you_mean(similar_to(name, [client.key for client in KNOWN_CLIENTS]))
+        shown = one_line(name)[:100]
+        print_notice(f"no facts are known of a client {shown!r}; this is what every unknown client receives.{hint}")
+    return profile
+
+
+def _print_xml(lists: Snapshot) -> None:
+    from skills_core.rendering import listing_order
+    from skills_core.rendering.available_skills import render_available_skills
+
+    print_text(render_available_skills(listing_order(lists.catalog, lists.first)))
+
+
+def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
+    from server.visibility.visible_texts import activation_tool, instructions_for
+
+    tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
+    if as_json:
+        print_json({"client": client.key, "title": client.title, "instructions": instructions, "tool": tool})
+    elif tool is not None:
+        names = tool["inputSchema"]["properties"]["name"].get("enum", ())
+        print_text(_catalog_text(shown, instructions or "", tool["description"], "\n".join(names)))
+
+
+def _catalog_text(shown: CatalogFormat, instructions: str, description: str, names: str) -> str:
+    parts = {
+        CatalogFormat.INSTRUCTIONS: ("Instructions of the server", instructions),
+        CatalogFormat.DESCRIPTION: ("Description of activate_skill", description),
+        CatalogFormat.NAMES: ("Names in its enum", names),
+    }
+    if shown in parts:
+        return parts[shown][1]
+    return "\n\n".join(f"{heading}:\n{text}" for heading, text in parts.values())
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    directories: Directories = None,
+    *,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+) -> None:
+    """Show the fields, files and diagnostics of a skill."""
+    catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
+    found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
+    if not found:
+        similar = similar_to(name, (skill.key for skill in catalog.skills))
+        fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", EXIT_NO)
+    if as_json:
+        print_json({"skills": [_skill_document(skill_object(skill), skill) for skill in found]})
+        return
+    for skill in found:
+        print_skill(skill)
+
+
+def _skill_document(document: dict[str, Any], skill: Skill) -> dict[str, Any]:
+    files = [
+        {
+            "path": printable(file.path),
+            "uri": skill.file_uri(file.path),
+            "size": file.size,
+            "digest": file.digest,
+        }
+        for file in skill.content.files.values()
+    ]
+    return {**document, "frontmatter": skill.frontmatter.raw, "files": files}
+
+
+def status(  # noqa: PLR0913 - one parameter for each flag
+    directories: Directories = None,
+    *,
+    state: Annotated[list[State] | None, typer.Option(help="List only skills in this state; repeatable.")] = None,
+    reason: Annotated[
+        list[Reason] | None,
+        typer.Option(metavar="CODE", help="List only skills with this reason code; repeatable."),
+    ] = None,
+    scope: Annotated[
+        list[Scope] | None, typer.Option(help="List only skills from sources of this scope; repeatable.")
+    ] = None,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATTERN", help="List only skills whose names match a pattern such as 'sql-*'; repeatable."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    strict: Strict = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+    conventions: ConventionFiles = None,
+    gitignore: GitIgnored = False,
+) -> None:
+    """List all skills with their states and the reasons for them."""
+    library, settings = open_with_settings(
+        directories,
+        strict=strict,
+        follow_symlinks=follow_symlinks,
+        trust_workspace=trust_workspace,
+        conventions=conventions,
+        gitignore=gitignore,
+    )
+    catalog = library.catalog
+    choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
+    if as_json:
+        print_json(status_object(catalog, settings, choice))
+        return
+    from server.cli.tables import print_status
+    from server.listing.runs import runs_object
+    from server.scripts.factory import script_status
+
+    print_status(catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.audit))
