@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Final
 
 from server.auditlog.chain import MAX_LINE, InvalidLineError, read_line
 from server.auditlog.errors import AuditLogError
-from skills_core.disk.files import OPEN_TO_READ
+from skills_core.disk.json_files import lines_of as whole_and_torn_lines
+from skills_core.disk.opening import open_to_read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +40,6 @@ __all__ = [
 ]
 
 _NAME: Final = re.compile(r"(\d{4}-\d\d-\d\d)-([0-9a-f]{16})\.jsonl", re.ASCII)
-_FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0)
 _OTHERS: Final = 0o022
 _CHUNK: Final = 1024 * 1024
 _DAYS: Final = 3
@@ -147,12 +147,7 @@ def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
         with open(path, "rb", opener=_opened) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                 raise AuditLogError(f"{path}: this is not a regular file")
-            while line := file.readline(MAX_LINE):
-                complete = line.endswith(b"\n")
-                kept = line.removesuffix(b"\n")
-                while not complete and (rest := file.readline(MAX_LINE)):
-                    complete = rest.endswith(b"\n")
-                yield kept, complete
+            yield from whole_and_torn_lines(file, MAX_LINE)
     except FileNotFoundError:
         raise
     except OSError as error:
@@ -201,4 +196,4 @@ def remove(folder: Path, names: tuple[LogFileName, ...]) -> None:
 
 
 def _opened(path: str, _: int) -> int:
-    return os.open(path, _FLAGS)
+    return open_to_read(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +13,8 @@ from server import __version__
 from server.auditlog.chain import FIRST, FileEnd, chained_line
 from server.auditlog.folder import LogFileName, ends_of_files, prepare
 from server.auditlog.records import AuditEvent, timestamp
+from skills_core.disk.json_files import LineWriter
+from skills_core.disk.opening import open_new
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -22,17 +24,6 @@ if TYPE_CHECKING:
     from server.auditlog.records import AuditRecord
 
 __all__ = ["LogFile", "fields_of"]
-
-_FLAGS: Final = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | os.O_APPEND
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOINHERIT", 0)
-    | getattr(os, "O_BINARY", 0)
-)
 
 
 def fields_of(record: AuditRecord) -> dict[str, Any]:
@@ -55,8 +46,8 @@ class LogFile:
         ends = {name: (name, seq, digest) for name, seq, digest in (*ends_of_files(folder, day), *seen)}
         self.name = LogFileName.new(day)
         self._path = folder / str(self.name)
-        self._seq, self._hash, self._size = -1, FIRST, 0
-        self._descriptor = os.open(self._path, _FLAGS, 0o600)
+        self._seq, self._hash = -1, FIRST
+        self._lines = LineWriter(open_new(self._path, appends=True))
         start = {
             "when": timestamp(),
             "event": AuditEvent.START,
@@ -66,11 +57,10 @@ class LogFile:
             "version": __version__,
             "seen": [*ends.values()],
         }
-        self.fault: OSError | None = None
         try:
             self.append_all([start])
         except OSError:
-            os.close(self._descriptor)
+            os.close(self._lines.descriptor)
             with suppress(OSError):
                 self._path.unlink()
             raise
@@ -88,11 +78,11 @@ class LogFile:
     def is_intact(self) -> bool:
         """Tell whether the file is still in the folder, and as long as it was left."""
         try:
-            found = os.fstat(self._descriptor)
+            found = os.fstat(self._lines.descriptor)
             there = self._path.lstat()
         except OSError:
             return False
-        return found.st_size == self._size and (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
+        return found.st_size == self._lines.size and (found.st_dev, found.st_ino) == (there.st_dev, there.st_ino)
 
     def append(self, records: Iterable[Mapping[str, Any]]) -> int:
         """Write records, and wait until the disk has them; return how many the file has now.
@@ -100,24 +90,19 @@ class LogFile:
         If it has fewer than were given, or the disk does not confirm them, `fault` says why. What another process may
         have seen as a record is never taken back.
         """
-        content, ends = b"", list[tuple[int, str]]()
+        lines, hashes = list[bytes](), [self._hash]
         for record in records:
-            line, digest = chained_line(record, self._seq + len(ends) + 1, ends[-1][1] if ends else self._hash)
-            content += line
-            ends.append((len(content), digest))
-        written, self.fault = _write(self._descriptor, content)
-        kept = [end for end in ends if end[0] <= written]
-        if kept:
-            self._seq, self._size, self._hash = self._seq + len(kept), self._size + kept[-1][0], kept[-1][1]
-        if written < len(content):
-            # Part of a record may be there; a full disk lets a file become shorter.
-            with suppress(OSError):
-                os.ftruncate(self._descriptor, self._size)
-        try:
-            os.fsync(self._descriptor)
-        except OSError as error:
-            self.fault = self.fault or error
-        return len(kept)
+            line, digest = chained_line(record, self._seq + len(hashes), hashes[-1])
+            lines.append(line)
+            hashes.append(digest)
+        kept = self._lines.append(lines)
+        self._seq, self._hash = self._seq + kept, hashes[kept]
+        return kept
+
+    @property
+    def fault(self) -> OSError | None:
+        """Why the file does not have all records of the last call of `append`; None if it has."""
+        return self._lines.fault
 
     def append_all(self, records: Sequence[Mapping[str, Any]]) -> None:
         """Write records.
@@ -134,15 +119,4 @@ class LogFile:
             if ended:
                 self.append([{"when": timestamp(), "event": AuditEvent.END}])
         finally:
-            os.close(self._descriptor)
-
-
-def _write(descriptor: int, content: bytes) -> tuple[int, OSError | None]:
-    """Write bytes; return how many were written, and why not all of them."""
-    written = 0
-    try:
-        while written < len(content):
-            written += os.write(descriptor, memoryview(content)[written:])
-    except OSError as error:
-        return written, error
-    return written, None
+            os.close(self._lines.descriptor)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.auditlog.errors import AuditLogError
 from skills_core.disk.bounded import read_bounded
+from skills_core.disk.opening import open_new, open_to_change
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class UsageFile:
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         rows = [(c.day, c.skill, c.event, c.client, self._hashed(c.user), count) for c, count in counts.items()]
         # SQLite would create it for everyone to read.
-        os.close(os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600))
+        os.close(open_to_change(self.path))
         with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as connection, connection:
             connection.execute(_TABLE)
             connection.executemany(_ADD, sorted(rows))
@@ -131,9 +132,8 @@ class UsageFile:
         """Return the key; create it if there is none, also where another server does so at the same time."""
         with suppress(FileExistsError):
             temporary = self._key_path.with_name(f".{secrets.token_hex(8)}.part")
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
             if not os.path.lexists(self._key_path):
-                with open(os.open(temporary, flags, 0o600), "wb") as file:  # noqa: PTH123 - it is a descriptor
+                with open(open_new(temporary), "wb") as file:  # noqa: PTH123 - it is a descriptor
                     file.write(secrets.token_bytes(_KEY_BYTES))
                 try:
                     _move_if_free(temporary, self._key_path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.config.machine import state_home
 from skills_core.diagnostics import printable
 from skills_core.errors import HistoryError
-from skills_core.history.store import existing_histories, open_history
+from skills_core.history.store import existing_histories, folder_of_history, open_history, unreadable_histories
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
@@ -56,7 +56,12 @@ def forget_in_histories(secret: Secret, folders: Collection[Path] = ()) -> list[
             found.append(ForgottenIn(each.root, commits, files))
         except HistoryError as error:
             found.append(ForgottenIn(each.root, fault=str(error)))
-    return found
+    unreadable = unreadable_histories(state_home()).items()
+    return found + [ForgottenIn(folder, fault=why) for folder, why in unreadable if not roots or _is_of(folder, roots)]
+
+
+def _is_of(folder: Path, roots: Collection[Path]) -> bool:
+    return any(folder_of_history(root, state_home()) == folder for root in roots)
 
 
 def files_with(secret: Secret) -> list[Path]:

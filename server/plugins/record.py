@@ -6,7 +6,6 @@ address is recorded without user, password and query, and headers are not record
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct, ValidationError, convert, to_builtins
@@ -14,7 +13,9 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from server.plugins.origins import OriginKind
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import Location, read_file
+from skills_core.disk.json_files import json_bytes, parse_json
 from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,13 +78,13 @@ def read_record(folder: Path) -> PluginRecord:
     """
     try:
         raw, _ = read_file(Location(folder, RECORD_FILE), _MAX_RECORD)
-        return convert(json.loads(raw), PluginRecord)
+        return convert(parse_json(raw, RECORD_FILE), PluginRecord)
     except FileRefusedError as error:
-        if not (folder / RECORD_FILE).exists():
+        if error.fault is Fault.ABSENT:
             message = "skillserve did not install this folder and leaves it alone; move it away, or take another name"
             raise PluginError(Reason.FOLDER_TAKEN, message) from None
         problem = error.message
-    except (ValueError, ValidationError, RecursionError) as error:
+    except ValidationError as error:
         problem = str(error)
     message = f"its {RECORD_FILE} cannot be read: {problem}; move the folder away, and install the plugin again"
     raise PluginError(Reason.UNREADABLE, message)
@@ -95,7 +96,5 @@ def write_record(folder: Path, record: PluginRecord) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    # Not msgspec's JSON, which has no way to write the names of files that are not UTF-8.
-    text = json.dumps(to_builtins(record), indent=2) + "\n"
     with (folder / RECORD_FILE).open("xb") as stream:
-        stream.write(text.encode("ascii"))
+        stream.write(json_bytes(to_builtins(record)))

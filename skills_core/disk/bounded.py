@@ -15,7 +15,8 @@ import stat
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, printable
-from skills_core.disk.files import OPEN_TO_READ, read_regular
+from skills_core.disk.files import read_regular
+from skills_core.disk.opening import open_to_read
 from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.system_faults import Fault, fault_of, system_message
 
@@ -27,8 +28,6 @@ __all__ = ["MAX_SETTINGS", "read_bounded"]
 
 MAX_SETTINGS: Final = 1024 * 1024
 """Maximum size of a settings file in bytes; usual ones have a few thousand."""
-
-_FLAGS: Final = OPEN_TO_READ | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 
 
 def read_bounded(
@@ -47,7 +46,7 @@ def read_bounded(
     try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise _special(shown)
-        handle = os.open(path, _FLAGS)
+        handle = open_to_read(path, follows_links=True)
         try:
             if check is not None:
                 check(os.fstat(handle))

@@ -12,9 +12,10 @@ import errno
 import os
 import stat
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from skills_core.diagnostics import Reason
+from skills_core.disk.opening import open_folder, open_to_read
 from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.system_faults import Fault, fault_of, system_message
 
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MAX_FILE_SIZE",
-    "OPEN_TO_READ",
     "UNKNOWN_FINGERPRINT",
     "Fingerprint",
     "Location",
@@ -38,12 +38,6 @@ MAX_FILE_SIZE = 16 * 1024 * 1024
 """Maximum size of a served file in bytes; the Skills extension allows no larger skill."""
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
-OPEN_TO_READ: Final = (
-    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
-)
-# Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
-_READ_FILE = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_READ_FOLDER = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 
 _MAX_HANDLES = 64
 # Folders that one reader keeps open; descriptors are limited.
@@ -109,7 +103,7 @@ def read_at_once(location: Location, fingerprint: Fingerprint) -> bytes | None:
     if not hasattr(os, "preadv") or not hasattr(os, "RWF_NOWAIT"):
         return None
     try:
-        handle = os.open(f"{location.root}/{location.relative}", _READ_FILE)
+        handle = open_to_read(f"{location.root}/{location.relative}")
     except OSError:
         return None
     try:
@@ -198,7 +192,7 @@ class Reader:
         if not _HANDLES:
             return _open_checked(root, [*folder.split("/"), name] if folder else [name])
         _require_name(name)
-        return os.open(name, _READ_FILE, dir_fd=self._handle(root, folder))
+        return open_to_read(name, dir_fd=self._handle(root, folder))
 
     def _handle(self, root: Path, folder: str) -> int:
         place = Location(root, folder)
@@ -210,9 +204,9 @@ class Reader:
         if folder:
             above, _, name = folder.rpartition("/")
             _require_name(name)
-            handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(root, above))
+            handle = open_folder(name, dir_fd=self._handle(root, above))
         else:
-            handle = os.open(root, OPEN_TO_READ | os.O_DIRECTORY)
+            handle = open_folder(root, follows_links=True)
         self._folders[place] = handle
         return handle
 
@@ -232,7 +226,7 @@ def _open_checked(root: Path, parts: list[str]) -> int:
     for part in parts:
         _require_name(part)
     checked = [_plain_status(path) for path in _components(root, parts)]
-    handle = os.open(root.joinpath(*parts), _READ_FILE)
+    handle = open_to_read(root.joinpath(*parts))
     try:
         again = [_plain_status(path) for path in _components(root, parts)]
         _require_same([*checked, checked[-1]], [*again, os.fstat(handle)])

@@ -13,6 +13,8 @@ import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from skills_core.disk.opening import open_new, open_to_change
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -27,7 +29,6 @@ _ABANDONED: Final = 60.0
 # Seconds after which the creator of a file used as lock is assumed dead.
 
 _BUSY: Final = frozenset({errno.EAGAIN, errno.EWOULDBLOCK, errno.EACCES, errno.EDEADLK})
-_FLAGS: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 if sys.platform == "win32":
     import msvcrt
@@ -53,7 +54,7 @@ def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
         OSError: the folder cannot be written.
     """
     lock, end = path.with_name(f"{path.name}.lock"), time.monotonic() + seconds
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _FLAGS, 0o600)
+    descriptor = open_to_change(lock)
     try:
         uses_fallback = not _lock_until(end, descriptor)
         if uses_fallback:
@@ -87,7 +88,7 @@ def _fallback_path(lock: Path) -> Path:
 def _create_until(end: float, path: Path) -> None:
     while True:
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FLAGS, 0o600))
+            os.close(open_new(path))
         except FileExistsError:
             with suppress(FileNotFoundError):
                 if time.time() - path.stat().st_mtime > _ABANDONED:

@@ -15,6 +15,8 @@ import stat
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from skills_core.disk.opening import PATH_ONLY, open_folder
+
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable
     from pathlib import Path
@@ -27,8 +29,6 @@ _HANDLES = (
     and hasattr(os, "O_NOFOLLOW")
     and hasattr(os, "O_DIRECTORY")
 )
-_FOLDER = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0)
-_PATH_ONLY = getattr(os, "O_PATH", None)
 
 
 def remove_tree(root: Path) -> str:
@@ -113,7 +113,7 @@ def _opened(place: Path, above: int | None) -> Generator[int | None]:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(place))
         yield None
         return
-    handle = os.open(place if above is None else place.name, _FOLDER, dir_fd=above)
+    handle = open_folder(place if above is None else place.name, dir_fd=above)
     try:
         yield handle
     finally:
@@ -124,9 +124,9 @@ def _make_accessible(place: Path, above: int | None) -> None:
     """Give this user access to a folder; its owner may change the mode whatever it is."""
     name = place if above is None else place.name
     with suppress(OSError):
-        if _PATH_ONLY is not None and _HANDLES:
+        if PATH_ONLY is not None and _HANDLES:
             # Only O_PATH opens a folder without permissions, and chmod by /proc has no race.
-            handle = os.open(name, _FOLDER | _PATH_ONLY, dir_fd=above)
+            handle = open_folder(name, dir_fd=above, more_flags=PATH_ONLY)
             try:
                 os.chmod(f"/proc/self/fd/{handle}", stat.S_IRWXU)  # noqa: PTH101 - likewise
             finally:

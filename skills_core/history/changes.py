@@ -20,7 +20,7 @@ from skills_core.disk.replacement import exchange_within
 from skills_core.errors import HistoryError
 from skills_core.history.commits import Cause, message_with_trailers
 from skills_core.history.entries import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of
-from skills_core.history.journal import Pending
+from skills_core.history.journal import PendingChange
 from skills_core.history.reading import DiskState, entry_at, read_state
 from skills_core.history.writing import is_same, make_folder, remove_entry, write_state
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.history.entries import State
-    from skills_core.history.journal import Journal
+    from skills_core.history.journal import PendingFile
     from skills_core.history.repository import Repository
 
 __all__ = ["Changer"]
@@ -40,7 +40,7 @@ class Changer:
 
     root: Path
     repository: Repository
-    journal: Journal
+    pending_file: PendingFile
     work_trees: bool
     left_out: frozenset[str]
 
@@ -55,13 +55,13 @@ class Changer:
         disk = read_state(self.root, unit, work_trees=self.work_trees, left_out=self.left_out)
         after = self.repository.state_of_tree(tree, unit)
         self._refuse_obstacles(disk, after)
-        pending = Pending(unit, head, tree, message.decode())
+        pending = PendingChange(unit, head, tree, message.decode())
         if self._is_exchangeable(unit, disk, after):
             folder = unit.rpartition("/")[0]
             name = f"{TEMPORARY}{secrets.token_hex(8)}"
             pending = replace(pending, staging=f"{folder}/{name}" if folder else name)
         try:
-            self.journal.write(pending)
+            self.pending_file.write(pending)
             done = self._apply(pending)
         except OSError as error:
             self._take_back(pending)
@@ -76,7 +76,7 @@ class Changer:
         Raises:
             HistoryError: the files cannot be read or written now.
         """
-        pending = self.journal.read()
+        pending = self.pending_file.read()
         if pending is None:
             return None
         try:
@@ -86,7 +86,7 @@ class Changer:
             why = (error.strerror or str(error)).lower()
             raise HistoryError(f"{where}: an interrupted change cannot be completed: {why}") from error
 
-    def _recover(self, pending: Pending) -> str | None:
+    def _recover(self, pending: PendingChange) -> str | None:
         if self.repository.head != pending.head:
             self._clean(pending)
             return None
@@ -101,7 +101,7 @@ class Changer:
             return None
         return self._apply(pending)
 
-    def _apply(self, pending: Pending) -> str:
+    def _apply(self, pending: PendingChange) -> str:
         before, after = self._states(pending)
         for folder in parents_of(pending.unit):
             make_folder(self.root, folder, 0o777)
@@ -111,16 +111,16 @@ class Changer:
         moved = {pending.staging + path[len(pending.unit) :]: entry for path, entry in after.items()}
         write_state(self.root, {}, moved, self.repository.read)
         pending = replace(pending, inode=_inode(self.root / pending.staging))
-        self.journal.write(pending)
+        self.pending_file.write(pending)
         if self._put_in_place(pending):
             return self._finish(pending)
         # The disk cannot exchange folders.
         remove_tree(self.root / (pending.staging or ""))
         pending = replace(pending, staging=None, inode=None)
-        self.journal.write(pending)
+        self.pending_file.write(pending)
         return self._apply(pending)
 
-    def _put_in_place(self, pending: Pending) -> bool:
+    def _put_in_place(self, pending: PendingChange) -> bool:
         """Put the new folder into its place; return False if the disk cannot do it in one step."""
         folder, _, name = pending.unit.rpartition("/")
         staged = (pending.staging or "").rpartition("/")[2]
@@ -130,7 +130,7 @@ class Changer:
             os.rename(prefix + staged, prefix + name, src_dir_fd=handle, dst_dir_fd=handle)
             return True
 
-    def _finish(self, pending: Pending) -> str:
+    def _finish(self, pending: PendingChange) -> str:
         """Make the commits of a change that is on disk, and remove what is left of it."""
         parent = pending.head
         if pending.staging is not None and (edited := self._edited_meanwhile(pending)) is not None:
@@ -141,7 +141,7 @@ class Changer:
         self._clean(pending)
         return rev
 
-    def _edited_meanwhile(self, pending: Pending) -> str | None:
+    def _edited_meanwhile(self, pending: PendingChange) -> str | None:
         """Commit the state of the folder that was exchanged, if it is not the recorded one; return the commit."""
         staging = pending.staging or ""
         disk = read_state(self.root, staging, self.repository.keep, work_trees=True)
@@ -161,9 +161,9 @@ class Changer:
         message = message_with_trailers("Edited by hand", Cause.MANUAL, skills)
         return self.repository.commit(self.repository.write_state({**others, **found}), pending.head, message)
 
-    def _take_back(self, pending: Pending) -> None:
+    def _take_back(self, pending: PendingChange) -> None:
         """Restore what was written of a change that failed; if that fails too, the next process completes it."""
-        pending = self.journal.read() or pending
+        pending = self.pending_file.read() or pending
         if self.repository.head != pending.head:
             return
         if pending.staging is None:
@@ -176,16 +176,16 @@ class Changer:
             return
         self._clean(pending)
 
-    def _clean(self, pending: Pending) -> None:
+    def _clean(self, pending: PendingChange) -> None:
         if pending.staging is not None:
             remove_tree(self.root / pending.staging)
         for path in read_state(self.root, pending.unit, work_trees=True).others:
             if path.rpartition("/")[2].startswith(TEMPORARY):
                 with suppress(OSError):
                     remove_entry(self.root, path, is_folder=False)
-        self.journal.clear()
+        self.pending_file.clear()
 
-    def _states(self, pending: Pending) -> tuple[State, State]:
+    def _states(self, pending: PendingChange) -> tuple[State, State]:
         before = self.repository.state(pending.head, pending.unit)
         return before, self.repository.state_of_tree(pending.tree, pending.unit)
 

@@ -29,7 +29,7 @@ from skills_core.history.entries import (
     parents_of,
     part_of,
 )
-from skills_core.history.journal import PENDING, Journal
+from skills_core.history.journal import PENDING, PendingFile
 from skills_core.history.reading import entry_at, id_of, read_state
 from skills_core.history.repository import Repository, create_repository
 from skills_core.history.seen_part import SeenPart
@@ -384,7 +384,7 @@ class History:
 
     @property
     def _changer(self) -> Changer:
-        journal = Journal(self._folder / PENDING)
+        journal = PendingFile(self._folder / PENDING)
         return Changer(self.root, self._repository, journal, self._work_trees, self._left_out)
 
     @contextmanager

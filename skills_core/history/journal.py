@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import os
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
-from skills_core.errors import HistoryError
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
+from skills_core.errors import FileRefusedError, HistoryError
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-__all__ = ["PENDING", "Journal", "Pending"]
 
 PENDING = "pending.json"
 """The name of the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class PendingChange:
     """A change that was begun: from the commit `head` to the tree `tree`, in one unit, with the message of its commit.
 
     With `staging` the new folder is written there first; `inode` is its number once it is complete, so that it is known
@@ -36,41 +32,40 @@ class Pending:
     inode: int | None = None
 
 
-class Journal:
-    """The file with the pending change."""
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """The file with the pending change, at `path`."""
 
-    def __init__(self, path: Path) -> None:
-        """Read nothing yet."""
-        self._path = path
+    path: Path
 
-    def write(self, pending: Pending) -> None:
-        """Write the pending change; a crash leaves the file as it was, or complete."""
-        beside = self._path.with_name(f"{self._path.name}.new")
-        with beside.open("w", encoding="ascii") as file:
-            json.dump(asdict(pending), file)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(self._path)
+    def write(self, pending: PendingChange) -> None:
+        """Write the pending change; a crash leaves the file as it was, or complete.
 
-    def read(self) -> Pending | None:
+        Raises:
+            OSError: the file cannot be written.
+        """
+        try:
+            JsonFile(self.path).write(asdict(pending), durable=True)
+        except FileRefusedError as error:
+            raise OSError(str(error)) from None
+
+    def read(self) -> PendingChange | None:
         """Return the pending change, None if there is none.
 
         Raises:
-            HistoryError: the file is damaged.
+            HistoryError: the file cannot be read, or is damaged.
         """
         try:
-            text = self._path.read_text(encoding="ascii")
-        except FileNotFoundError:
-            return None
-        try:
-            return Pending(**json.loads(text))
-        except (ValueError, TypeError):
-            where = printable(str(self._path))
+            value = JsonFile(self.path).read()
+            return None if value is None else PendingChange(**value)
+        except (InvalidJsonError, TypeError):
+            where = printable(str(self.path))
             raise HistoryError(
                 f"{where}: this file is damaged; compare the skill with its history, then remove it"
             ) from None
+        except FileRefusedError as error:
+            raise HistoryError(str(error)) from None
 
     def clear(self) -> None:
         """Remove the file."""
-        with suppress(FileNotFoundError):
-            self._path.unlink()
+        self.path.unlink(missing_ok=True)

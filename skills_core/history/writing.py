@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from skills_core.disk.files import Location, Reader
+from skills_core.disk.writing import random_name, rename_within, replace_within
 from skills_core.history.entries import TEMPORARY, Entry, Kind
 from skills_core.history.reading import entry_at
 
@@ -24,15 +24,6 @@ if TYPE_CHECKING:
 
 __all__ = ["is_same", "make_folder", "remove_entry", "write_state"]
 
-_CREATE = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOINHERIT", 0)
-)
 _OWNER = 0o700
 _HAS_MODES = hasattr(os, "fchmod") and os.chmod in os.supports_dir_fd
 
@@ -127,20 +118,15 @@ def _set_mode(root: Path, path: str, mode: int) -> None:
 
 def _put(root: Path, path: str, entry: Entry, content: bytes) -> None:
     folder, _, name = path.rpartition("/")
+    beside = f"{TEMPORARY}{random_name()}"
     with Reader() as reader, reader.within(Location(root, folder)) as (handle, prefix):
-        beside = f"{prefix}{TEMPORARY}{secrets.token_hex(8)}"
-        try:
-            if entry.kind is Kind.LINK:
-                os.symlink(os.fsdecode(content), beside, dir_fd=handle)
-            else:
-                with os.fdopen(os.open(beside, _CREATE, 0o600, dir_fd=handle), "wb") as file:
-                    file.write(content)
-                    file.flush()
-                    if _HAS_MODES:
-                        os.fchmod(file.fileno(), entry.mode)
-                    os.fsync(file.fileno())
-            os.replace(beside, prefix + name, src_dir_fd=handle, dst_dir_fd=handle)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(beside, dir_fd=handle)
-            raise
+        if entry.kind is Kind.LINK:
+            os.symlink(os.fsdecode(content), prefix + beside, dir_fd=handle)
+            rename_within(handle, prefix, beside, name)
+            return
+
+        def finish(descriptor: int) -> None:
+            if _HAS_MODES:
+                os.fchmod(descriptor, entry.mode)
+
+        replace_within(handle, prefix, name, content, beside=beside, finish=finish)

@@ -71,10 +71,10 @@ def test_the_type_of_the_open_file_counts_when_it_was_swapped_before_the_open(
     path.touch()
     before = os.open
 
-    def swapped(name: Path, flags: int) -> int:
+    def swapped(name: Path, flags: int, *, dir_fd: int | None) -> int:
         path.unlink()
         os.mkfifo(path)
-        return before(name, flags)
+        return before(name, flags, dir_fd=dir_fd)
 
     monkeypatch.setattr("skills_core.disk.bounded.os.open", swapped)
     assert reason_of(path) is Reason.SPECIAL_FILE

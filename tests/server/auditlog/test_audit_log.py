@@ -352,7 +352,12 @@ def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(
     answered = threading.Event()
     log = AuditLog(folder, 30)
     monkeypatch.setattr("server.auditlog.audit_log._STOP_SECONDS", 0.05)
-    monkeypatch.setattr("server.auditlog.log_file._write", lambda *_: (answered.wait(60) and 0, OSError("late")))
+
+    def hang(_: int, __: object) -> int:
+        answered.wait(60)
+        raise OSError("late")
+
+    monkeypatch.setattr("skills_core.disk.json_files.os.write", hang)
     with log:
         log.record(activation("never"))
     assert "ends without 1 records" in caplog.text

@@ -7,6 +7,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from skills_core.disk.locks import try_lock
+from skills_core.disk.opening import open_to_change
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.lease import new_worker
 
@@ -116,7 +117,7 @@ def _path_of(folder: Path, worker: str) -> Path:
 def _locked(path: Path, *, create: bool = False) -> int | None:
     """Lock a file and return its descriptor, None if another process holds it or it does not exist."""
     try:
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        descriptor = open_to_change(path, creates=create)
     except OSError:
         if create:
             raise
