@@ -18,7 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from server.auditlog.errors import AuditLogError
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.disk.opening import open_new, open_to_change
 from skills_core.errors import FileRefusedError
 

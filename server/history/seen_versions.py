@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from skills_core.format.instructions import parse_instructions
-from skills_core.loading.file_kinds import kind_of_file, parse_single_file, strictness_for
+from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
 from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import SkillKind
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from server.config.machine import state_home
 from server.history.histories import Histories
 from skills_core.diagnostics import one_line
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError
 from skills_core.history.commits import Cause
 from skills_core.history.store import has_history

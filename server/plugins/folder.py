@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from server.plugins.record import RECORD_FILE, PluginError, read_record
 from skills_core.diagnostics import Reason, one_line
-from skills_core.disk.locks import exclusive
-from skills_core.disk.names import is_ignored
-from skills_core.disk.removal import remove_tree
-from skills_core.disk.replacement import replace_folder
+from skills_core.disk.folders import is_ignored
+from skills_core.disk.replacement import remove_tree, replace_folder
+from skills_core.disk.writing import exclusive
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.remote.disk_names import disk_faults
 from skills_core.remote.edits import edited_files, kind_of

@@ -20,7 +20,7 @@ from server.plugins.archives import MAX_FILES, safe_path, write_new
 from server.plugins.record import PluginError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import MAX_FILE_SIZE
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from server.plugins.record import PluginError, SkillRecord
 from server.remote.fetch import FolderNames
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import FileRefusedError, InstallRefusedError, InvalidSourceError
 from skills_core.format.frontmatter import name_fault
 from skills_core.gates import Environment

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from server.schedules.errors import ScheduleError
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import InvalidSkillError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.single_skill import read_skill

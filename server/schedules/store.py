@@ -18,9 +18,9 @@ from server.config.machine import is_scheduled_run, state_home
 from server.schedules.binding import Binding, InvalidBindingError
 from server.schedules.budgets import SPENDING_FILE, Spending
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
 from skills_core.disk.json_files import JsonFile
-from skills_core.disk.locks import exclusive
-from skills_core.disk.names import MAIN_FILE, NOT_A_SOURCE
+from skills_core.disk.writing import exclusive
 from skills_core.errors import FileRefusedError, InvalidSourceError
 from skills_core.sources import real_path
 

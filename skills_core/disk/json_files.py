@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import Reason, printable
-from skills_core.disk.bounded import MAX_SETTINGS, read_bounded
-from skills_core.disk.files import MAX_FILE_SIZE, Location
-from skills_core.disk.locks import WAIT_SECONDS, exclusive
+from skills_core.disk.files import MAX_FILE_SIZE, MAX_SETTINGS, Location, read_bounded
 from skills_core.disk.opening import open_to_change, open_to_read
-from skills_core.disk.writing import write_file
+from skills_core.disk.writing import WAIT_SECONDS, exclusive, write_file
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.removal import remove_tree
-from skills_core.disk.replacement import exchange_within
+from skills_core.disk.replacement import exchange_within, remove_tree
 from skills_core.errors import HistoryError
 from skills_core.history.commits import Cause, message_with_trailers
 from skills_core.history.entries import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, TypeAlias
 
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 
 __all__ = [
     "FILE_MODE",

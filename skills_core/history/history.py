@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Self
 
 from skills_core.diagnostics import printable
-from skills_core.disk.locks import exclusive
+from skills_core.disk.writing import exclusive
 from skills_core.errors import HistoryError, did_you_mean, similar_to
 from skills_core.history.changes import Changer
 from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers

@@ -22,7 +22,7 @@ from dulwich.refs import DiskRefsContainer, Ref, SymrefLoop
 from dulwich.repo import Repo
 
 from skills_core.diagnostics import printable
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError
 from skills_core.history.commits import HistoryCommit, parse_commit
 from skills_core.history.forgetting import Forgetter

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.history.commits import BEGINNING, BY_HAND, Cause
 from skills_core.history.entries import Kind, is_within, parents_of
 

@@ -13,7 +13,7 @@ from skills_core.audit.engine import audit
 from skills_core.audit.registry import RULES, RULES_BY_ID
 from skills_core.audit.skill.read import read_file_of_skill, read_folder
 from skills_core.diagnostics import printable
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.loading.discovery import find_skill_files
 from skills_core.loading.documents import may_be_document

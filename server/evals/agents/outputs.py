@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.evals.errors import EvalError
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
 from skills_core.system_faults import system_message

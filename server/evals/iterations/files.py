@@ -14,11 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.evals.errors import EvalError
 from server.evals.workspace_marker import open_workspace
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location
+from skills_core.disk.files import Location, read_bounded
 from skills_core.disk.json_files import InvalidJsonError, json_bytes, parse_json
-from skills_core.disk.locks import try_lock
-from skills_core.disk.writing import write_file
+from skills_core.disk.writing import try_lock, write_file
 from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     EvalRun,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.authoring.description import with_description
 from skills_core.diagnostics import printable
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import SkillsError
 from skills_core.single_skill import read_skill
 

@@ -15,7 +15,7 @@ from server.config.machine import current_environment
 from server.evals.errors import EvalError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.disk.writing import write_file
 from skills_core.library import Library
 from skills_core.run.scripts.private_copy import copy_skill

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from server.history.recorded_change import recorded_change
 from skills_core.authoring.description import with_description
 from skills_core.disk.files import Location, read_file
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.revision import plain_description
 from skills_core.history.commits import Cause
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.single_skill import read_skill
 
 if TYPE_CHECKING:

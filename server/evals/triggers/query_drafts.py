@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from server.evals.triggers.query_file import find_query_file
+from skills_core.disk.folders import EVALS
 from skills_core.disk.json_files import json_bytes
-from skills_core.disk.names import EVALS
 from skills_core.disk.opening import open_new
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import QUERY_FILES

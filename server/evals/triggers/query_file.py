@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location, read_file
+from skills_core.disk.files import Location, read_bounded, read_file
 from skills_core.errors import FileRefusedError
 from skills_core.evals.triggers.queries import (
     MAX_FILE,

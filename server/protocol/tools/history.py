@@ -18,7 +18,7 @@ from server.operation.records import Use
 from server.protocol.tool_call import Tool, is_always_there
 from server.wire.arguments import string
 from server.wire.errors import InvalidRequestError
-from skills_core.disk.names import EVALS
+from skills_core.disk.folders import EVALS
 from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

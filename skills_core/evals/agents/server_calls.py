@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.evals.agents.transcript import skill_name
 from skills_core.rendering import ACTIVATION_TOOL
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.disk.json_files import InvalidJsonError, parse_json
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 from skills_core.run.durable.leases.files import FileLease, is_held

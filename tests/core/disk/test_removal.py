@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_core.disk import removal
-from skills_core.disk.removal import remove_tree
+from skills_core.disk import replacement
+from skills_core.disk.replacement import remove_tree
 from tests.thoroughness import examples
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these are modes and depths of POSIX")
@@ -33,7 +33,7 @@ Tree = str | dict[str, "Tree"]
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run as on systems with directory handles, and as on those without."""
     if request.param == "paths":
-        monkeypatch.setattr(removal, "_HANDLES", False)
+        monkeypatch.setattr(replacement, "_HANDLES", False)
     return str(request.param)
 
 
@@ -80,7 +80,7 @@ def test_any_content_of_a_folder_is_removed_and_link_targets_stay(
     (outside / "precious").write_text("precious")
     make(base / "root", tree, outside, mode)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(removal, "_HANDLES", handles and removal._HANDLES)
+        patch.setattr(replacement, "_HANDLES", handles and replacement._HANDLES)
         assert remove_tree(base / "root") == ""
     assert not os.path.lexists(base / "root")
     assert (outside / "precious").read_text() == "precious"
@@ -129,13 +129,13 @@ def test_entries_that_cannot_be_removed_are_reported_and_the_rest_is_removed(
 ) -> None:
     del way
     make(tmp_path / "root", {"a": "file", "stuck": "file", "b": {"c": "file"}}, tmp_path)
-    unlink = removal._unlink
+    unlink = replacement._unlink
 
     def refuse(place: Path, handle: int | None) -> None:
         if place.name == "stuck":
             raise PermissionError(1, "Operation not permitted", "stuck")
         unlink(place, handle)
 
-    monkeypatch.setattr(removal, "_unlink", refuse)
+    monkeypatch.setattr(replacement, "_unlink", refuse)
     assert "stuck: Operation not permitted" in remove_tree(tmp_path / "root")
     assert [path.name for path in (tmp_path / "root").iterdir()] == ["stuck"]

@@ -6,8 +6,8 @@ import os
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skills_core.disk.locks import try_lock
 from skills_core.disk.opening import open_to_change
+from skills_core.disk.writing import try_lock
 from skills_core.run.durable.errors import StoreError
 from skills_core.run.durable.leases.lease import new_worker
 
