@@ -236,7 +236,7 @@ class ScheduleStore:
         return trashed
 
     def _record(self, name: str, message: str | None = None) -> None:
-        from server.history.recorded_change import record_scheduler_skills
+        from server.history.histories import record_scheduler_skills
 
         record_scheduler_skills([name], message, state=self.state)
 

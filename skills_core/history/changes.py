@@ -1,8 +1,8 @@
 """Change a skill on disk completely or not at all, whatever ends the process.
 
 A folder is written anew beside the old one, and the two are exchanged in one step. Where that is impossible (another
-system, a file that is no folder, the whole source, files that are not recorded), the entries are replaced one by one;
-after a crash the next process that opens the history completes the change by its journal.
+system, a file that is not a folder, the whole source, files that are not recorded), the entries are replaced one by
+one. The change that is being made is in a file: after a crash, the next process that opens the history completes it.
 """
 
 from __future__ import annotations
@@ -10,27 +10,82 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.disk.replacement import exchange_within, remove_tree
-from skills_core.errors import HistoryError
+from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.commits import Cause, message_with_trailers
-from skills_core.history.entries import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of
-from skills_core.history.journal import PendingChange
-from skills_core.history.reading import DiskState, entry_at, read_state
-from skills_core.history.writing import is_same, make_folder, remove_entry, write_state
+from skills_core.history.on_disk import DiskState, entry_at, is_same, make_folder, read_state, remove_entry, write_state
+from skills_core.history.states import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skills_core.history.entries import State
-    from skills_core.history.journal import PendingFile
     from skills_core.history.repository import Repository
+    from skills_core.history.states import State
 
-__all__ = ["Changer"]
+
+PENDING = "pending.json"
+"""The name of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """A change that was begun: from the commit `head` to the tree `tree`, in one unit, with the message of its commit.
+
+    With `staging` the new folder is written there first; `inode` is its number once it is complete, so that it is known
+    again in the place of the old one.
+    """
+
+    unit: str
+    head: str
+    tree: str
+    message: str
+    staging: str | None = None
+    inode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """The file with the pending change, at `path`."""
+
+    path: Path
+
+    def write(self, pending: PendingChange) -> None:
+        """Write the pending change; a crash leaves the file as it was, or complete.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        try:
+            JsonFile(self.path).write(asdict(pending), durable=True)
+        except FileRefusedError as error:
+            raise OSError(str(error)) from None
+
+    def read(self) -> PendingChange | None:
+        """Return the pending change, None if there is none.
+
+        Raises:
+            HistoryError: the file cannot be read, or is damaged.
+        """
+        try:
+            value = JsonFile(self.path).read()
+            return None if value is None else PendingChange(**value)
+        except (InvalidJsonError, TypeError):
+            where = printable(str(self.path))
+            raise HistoryError(
+                f"{where}: this file is damaged; compare the skill with its history, then remove it"
+            ) from None
+        except FileRefusedError as error:
+            raise HistoryError(str(error)) from None
+
+    def clear(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import printable
 from skills_core.disk.json_files import JsonFile
 from skills_core.errors import FileRefusedError, HistoryError
-from skills_core.history.journal import PENDING
-from skills_core.history.work_trees import work_tree_of
+from skills_core.history.changes import PENDING
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
@@ -24,18 +23,22 @@ if TYPE_CHECKING:
 
     from skills_core.history.history import History
 
-__all__ = [
-    "NO_EXTRA",
-    "HistoryFolder",
-    "existing_histories",
-    "folder_of_history",
-    "has_history",
-    "is_available",
-    "is_interrupted",
-    "move_history",
-    "open_history",
-    "unreadable_histories",
-]
+
+def work_tree_of(folder: Path) -> Path | None:
+    """Return the folder with the user's repository that a folder is, or is in; None if there is none.
+
+    A `.git` of any kind counts: the folder of a repository, the file of a linked work tree or a submodule, and one that
+    is damaged. So does a bare repository.
+    """
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place / ".git") or _is_bare(place):
+            return place
+    return None
+
+
+def _is_bare(place: Path) -> bool:
+    return all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs"))
+
 
 NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
 _SOURCE: Final = "source.json"

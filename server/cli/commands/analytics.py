@@ -13,7 +13,7 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from server.auditlog.usage_counts import SkillCounts
+    from server.auditlog.analytics import SkillCounts
 
 __all__ = ["analytics"]
 
@@ -31,8 +31,8 @@ def analytics(
 
     The servers of this user count uses unless audit_log.analytics is off. The counts stay on this machine.
     """
+    from server.auditlog.analytics import UsageFile
     from server.auditlog.reading import days_after
-    from server.auditlog.usage_counts import UsageFile
     from server.config.bootstrap import open_quietly
     from server.config.machine import state_home
 
@@ -60,7 +60,7 @@ def _day(flag: str, text: str) -> date:
 
 
 def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]:
-    from server.auditlog.usage_counts import USES, UsageEvent
+    from server.auditlog.analytics import USES, UsageEvent
 
     rows: list[dict[str, Any]] = [
         {

@@ -23,9 +23,9 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.auditlog.chain import FileEnd
+    from server.auditlog.log_folder import FileEnd
     from server.auditlog.reading import LogReader, RecordFilter
-    from server.auditlog.records import Entry
+    from server.auditlog.records import ChainedRecord
     from server.auditlog.verification import Verification
 
 __all__ = ["audit_log"]
@@ -210,7 +210,7 @@ def _print_verification(found: Verification, folder: Path) -> None:
 
 def _anchors(given: list[str]) -> set[FileEnd]:
     """Return the anchors that were given, as such or in files."""
-    from server.auditlog.chain import anchors_of
+    from server.auditlog.log_folder import anchors_of
     from server.auditlog.verification import anchors_in
 
     found: set[FileEnd] = set()
@@ -267,7 +267,7 @@ def _filter(
     return RecordFilter(moments[0], moments[1], principal, skill, decision, event)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: ChainedRecord) -> str:
     """Return a record as one line; names come from clients, so control characters are escaped."""
     from server.auditlog.export import object_of
 

@@ -23,7 +23,7 @@ def init(
 ) -> None:
     """Create a new skill, and print the path of its SKILL.md."""
     from server.authoring.scaffold import write_skill
-    from server.history.recorded_change import recorded_change
+    from server.history.histories import recorded_change
     from skills_core.history.commits import Cause
 
     with recorded_change([to / name], Cause.INIT, f"Create {name}"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.history.recorded_change import recorded_change
+from server.history.histories import recorded_change
 from skills_core.authoring.description import with_description
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.folders import MAIN_FILE

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
-from server.history.histories import Histories
-from server.history.seen_versions import versions_seen
+from server.history.histories import Histories, versions_seen
 from server.listing.envelope import text_block, tool_result
 from server.listing.history import DEFAULT_COMMITS, MAX_COMMITS
 from server.operation.notes import note_skill, note_use
@@ -25,14 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from server.history.histories import Recorded
+    from server.history.histories import RecordedSkill
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
-    from skills_core.history.history import History
-    from skills_core.history.seen_part import Sees
+    from skills_core.history.history import History, Sees
 
-    _Work: TypeAlias = Callable[[History, Recorded, Sees | None], dict[str, Any]]
+    _Work: TypeAlias = Callable[[History, RecordedSkill, Sees | None], dict[str, Any]]
 
 __all__ = ["HistoryHandlers"]
 
@@ -60,7 +58,7 @@ class HistoryHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {MAX_COMMITS}")
         shows_evals = call.view.settings.catalog.serve_evals
 
-        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
+        def work(history: History, found: RecordedSkill, sees: Sees | None) -> dict[str, Any]:
             _note_read(found, call.view.catalog)
             commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
@@ -71,7 +69,7 @@ class HistoryHandlers:
         return _result(await self._in_thread(call, work))
 
     async def _rollback(self, call: ToolCall) -> dict[str, Any]:
-        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
+        def work(history: History, found: RecordedSkill, sees: Sees | None) -> dict[str, Any]:
             commit = history.rollback(found.name, _rev(call), sees=sees)
             return {"changed": commit is not None, "commit": None if commit is None else commit.to_json()}
 
@@ -87,7 +85,7 @@ class HistoryHandlers:
         histories = Histories.of(call.view.settings)
         name, catalog = string(call.arguments, "name"), call.view.catalog
 
-        def sees_of(found: Recorded) -> Sees | None:
+        def sees_of(found: RecordedSkill) -> Sees | None:
             if call.view.shows is None:
                 return None
             visible = histories.names_in(found.root, catalog)
@@ -101,7 +99,7 @@ class HistoryHandlers:
         return await anyio.to_thread.run_sync(locked)
 
 
-def _note_read(found: Recorded, catalog: Catalog) -> None:
+def _note_read(found: RecordedSkill, catalog: Catalog) -> None:
     place = found.root / found.name
     skill = next((each for each in catalog.skills if each.source.root / each.content.place == place), None)
     if skill is None:

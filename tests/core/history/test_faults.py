@@ -15,8 +15,8 @@ from dulwich.objects import ShaFile
 
 from skills_core.errors import HistoryError
 from skills_core.history import history as module
+from skills_core.history.changes import PendingFile
 from skills_core.history.history import History
-from skills_core.history.journal import PendingFile
 from skills_core.history.store import open_history
 from tests.core.history.folders import SKILL, history_of, read, write
 

@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from server.auditlog.audit_log import AuditLog, append_now
-from server.auditlog.chain import anchors_of
-from server.auditlog.errors import AuditLogError
-from server.auditlog.log_file import LogFile, fields_of
+from server.auditlog.log_folder import LogFile, anchors_of, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
-from server.auditlog.records import AuditEvent, bounded, timestamp
+from server.auditlog.records import AuditEvent, AuditLogError, bounded, timestamp
 from server.auditlog.verification import FindingKind, LogVerdict, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
