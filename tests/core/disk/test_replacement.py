@@ -68,7 +68,7 @@ Tree = str | dict[str, "Tree"]
 
 
 @pytest.fixture(params=["handles", "paths"])
-def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+def access(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run as on systems with directory handles, and as on those without."""
     if request.param == "paths":
         monkeypatch.setattr(replacement, "_HANDLES", False)
@@ -128,9 +128,9 @@ def test_any_content_of_a_folder_is_removed_and_link_targets_stay(
 @POSIX
 @pytest.mark.parametrize("name", ["d", "d" * 200])
 def test_a_deep_tree_is_removed_without_recursion_long_paths_or_many_descriptors(
-    way: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+    access: str, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del way
+    del access
     deep(tmp_path / "root", 1500, name)
     opened: list[int] = []
     system_open: Callable[..., int] = os.open
@@ -152,8 +152,8 @@ def test_a_missing_folder_counts_as_removed(tmp_path: Path) -> None:
 
 
 @POSIX
-def test_a_link_in_place_of_the_folder_is_not_followed_and_is_reported(way: str, tmp_path: Path) -> None:
-    del way
+def test_a_link_in_place_of_the_folder_is_not_followed_and_is_reported(access: str, tmp_path: Path) -> None:
+    del access
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "precious").touch()
     (tmp_path / "root").symlink_to(tmp_path / "other")
@@ -163,9 +163,9 @@ def test_a_link_in_place_of_the_folder_is_not_followed_and_is_reported(way: str,
 
 @POSIX
 def test_entries_that_cannot_be_removed_are_reported_and_the_rest_is_removed(
-    way: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    access: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    del way
+    del access
     make(tmp_path / "root", {"a": "file", "stuck": "file", "b": {"c": "file"}}, tmp_path)
     unlink = replacement._unlink
 
