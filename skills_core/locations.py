@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from skills_core.disk.names import DOCUMENTS_FOLDER
+from skills_core.disk.folders import DOCUMENTS_FOLDER
 from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, real_path
 from skills_core.system_faults import Fault, fault_of
 

@@ -1,6 +1,6 @@
 """Read one skill or raise an exception, for programs that do not handle diagnostics.
 
-A file is read as a library reads it, by the rules of `loading.file_kinds`. Each reason that makes a skill invalid has
+A file is read as a library reads it, by the rules of `loading.documents`. Each reason that makes a skill invalid has
 its class of errors, as in adk-skill; a catalog has the same as data.
 """
 
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.folders import find_main, list_folder, reason_for
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE, find_main, list_folder, reason_for
 from skills_core.errors import (
     FileRefusedError,
     InvalidFrontmatterError,
@@ -26,8 +25,8 @@ from skills_core.errors import (
     SkillYamlError,
 )
 from skills_core.format.instructions import parse_instructions
-from skills_core.loading.file_kinds import kind_of_file, parse_single_file, strictness_for
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.sources import SkillKind, Strictness, real_path
 from skills_core.system_faults import Fault, fault_of, is_absence, system_message
 

@@ -77,7 +77,7 @@ PREVIEW_BOUNDS: Final = ScanBounds(depth=6, folders=500, entries=1500)
 class Source:
     """A directory of skills; `root` is absolute and free of symbolic links.
 
-    `follow_symlinks` allows links below it; see `disk.links`. An `optional` source may be missing. A source in a
+    `follow_symlinks` allows links below it; see `disk.scan`. An `optional` source may be missing. A source in a
     `project` is served only while the project is trusted. `below` names, level by level, the only folders that are
     scanned, with `*` for any name. `kinds` are the kinds of skills to find. With `gitignore`, ignored files are left
     out. A `barred` source is a link out of its project, and is not scanned.
@@ -127,7 +127,7 @@ def explicit_sources(
     """Make sources of the directories that a user named, in order of precedence.
 
     A directory named twice counts once, at its first position. `follow_symlinks` allows links below it, within the
-    limits of `disk.links`. With `conventions`, convention files (`AGENTS.md` and others) are skills. With `gitignore`,
+    limits of `disk.scan`. With `conventions`, convention files (`AGENTS.md` and others) are skills. With `gitignore`,
     files that git ignores are left out.
 
     Raises:

@@ -19,8 +19,8 @@ import anyio
 import anyio.to_thread
 
 from skills_core.disk.files import Fingerprint
+from skills_core.disk.folders import is_ignored
 from skills_core.disk.gitignore import FILE_NAME
-from skills_core.disk.names import is_ignored
 from skills_core.system_faults import is_absence
 from skills_core.watch_options import WatchMode, WatchOptions
 

@@ -14,7 +14,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import Reason, one_line
-from skills_core.disk.names import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import EvalFileError
 from skills_core.format.instructions import parse_instructions
 from skills_core.sources import SkillKind, Strictness

@@ -15,7 +15,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from server.auditlog.records import Entry
+    from server.auditlog.records import ChainedRecord
 
 __all__ = ["COLUMNS", "ExportFormat", "exported", "object_of"]
 
@@ -36,13 +36,13 @@ class ExportFormat(StrEnum):
     CSV = "csv"
 
 
-def object_of(entry: Entry) -> dict[str, Any]:
+def object_of(entry: ChainedRecord) -> dict[str, Any]:
     """Return a record as JSON, without the fields of the chain."""
     fields = msgspec.to_builtins(entry)
     return {name: fields[name] for name in COLUMNS if fields.get(name) not in (None, [], ())}
 
 
-def exported(entries: Iterable[Entry], kind: ExportFormat) -> Iterator[str]:
+def exported(entries: Iterable[ChainedRecord], kind: ExportFormat) -> Iterator[str]:
     """Yield the lines of an export, without their ends."""
     if kind is ExportFormat.JSONL:
         yield from (json.dumps(object_of(entry)) for entry in entries)

@@ -10,8 +10,7 @@ from datetime import UTC, date, datetime, timedelta
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from server.auditlog.chain import InvalidLineError, read_line
-from server.auditlog.folder import contents, lines_of
+from server.auditlog.log_folder import InvalidLineError, contents, lines_of, read_line
 from server.auditlog.records import AuditEvent, timestamp
 from skills_core.errors import InvalidTimeError, SkillsError
 from skills_core.schedules.parsing import COMPACT, compact_span
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from server.auditlog.folder import LogFileName
-    from server.auditlog.records import Entry
+    from server.auditlog.log_folder import LogFileName
+    from server.auditlog.records import ChainedRecord
 
 __all__ = ["OWN_EVENTS", "LogReader", "RecordFilter", "days_after", "moment_of"]
 
@@ -43,7 +42,7 @@ class RecordFilter:
     decision: str | None = None
     event: AuditEvent | None = None
 
-    def admits(self, entry: Entry) -> bool:
+    def admits(self, entry: ChainedRecord) -> bool:
         """Tell whether a record is wanted."""
         if entry.event in OWN_EVENTS and self.event is not entry.event:
             return False
@@ -72,7 +71,7 @@ class LogReader:
     folder: Path
     unreadable: int = field(default=0, init=False)
 
-    def records(self, wanted: RecordFilter) -> Iterator[Entry]:
+    def records(self, wanted: RecordFilter) -> Iterator[ChainedRecord]:
         """Yield the wanted records, those of several writers in the order of their times.
 
         A record that stands for many refusals is up to two minutes late: it has the time of the last of them.
@@ -84,7 +83,7 @@ class LogReader:
         for _, names in groupby(files, key=lambda name: name.day):
             yield from heapq.merge(*(self._entries(name, wanted) for name in names), key=lambda entry: entry.when)
 
-    def _entries(self, name: LogFileName, wanted: RecordFilter) -> Iterator[Entry]:
+    def _entries(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
         found = self._lines(name, wanted)
         # Files of a day may be many; small ones do not stay open.
         with suppress(FileNotFoundError):
@@ -92,7 +91,7 @@ class LogReader:
                 return found
         return iter([*found])
 
-    def _lines(self, name: LogFileName, wanted: RecordFilter) -> Iterator[Entry]:
+    def _lines(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
         # Retention may have deleted the file since it was listed.
         with suppress(FileNotFoundError):
             for line, complete in lines_of(self.folder, name):

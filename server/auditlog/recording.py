@@ -34,8 +34,7 @@ def recording(settings: Settings, records: Records) -> Iterator[None]:
         if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
             _add_audit_log(settings, records, stack)
         if settings.audit_log.analytics:
-            from server.auditlog.analytics import Analytics  # noqa: PLC0415 - only where it is on
-            from server.auditlog.usage_counts import UsageFile  # noqa: PLC0415
+            from server.auditlog.analytics import Analytics, UsageFile  # noqa: PLC0415 - only where it is on
 
             analytics = Analytics(UsageFile(state_home()), settings.audit_log.retention_days)
             records.add(stack.enter_context(analytics))
@@ -61,9 +60,8 @@ def _wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
 
 
 def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> None:
-    from server.auditlog.audit_log import AuditLog  # noqa: PLC0415 - only where it is on
-    from server.auditlog.errors import AuditLogError  # noqa: PLC0415
-    from server.auditlog.requests import AuditSink  # noqa: PLC0415
+    from server.auditlog.audit_log import AuditLog, AuditSink  # noqa: PLC0415 - only where it is on
+    from server.auditlog.records import AuditLogError  # noqa: PLC0415
 
     folder = audit_log_folder(settings.audit_log)
     try:

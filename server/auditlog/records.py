@@ -9,9 +9,8 @@ from typing import Annotated, Final, TypeAlias
 from msgspec import Meta, Struct
 
 from skills_core.diagnostics import without_lone_surrogates
+from skills_core.errors import SkillsError
 from skills_core.token_forms import without_secrets
-
-__all__ = ["MAX_TEXT", "AuditEvent", "AuditRecord", "Entry", "bounded", "timestamp"]
 
 MAX_TEXT: Final = 300
 """Characters that a record keeps of a name; clients choose some of them."""
@@ -75,7 +74,7 @@ class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
 _Number: TypeAlias = Annotated[int, Meta(ge=0, lt=2**53)]
 
 
-class Entry(AuditRecord, frozen=True, kw_only=True, omit_defaults=True):
+class ChainedRecord(AuditRecord, frozen=True, kw_only=True, omit_defaults=True):
     """A record as a file has it: with its number in the file, its chain, and the fields of the log's own events.
 
     `seen` has the name, the last number and the last hash of files that were there when this file was begun. `deleted`
@@ -108,3 +107,7 @@ def bounded(text: object) -> str | None:
     # Cut before searching, because a client may send megabytes; what is cut in two is longer than what is kept.
     short = without_secrets(without_lone_surrogates(str(text)[: 8 * MAX_TEXT]))
     return short if len(short) <= MAX_TEXT else f"{short[: MAX_TEXT - 1]}…"
+
+
+class AuditLogError(SkillsError):
+    """The folder of the audit log cannot be used; the message says why and what to do."""

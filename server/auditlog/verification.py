@@ -13,15 +13,24 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
-from server.auditlog.chain import FIRST, MAX_ANCHOR, FileEnd, InvalidLineError, anchors_of, read_line
-from server.auditlog.folder import LogFileName, contents, lines_of
+from server.auditlog.log_folder import (
+    FIRST,
+    MAX_ANCHOR,
+    FileEnd,
+    InvalidLineError,
+    LogFileName,
+    anchors_of,
+    contents,
+    lines_of,
+    read_line,
+)
 from server.auditlog.records import AuditEvent
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from server.auditlog.records import Entry
+    from server.auditlog.records import ChainedRecord
 
 __all__ = ["Finding", "FindingKind", "LogVerdict", "Verification", "anchors_in", "verify"]
 
@@ -155,7 +164,7 @@ class _Claims:
     starts: dict[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
     retentions: list[_Retention] = field(default_factory=list)
 
-    def add(self, entry: Entry, file: str) -> None:
+    def add(self, entry: ChainedRecord, file: str) -> None:
         """Note what a record in a file says."""
         if entry.seen:
             self.starts[file] = entry.seen
@@ -335,7 +344,7 @@ class _CheckedFile:
         if entry.lost:
             self.note(FindingKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
 
-    def _check_place(self, entry: Entry, number: int) -> None:
+    def _check_place(self, entry: ChainedRecord, number: int) -> None:
         expected = self.expected
         if expected == 0 and entry.file != self.name:
             written = f"it was written as {entry.file}" if entry.file else "its first record is missing"

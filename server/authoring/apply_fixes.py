@@ -8,35 +8,26 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from skills_core.authoring.draft import Fix
 from skills_core.authoring.fixes import fix_main
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Fingerprint, Location, Reader
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.writing import random_name, replace_within
 from skills_core.errors import FileRefusedError
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 __all__ = ["AppliedFixes", "apply_fixes"]
-
-_NEW_FILE = (
-    os.O_WRONLY
-    | os.O_CREAT
-    | os.O_EXCL
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)
-    | getattr(os, "O_BINARY", 0)
-    | getattr(os, "O_NOINHERIT", 0)
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,19 +92,8 @@ class _Folder:
         status = os.stat(self.prefix + name, dir_fd=self.handle, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode) or Fingerprint.of(status) != before:
             raise BlockingIOError(errno.EAGAIN, "the file has just changed; try again")
-        temporary = f".skillserve-{secrets.token_hex(8)}"
-        descriptor = os.open(self.prefix + temporary, _NEW_FILE, 0o600, dir_fd=self.handle)
-        try:
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(raw)
-                stream.flush()
-                _copy_owner_and_mode(descriptor, status)
-                os.fsync(descriptor)
-            self._move(temporary, name)
-        except BaseException:
-            with suppress(OSError):
-                os.unlink(self.prefix + temporary, dir_fd=self.handle)
-            raise
+        finish = partial(_copy_owner_and_mode, status)
+        replace_within(self.handle, self.prefix, name, raw, beside=f".skillserve-{random_name()}", finish=finish)
 
     def rename(self, name: str, to: str) -> None:
         """Rename a file, also between two spellings that the disk treats as the same name.
@@ -124,7 +104,7 @@ class _Folder:
         self._move(name, to)
         if to not in self.names():
             # On some disks that ignore case, a rename between spellings has no effect.
-            temporary = f".skillserve-{secrets.token_hex(8)}"
+            temporary = f".skillserve-{random_name()}"
             self._move(name, temporary)
             self._move(temporary, to)
 
@@ -136,7 +116,7 @@ class _Folder:
         os.replace(self.prefix + name, self.prefix + to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
 
 
-def _copy_owner_and_mode(descriptor: int, status: os.stat_result) -> None:
+def _copy_owner_and_mode(status: os.stat_result, descriptor: int) -> None:
     """Give an open file the owner and mode of another, as far as the system and the permissions allow."""
     if hasattr(os, "fchown"):
         with suppress(OSError):

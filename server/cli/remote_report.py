@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.cli.commands.authoring import diagnostic_lines
 from server.hosting.status import advised_diagnostic, diagnostic_object
-from server.plugins.changes import SkillChangeKind
+from server.plugins.folder import SkillChangeKind
 from server.plugins.operations import PluginState
 from server.remote.fetch import REFUSED, Fetched
 from skills_core.diagnostics import one_line, printable
@@ -16,9 +16,9 @@ from skills_core.remote.entries import shown
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.plugins.changes import SkillChange
+    from server.plugins.folder import SkillChange
+    from server.plugins.installed import SkillReceipt
     from server.plugins.operations import InstalledPlugin, PluginResult
-    from server.plugins.record import SkillRecord
     from server.remote.operations import RemoteOutcome, SkillResult
     from server.remote.skills import RemoteSkill
     from skills_core.diagnostics import Diagnostic
@@ -162,7 +162,7 @@ def _plugin_object(plugin: InstalledPlugin) -> dict[str, Any]:
     }
 
 
-def _skill_object(skill: SkillRecord) -> dict[str, Any]:
+def _skill_object(skill: SkillReceipt) -> dict[str, Any]:
     return {"uri": skill.uri, "name": skill.name, "version": skill.version, "folder": skill.folder}
 
 

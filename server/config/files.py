@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
 from skills_core.sources import Scope
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
 from skills_core.gates import SkillEntry
 from skills_core.system_faults import Fault

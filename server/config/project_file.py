@@ -19,7 +19,7 @@ from server.config.settings import ProjectDiscovery, ProjectSettings, ProjectSou
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
 from skills_core.locations import project_of
 from skills_core.sources import real_path

@@ -5,11 +5,10 @@ One file in the user's configuration lists trusted folders; each entry includes 
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.system_faults import Fault
 
@@ -35,6 +34,7 @@ class TrustFile:
     def __init__(self, path: Path) -> None:
         """Read nothing yet."""
         self.path = path
+        self._file = JsonFile(path)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the trusted folders, sorted by path.
@@ -43,19 +43,18 @@ class TrustFile:
             TrustError: the file exists, but cannot be read or is invalid.
         """
         try:
-            raw = read_bounded(self.path)
+            value = self._file.read()
+        except InvalidJsonError:
+            value = {}
         except FileRefusedError as error:
             if error.fault is Fault.TRANSIENT:
                 raise TrustError(f"{error}; until it can be read, no further folder is trusted", unread=True) from None
             raise TrustError(f"{error}; no folder is trusted: remove it and run `skillserve trust` again") from None
-        if raw is None:
-            return ()
-        try:
-            match json.loads(raw.decode("utf-8")):
-                case {"version": 1, "trusted": list(folders)} if all(isinstance(each, str) for each in folders):
-                    return tuple(sorted(map(Path, folders)))
-        except (ValueError, RecursionError):
-            pass
+        match value:
+            case None:
+                return ()
+            case {"version": 1, "trusted": list(folders)} if all(isinstance(each, str) for each in folders):
+                return tuple(sorted(map(Path, folders)))
         message = (
             "this is not a list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
         )
@@ -80,21 +79,13 @@ class TrustFile:
 
     def _change(self, change: Callable[[frozenset[Path]], frozenset[Path]]) -> frozenset[Path]:
         """Apply `change` to the list under a lock between processes; return the list as it was before."""
-        from skills_core.disk.files import Location  # noqa: PLC0415 - a server's start only reads the list
-        from skills_core.disk.locks import exclusive  # noqa: PLC0415
-        from skills_core.disk.writing import write_file  # noqa: PLC0415
-
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with exclusive(self.path):
+            with self._file.locked():
                 before = frozenset(self.folders())
                 after = change(before)
                 if after != before:
-                    text = json.dumps({"version": _VERSION, "trusted": sorted(map(str, after))}, indent=2) + "\n"
-                    # The file may be a symbolic link into a folder of settings: write its target, and keep the link.
-                    place = self.path.resolve()
-                    # The write is atomic: readers see the old list or the new one.
-                    write_file(Location(place.parent, place.name), text.encode("utf-8"), 0o600)
+                    self._file.write({"version": _VERSION, "trusted": sorted(map(str, after))})
         except FileRefusedError as error:
             raise TrustError(f"{self.path}: cannot be written: {error.message}") from None
         except OSError as error:

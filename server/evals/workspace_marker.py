@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skills_core.disk.files import Location
-from skills_core.disk.names import NOT_A_SOURCE
+from skills_core.disk.folders import NOT_A_SOURCE
 from skills_core.disk.writing import write_file
 
 if TYPE_CHECKING:

@@ -1,31 +1,46 @@
-"""Which sources have a history, and which skill of which history a name means."""
+"""The histories of this user: which sources have one, what is recorded and forgotten, and what a caller sees."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import os
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from server.config.machine import state_home
+from server.config.bootstrap import user_settings
+from server.config.machine import Machine, current_places, state_home
+from server.config.sources import sources_of
 from skills_core.diagnostics import printable
-from skills_core.errors import HistoryError, did_you_mean, similar_to
-from skills_core.history.store import NO_EXTRA, existing_histories, has_history, is_available, open_history
-from skills_core.history.work_trees import work_tree_of
-from skills_core.skill import State
-from skills_core.sources import Scope, Source, real_path
+from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
+from skills_core.format.instructions import parse_instructions
+from skills_core.history.commits import Cause
+from skills_core.history.store import (
+    NO_EXTRA,
+    existing_histories,
+    folder_of_history,
+    has_history,
+    is_available,
+    open_history,
+    unreadable_histories,
+    work_tree_of,
+)
+from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
+from skills_core.skill import Skill, SkillContent, State
+from skills_core.sources import Scope, SkillKind, Source, real_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from server.config.settings import HistorySettings, ImproveSettings, Settings
     from skills_core.catalog import Catalog
-    from skills_core.history.history import History
-    from skills_core.skill import Skill
+    from skills_core.format.instructions import Instructions
+    from skills_core.history.history import History, Sees
+    from skills_core.history.maintenance import Secret
+    from skills_core.sources import Source
 
-__all__ = ["Histories", "Recorded"]
 
 logger = logging.getLogger(__name__)
 
@@ -33,7 +48,7 @@ _MAX_CHOICES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
+class RecordedSkill:
     """A skill in a history: the root of the history, its path there, and the source that it belongs to."""
 
     root: Path
@@ -113,7 +128,7 @@ class Histories:
         found = [root for root in roots if place.is_relative_to(root)]
         return max(found, key=lambda each: len(each.parts), default=None)
 
-    def find(self, name: str, catalog: Catalog, *, removed: bool = True) -> Recorded:
+    def find(self, name: str, catalog: Catalog, *, removed: bool = True) -> RecordedSkill:
         """Return the skill that a user or model names; with `removed`, one that only a history knows counts too.
 
         Raises:
@@ -144,22 +159,22 @@ class Histories:
         located = (self._located(skill) for skill in catalog.skills)
         return frozenset(each.name for each in located if each is not None and each.root == root)
 
-    def _located(self, skill: Skill) -> Recorded | None:
+    def _located(self, skill: Skill) -> RecordedSkill | None:
         """Return a skill in the history of its source, or of a folder around it that has one."""
         root, place = skill.source.root, skill.content.place
         if self.covers(skill.source) or has_history(root, state_home()):
-            return Recorded(root, place, skill.source)
+            return RecordedSkill(root, place, skill.source)
         whole = root / place
         around = [each.root for each in existing_histories(state_home()) if whole.is_relative_to(each.root)]
         outer = max(around, key=lambda each: len(each.parts), default=None)
-        return None if outer is None else Recorded(outer, whole.relative_to(outer).as_posix(), skill.source)
+        return None if outer is None else RecordedSkill(outer, whole.relative_to(outer).as_posix(), skill.source)
 
-    def _removed(self, name: str, catalog: Catalog) -> Iterable[Recorded]:
+    def _removed(self, name: str, catalog: Catalog) -> Iterable[RecordedSkill]:
         for root, source in {each.source.root: each.source for each in catalog.sources}.items():
             if has_history(root, state_home()):
                 with open_history(root, state_home(), work_trees=True) as history:
                     try:
-                        yield Recorded(root, history.find(name), source)
+                        yield RecordedSkill(root, history.find(name), source)
                     except HistoryError as error:
                         logger.debug("%s", error)
 
@@ -205,3 +220,177 @@ def _warn_of(root: Path, place: Path) -> None:
     """Log once that a source which the settings name is left out."""
     message = "history: %s is in the git repository %s, so no history is kept of it; see history.work_trees"
     logger.warning(message, printable(str(root)), printable(str(place)))
+
+
+SCHEDULE_STATE: Final = frozenset({"schedule.json"})
+"""The file beside a scheduler skill that changes at each firing; it is no part of the skill."""
+
+_MANY = 20
+# With more skills than this, the whole source is compared; for each skill by itself it would take longer.
+
+
+def scheduler_root(state: Path | None = None) -> Path:
+    """Return the folder of the scheduler skills in a state directory, by default that of this user."""
+    return real_path(state or state_home()) / "skills" / "scheduler"
+
+
+def record_scheduler_skills(
+    names: Sequence[str] = ("",),
+    message: str | None = None,
+    *,
+    state: Path | None = None,
+    settings: Settings | None = None,
+) -> None:
+    """Commit how scheduler skills are now, as a change of skillserve with this message, or else as edits by hand.
+
+    Nothing is done without the extra, or if the settings record nothing but named sources. A failure is logged, because
+    no schedule depends on its history.
+    """
+    if not is_available():
+        return
+    state = state or state_home()
+    try:
+        settings = settings if settings is not None else user_settings(Machine(current_places()), {})
+        if not settings.history.automatic:
+            return
+        with open_history(scheduler_root(state), state, work_trees=True, left_out=SCHEDULE_STATE) as history:
+            if message is None:
+                history.record_manual_edits(names)
+            else:
+                history.record(names, Cause.SCHEDULE, message)
+    except SkillsError as error:
+        logger.warning("history: %s", error)
+
+
+@contextmanager
+def recorded_change(
+    folders: Sequence[Path], cause: str, message: str, trace_id: str | None = None, settings: Settings | None = None
+) -> Iterator[None]:
+    """Record what the block changes in these folders of skills, as one commit for each source that has a history.
+
+    What was edited by hand before is recorded first. `settings` are by default those of this user. A folder in no such
+    source is changed without a record.
+
+    Raises:
+        HistoryError: the change cannot be recorded; if it is raised before the block, nothing is changed.
+    """
+    machine = Machine(current_places())
+    settings = settings if settings is not None else user_settings(machine, {})
+    changed: dict[Path, list[str]] = {}
+    histories = Histories.of(settings)
+    if settings.history.sources or settings.history.automatic:
+        sources = sources_of(None, settings, machine.places)
+        for folder in folders:
+            root = histories.root_of(folder, sources)
+            if root is not None:
+                place = real_path(folder).relative_to(root).as_posix()
+                changed.setdefault(root, []).append("" if place == "." else place)
+    with ExitStack() as stack:
+        for root, names in sorted(changed.items()):
+            history = stack.enter_context(histories.open(root))
+            stack.enter_context(history.changing(names if len(names) <= _MANY else [""], cause, message, trace_id))
+        yield
+
+
+def versions_seen(root: Path, source: Source, shows: Callable[[Skill], bool], visible: Container[str]) -> Sees:
+    """Return what judges versions of the skills of `source` in the history of the folder `root`.
+
+    `shows` judges a skill by its content and source. Of skills that are not `visible` now, by their paths in the
+    history, no version is seen: that they are hidden may have other reasons than their content.
+    """
+
+    def sees(path: str, main: bytes | None) -> bool:
+        if path not in visible:
+            return False
+        whole = root / path
+        place = whole.relative_to(source.root).as_posix() if whole.is_relative_to(source.root) else path
+        place = "" if place == "." else place
+        return shows(_skill(source, place, whole.name, main or b""))
+
+    return sees
+
+
+def _skill(source: Source, place: str, name: str, main: bytes) -> Skill:
+    """Return a version of a skill with what a view judges it by."""
+    folders = place.split("/")[:-1]
+    kind = kind_of_file(folders, name) or SkillKind.FOLDER
+    instructions: Instructions | None = None
+    strictness = strictness_for(source.strictness, folders, kind)
+    if kind is not SkillKind.FOLDER:
+        instructions = parse_single_file(main, kind, name, place, strictness)
+    if instructions is None:
+        instructions = parse_instructions(main, name, place, strictness)
+    content = SkillContent(place, instructions, {}, None, kind=kind)
+    return Skill(content, source, content.name, place or content.name, State.ACTIVE)
+
+
+_BLOCK: Final = 1024 * 1024
+_HISTORIES: Final = "history"
+
+
+@dataclass(frozen=True, slots=True)
+class ForgottenIn:
+    """What was done in the history of `source`: how many commits had the secret in which files, or why it failed."""
+
+    source: Path
+    commits: int = 0
+    files: tuple[str, ...] = ()
+    fault: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the object that the command prints."""
+        return {
+            "source": printable(str(self.source)),
+            "commits": self.commits,
+            "files": [printable(file) for file in self.files],
+            "fault": self.fault or None,
+        }
+
+
+def forget_in_histories(secret: Secret, folders: Collection[Path] = ()) -> list[ForgottenIn]:
+    """Remove a secret from all histories of this user, or only from those of these folders; one fault stops none."""
+    roots = {real_path(folder.absolute()) for folder in folders}
+    found = []
+    for each in existing_histories(state_home()):
+        if roots and each.root not in roots:
+            continue
+        try:
+            with open_history(each.root, state_home(), work_trees=True) as history:
+                commits, files = history.forget(secret)
+            found.append(ForgottenIn(each.root, commits, files))
+        except HistoryError as error:
+            found.append(ForgottenIn(each.root, fault=str(error)))
+    unreadable = unreadable_histories(state_home()).items()
+    return found + [ForgottenIn(folder, fault=why) for folder, why in unreadable if not roots or _is_of(folder, roots)]
+
+
+def _is_of(folder: Path, roots: Collection[Path]) -> bool:
+    return any(folder_of_history(root, state_home()) == folder for root in roots)
+
+
+def files_with(secret: Secret) -> list[Path]:
+    """Return the other files of the state directory that hold a secret: traces, records of runs, logs, schedules."""
+    state = state_home()
+    return sorted(file for file in _files(state) if _has(file, secret))
+
+
+def _files(state: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(state):
+        if Path(folder) == state and _HISTORIES in folders:
+            folders.remove(_HISTORIES)
+        yield from (file for name in names if (file := Path(folder, name)).is_file() and not file.is_symlink())
+
+
+def _has(file: Path, secret: Secret) -> bool:
+    """Tell whether a file holds the secret; one that cannot be read counts, because nobody knows."""
+    end = b""
+    try:
+        with file.open("rb") as opened:
+            while block := opened.read(_BLOCK):
+                if secret.is_in(end + block):
+                    return True
+                # It may begin in one block and end in the next; no form of a character has more than six bytes.
+                end = (end + block)[-6 * len(secret.text) :]
+    except OSError:
+        return True
+    return False

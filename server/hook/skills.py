@@ -10,7 +10,7 @@ from skills_core.catalog import Catalog
 from skills_core.diagnostics import Reason, shortened
 from skills_core.disk.files import read_file
 from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.skill import State
 from skills_core.sources import explicit_sources
 

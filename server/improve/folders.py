@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from skills_core.disk.files import Location
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.opening import open_to_read
+from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.run.scripts.private_copy import copy_skill
 
@@ -26,8 +27,6 @@ _MAX_ENTRIES = 10_000
 _MAX_KEPT = 1024 * 1024
 _MAX_KEPT_TOGETHER = 32 * 1024 * 1024
 _BLOCK = 1024 * 1024
-_FLAGS = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)
-# A command may have put a pipe in the place of a file, which would never open.
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +127,7 @@ class _Found:
     def add(self, path: str) -> None:
         """Read a file, or note that it is none."""
         try:
-            with open(os.open(self.root / path, _FLAGS), "rb") as file:  # noqa: PTH123 - `Path` has no flags
+            with open(open_to_read(self.root / path), "rb") as file:  # noqa: PTH123 - it is a descriptor
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
                     self.others.add(path)
                     return

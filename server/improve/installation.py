@@ -15,7 +15,7 @@ from server.history.histories import Histories
 from server.improve.checks import refusal_of_version
 from server.improve.folders import opened_folders
 from skills_core.diagnostics import one_line
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
 from skills_core.evals.proposals.unified_diff import unified_diff
 from skills_core.history.commits import Cause

@@ -5,17 +5,16 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-import os
 import re
 import secrets
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.locks import exclusive
+from skills_core.disk.json_files import JsonFile
+from skills_core.disk.writing import exclusive
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
 
@@ -28,6 +27,7 @@ __all__ = ["ImprovementRecords", "UnknownImprovementError", "change_lines", "imp
 MAX_RECORDS: Final = 500
 """Records to keep; the oldest that are no open proposals are removed."""
 
+_REPAIR: Final = "repair or remove the file"
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
 _DAY: Final = timedelta(days=1)
 _CHANGES: Final = frozenset({ImprovementStatus.IMPROVED, ImprovementStatus.PROPOSED, ImprovementStatus.ACCEPTED})
@@ -39,6 +39,10 @@ _SHOWN: Final = ("id", "skill", "run_id", "status", "summary", "reason", "correc
 
 class UnknownImprovementError(SkillsError):
     """There is no improvement with this id."""
+
+
+class UnreadableImprovementError(UnknownImprovementError):
+    """The record of an improvement exists, but cannot be read; the message says why and what to do."""
 
 
 class ImprovementRecords:
@@ -73,10 +77,12 @@ class ImprovementRecords:
 
         Raises:
             OSError: the record cannot be written.
+            UnreadableImprovementError: another record cannot be read, so that it is unknown whether one may begin.
         """
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with exclusive(self._folder / "records"):
-            own = [each for each in self.all() if (each["source"], each["place"]) == (str(root), place)]
+            known = [self._read(path) for path in self._paths()]
+            own = [each for each in known if (each["source"], each["place"]) == (str(root), place)]
             if any(each["run_id"] == run_id for each in own):
                 return None
             since = datetime.now(UTC) - _DAY
@@ -112,21 +118,22 @@ class ImprovementRecords:
         """Return a record by its id.
 
         Raises:
-            UnknownImprovementError: there is no such record.
+            UnknownImprovementError: there is no such record, or it cannot be read.
         """
-        record = self._read(self._folder / f"{number}.json") if _ID.fullmatch(number) else None
-        if record is None:
-            raise UnknownImprovementError(
-                f"there is no improvement {number[:40]!r}; `skillserve history propose --all` lists them"
-            )
-        return record
+        if not _ID.fullmatch(number):
+            raise _unknown(number)
+        return self._read(self._folder / f"{number}.json")
 
     def all(self) -> list[dict[str, Any]]:
         """Return all records, the newest first; files that cannot be read are left out."""
-        if not self._folder.is_dir():
-            return []
-        found = (self._read(path) for path in self._folder.glob("*.json"))
-        return sorted((each for each in found if each), key=lambda each: each["at"], reverse=True)
+        found = []
+        for path in self._paths():
+            with suppress(UnknownImprovementError):
+                found.append(self._read(path))
+        return sorted(found, key=lambda each: each["at"], reverse=True)
+
+    def _paths(self) -> list[Path]:
+        return list(self._folder.glob("*.json"))
 
     def changes_after(self, run_ids: Collection[str]) -> list[dict[str, Any]]:
         """Return the changes that were made or proposed after these runs, the oldest first, without the files."""
@@ -150,26 +157,29 @@ class ImprovementRecords:
                 dropped.append(str(record["id"]))
         return dropped
 
-    def _read(self, path: Path) -> dict[str, Any] | None:
+    def _read(self, path: Path) -> dict[str, Any]:
         try:
-            raw = read_bounded(path)
-            record: dict[str, Any] = json.loads(raw or b"{}")
+            record = JsonFile(path).read()
+        except FileRefusedError as error:
+            raise UnreadableImprovementError(f"{error}; {_REPAIR}") from None
+        if record is None:
+            raise _unknown(path.stem)
+        try:
             datetime.fromisoformat(record["at"])
-        except (FileRefusedError, ValueError, TypeError, KeyError):
-            return None
-        needed = {"id", "run_id", "skill", "source", "place", "status"}
-        return record if needed <= record.keys() else None
+            is_whole = record.keys() >= {"id", "run_id", "skill", "source", "place", "status"}
+        except (ValueError, TypeError, KeyError, AttributeError):
+            is_whole = False
+        if not is_whole:
+            shown = printable(str(path))
+            raise UnreadableImprovementError(f"{shown}: this is not the record of an improvement; {_REPAIR}")
+        found: dict[str, Any] = record
+        return found
 
     def _write(self, record: Mapping[str, Any]) -> None:
-        path = self._folder / f"{record['id']}.json"
-        half = path.with_name(f"{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
         try:
-            with open(half, "x", encoding="utf-8", opener=_private) as file:
-                json.dump(record, file, indent=1)
-            half.replace(path)
-        except OSError:
-            half.unlink(missing_ok=True)
-            raise
+            JsonFile(self._folder / f"{record['id']}.json").write(record)
+        except FileRefusedError as error:
+            raise OSError(str(error)) from None
 
     def _prune(self) -> None:
         closed = [each for each in self.all() if each["status"] != ImprovementStatus.PROPOSED]
@@ -178,6 +188,11 @@ class ImprovementRecords:
 
     def __str__(self) -> str:
         return printable(str(self._folder))
+
+
+def _unknown(number: str) -> UnknownImprovementError:
+    message = f"there is no improvement {number[:40]!r}; `skillserve history propose --all` lists them"
+    return UnknownImprovementError(message)
 
 
 def improvement_records() -> ImprovementRecords:
@@ -195,7 +210,3 @@ def change_lines(change: Mapping[str, Any]) -> list[str]:
         first = f"The skill {skill} was changed: {summary} (improvement {number})"
         last = f"`skillserve rollback {skill}` takes it back."
     return [first, *map(one_line, str(change.get("diff", "")).splitlines()), last]
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

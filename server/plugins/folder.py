@@ -2,6 +2,8 @@
 
 Commands that change it exclude each other by a lock. A command that was killed may leave a hidden folder, or, where the
 system cannot exchange folders, a plugin's previous folder under a hidden name; the next command cleans up.
+
+A plugin's skills before and after a change are compared: which are added, updated or removed, and which are older.
 """
 
 from __future__ import annotations
@@ -11,25 +13,26 @@ import re
 import stat
 import tempfile
 from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.plugins.record import RECORD_FILE, PluginError, read_record
+from server.plugins.installed import RECEIPT_FILE, PluginError, read_receipt
 from skills_core.diagnostics import Reason, one_line
-from skills_core.disk.locks import exclusive
-from skills_core.disk.names import is_ignored
-from skills_core.disk.removal import remove_tree
-from skills_core.disk.replacement import replace_folder
+from skills_core.disk.folders import is_ignored
+from skills_core.disk.replacement import remove_tree, replace_folder
+from skills_core.disk.writing import exclusive
 from skills_core.errors import did_you_mean, similar_to
+from skills_core.format.semantic_version import parse_version
 from skills_core.remote.disk_names import disk_faults
 from skills_core.remote.edits import edited_files, kind_of
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Sequence
 
-    from server.plugins.record import PluginRecord
+    from server.plugins.installed import PluginReceipt, SkillReceipt
 
-__all__ = ["PluginsFolder"]
 
 logger = logging.getLogger(__name__)
 
@@ -62,11 +65,11 @@ class PluginsFolder:
     def names(self) -> tuple[str, ...]:
         """Return the names of the plugins that skillserve installed."""
         try:
-            return tuple(sorted(path.parent.name for path in self.root.glob(f"[!.]*/{RECORD_FILE}")))
+            return tuple(sorted(path.parent.name for path in self.root.glob(f"[!.]*/{RECEIPT_FILE}")))
         except OSError:
             return ()
 
-    def record(self, name: str) -> PluginRecord:
+    def record(self, name: str) -> PluginReceipt:
         """Return the record of an installed plugin.
 
         Raises:
@@ -81,13 +84,13 @@ class PluginsFolder:
             message = f"{place}: this is a link or a file, not a plugin's folder; move it away"
             raise PluginError(Reason.FOLDER_TAKEN, message)
         try:
-            return read_record(place)
+            return read_receipt(place)
         except PluginError as error:
             raise PluginError(error.reason, f"{place}: {error.message}") from None
 
-    def edits(self, name: str, record: PluginRecord) -> list[str]:
+    def edits(self, name: str, record: PluginReceipt) -> list[str]:
         """Return the files of a plugin that differ from its record, including added and removed ones."""
-        return edited_files(self.place(name), record.files, record=RECORD_FILE)
+        return edited_files(self.place(name), record.files, record=RECEIPT_FILE)
 
     @contextmanager
     def changing(self) -> Generator[None]:
@@ -152,3 +155,54 @@ class PluginsFolder:
 def _remove(folder: Path) -> None:
     if left := remove_tree(folder):
         logger.warning("a hidden folder cannot be removed: %s: %s", folder, one_line(left))
+
+
+class SkillChangeKind(StrEnum):
+    """What an installation or update does to a skill."""
+
+    ADDED = "added"
+    UPDATED = "updated"
+    UNCHANGED = "unchanged"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillChange:
+    """A skill before and after; one of them is None if it is added or removed."""
+
+    before: SkillReceipt | None
+    after: SkillReceipt | None
+
+    @property
+    def skill(self) -> SkillReceipt:
+        """The skill afterwards, or before if it is removed."""
+        skill = self.after or self.before
+        assert skill is not None  # noqa: S101 - there is one of them
+        return skill
+
+    @property
+    def kind(self) -> SkillChangeKind:
+        """What happens to the skill."""
+        if self.before is None:
+            return SkillChangeKind.ADDED
+        if self.after is None:
+            return SkillChangeKind.REMOVED
+        same = (self.before.digest, self.before.folder) == (self.after.digest, self.after.folder)
+        return SkillChangeKind.UNCHANGED if same else SkillChangeKind.UPDATED
+
+    @property
+    def is_downgrade(self) -> bool:
+        """Whether the new version precedes the old one; only semantic versions can be compared."""
+        before = parse_version((self.before and self.before.version) or "")
+        after = parse_version((self.after and self.after.version) or "")
+        return before is not None and after is not None and after < before
+
+
+def compare_skills(before: Sequence[SkillReceipt], after: Sequence[SkillReceipt]) -> tuple[SkillChange, ...]:
+    """Return the change of each skill, by URI; removed skills come last."""
+    old = {skill.uri: skill for skill in before}
+    new = {skill.uri for skill in after}
+    return (
+        *(SkillChange(old.get(skill.uri), skill) for skill in after),
+        *(SkillChange(skill, None) for skill in before if skill.uri not in new),
+    )

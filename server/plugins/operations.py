@@ -8,9 +8,8 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from server.plugins.changes import SkillChangeKind, compare_skills
-from server.plugins.origins import parse_origin
-from server.plugins.record import PluginError, PluginRecord, write_record
+from server.plugins.folder import SkillChangeKind, compare_skills
+from server.plugins.installed import PluginError, PluginReceipt, parse_origin, write_receipt
 from server.plugins.staging import stage_plugin
 from server.remote.address import AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
@@ -21,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from server.plugins.changes import SkillChange
-    from server.plugins.folder import PluginsFolder
-    from server.plugins.origins import Origin
+    from server.plugins.folder import PluginsFolder, SkillChange
+    from server.plugins.installed import Origin
     from server.plugins.staging import StagedPlugin
 
 __all__ = [
@@ -84,7 +82,7 @@ class InstalledPlugin:
     """An installed plugin with the files that were edited; `problem` says why its record cannot be read."""
 
     name: str
-    record: PluginRecord | None = None
+    record: PluginReceipt | None = None
     edited: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -165,9 +163,9 @@ async def update_plugin(
 
 def _recorded(
     origin: Origin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
-) -> PluginRecord:
+) -> PluginReceipt:
     installed, updated = times
-    return PluginRecord(
+    return PluginReceipt(
         origin.shown,
         chosen,
         installed,
@@ -207,7 +205,7 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     return tuple(found)
 
 
-def _recorded_origin(place: Path, record: PluginRecord, headers: Sequence[str], ref: str | None) -> Origin:
+def _recorded_origin(place: Path, record: PluginReceipt, headers: Sequence[str], ref: str | None) -> Origin:
     try:
         parse_origin(record.server, ref=record.ref, kind=record.kind)
     except AddressError as error:
@@ -220,10 +218,10 @@ def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextM
 
 
 def _put(
-    plugins: PluginsFolder, name: str, staged: StagedPlugin, record: PluginRecord, options: InstallOptions
+    plugins: PluginsFolder, name: str, staged: StagedPlugin, record: PluginReceipt, options: InstallOptions
 ) -> None:
     if not options.dry_run:
-        write_record(staged.place, record)
+        write_receipt(staged.place, record)
         plugins.put(staged.place, name)
 
 

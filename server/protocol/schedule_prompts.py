@@ -74,7 +74,7 @@ class SchedulePrompts:
             return
         from mcp.server.subscriptions import PromptsListChanged  # noqa: PLC0415
 
-        from server.history.recorded_change import record_scheduler_skills  # noqa: PLC0415
+        from server.history.histories import record_scheduler_skills  # noqa: PLC0415
         from server.schedules.store import BINDING_FILE, ScheduleStore  # noqa: PLC0415
         from skills_core.watcher import watch  # noqa: PLC0415
 

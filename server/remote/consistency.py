@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from server.remote.client import RemoteError
 from server.remote.skills import current_entry, error_about, list_skills, same_entry
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.loading.publication import MAX_PUBLISHED_FILES
+from skills_core.loading.loader import MAX_PUBLISHED_FILES
 from skills_core.remote.entries import path_below, shown
 
 if TYPE_CHECKING:

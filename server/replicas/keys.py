@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.replicas.errors import ReplicaSettingsError
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Reason, Severity, one_line, printable
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.run.workflow.document import MAX_BYTES
 from skills_core.run.workflow.faults import FaultCode, WorkflowFault, is_valid

@@ -124,21 +124,22 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return ()
         return next_firings(self.time, max(now, self.settled), count)
 
-    def to_bytes(self) -> bytes:
-        """Return the content of the file."""
-        return msgspec.json.format(msgspec.json.encode(self)) + b"\n"
+    def to_json(self) -> dict[str, Any]:
+        """Return the value of the file."""
+        found: dict[str, Any] = msgspec.to_builtins(self)
+        return found
 
     @classmethod
-    def from_bytes(cls, content: bytes) -> Binding:
+    def from_json(cls, value: object) -> Binding:
         """Return the binding in a file.
 
         Raises:
             InvalidBindingError: it is none.
         """
         try:
-            found = msgspec.json.decode(content, type=cls)
+            found = msgspec.convert(value, cls)
             when_from_json(found.when)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, InvalidTimeError) as error:
+        except (msgspec.ValidationError, InvalidTimeError) as error:
             raise InvalidBindingError(str(error)) from None
         return found
 

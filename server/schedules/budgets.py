@@ -18,9 +18,7 @@ from server.config.machine import local_zone
 from server.run.prices import Price, is_paid, price_of_model
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location
-from skills_core.disk.writing import write_file
+from skills_core.disk.json_files import JsonFile
 from skills_core.errors import FileRefusedError
 from skills_core.run.models import ModelUnavailableError, parse_model
 from skills_core.run.trace.store import UnknownTraceError, UnreadableTraceError
@@ -194,11 +192,11 @@ class Spending:
         Raises:
             ScheduleError: it cannot be read; what was spent is then unknown.
         """
-        self._file = file
+        self._file = JsonFile(file, _MAX_BYTES)
         try:
-            content = read_bounded(file, _MAX_BYTES)
-            self._ledger = _Ledger() if content is None else msgspec.json.decode(content, type=_Ledger)
-        except (FileRefusedError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            value = self._file.read()
+            self._ledger = _Ledger() if value is None else msgspec.convert(value, _Ledger)
+        except (FileRefusedError, msgspec.ValidationError) as error:
             raise ScheduleError(
                 f"{file}: the spending of schedules cannot be read, so none fires: {str(error)[:300]}. Repair the "
                 "file, or remove it to count anew."
@@ -212,8 +210,7 @@ class Spending:
             FileRefusedError: the disk refuses.
         """
         if self._ledger is not self._read:
-            content = msgspec.json.format(msgspec.json.encode(self._ledger)) + b"\n"
-            write_file(Location(self._file.parent, self._file.name), content, 0o600)
+            self._file.write(msgspec.to_builtins(self._ledger))
             self._read = self._ledger
 
     def spent(self, day: str, name: str | None = None) -> Spent:

@@ -15,7 +15,7 @@ from msgspec import structs
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
 from server.config.settings import ConfigurationError
-from server.history.recorded_change import record_scheduler_skills
+from server.history.histories import record_scheduler_skills
 from server.listing.runs import runs_unavailable_reason
 from server.run.after_run import FinishedRun, no_follow_up
 from server.run.failure_outcomes import recorded_outcome

@@ -19,10 +19,9 @@ from server.config.machine import is_scheduled_run, state_home
 from server.schedules.binding import Binding, InvalidBindingError
 from server.schedules.budgets import SPENDING_FILE, Spending
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
-from skills_core.disk.files import Location
-from skills_core.disk.locks import exclusive
-from skills_core.disk.names import MAIN_FILE, NOT_A_SOURCE
-from skills_core.disk.writing import write_file
+from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
+from skills_core.disk.json_files import JsonFile
+from skills_core.disk.writing import exclusive
 from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.single_skill import read_skill
@@ -135,7 +134,6 @@ _SHORT: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _NAME: Final = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*-[0-9a-f]{8}")
 _MAX_SHORT: Final = 40
 _MAX_BYTES: Final = 2_000_000
-_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def short_fault(short: str) -> str | None:
@@ -212,11 +210,12 @@ class ScheduleStore:
 
     def _read(self, folder: Path, name: str) -> Binding:
         try:
-            descriptor = os.open(folder / BINDING_FILE, os.O_RDONLY | _FLAGS)
-            with os.fdopen(descriptor, "rb") as file:
-                # A file that is too long is cut, and so is no JSON.
-                return Binding.from_bytes(file.read(_MAX_BYTES))
-        except (OSError, InvalidBindingError) as error:
+            if (value := _binding_file(folder).read()) is None:
+                raise DamagedScheduleError(name, f"{BINDING_FILE}: there is no such file")
+            return Binding.from_json(value)
+        except FileRefusedError as error:
+            raise DamagedScheduleError(name, f"{BINDING_FILE}: {error.message}") from None
+        except InvalidBindingError as error:
             raise DamagedScheduleError(name, f"{BINDING_FILE}: {error}") from None
 
     def is_bound(self, name: str) -> bool:
@@ -234,7 +233,7 @@ class ScheduleStore:
             folder = self.folder(name)
             if self.is_bound(name):
                 raise ScheduleError(f"{name} has a time already; give it another one with `skillserve schedule add`.")
-            write_file(Location(folder, BINDING_FILE), binding.to_bytes(), 0o600)
+            _binding_file(folder).write(binding.to_json())
 
     def stamp(self, name: str) -> tuple[int, int, int] | None:
         """Return what changes whenever the binding is written, None if there is no file."""
@@ -267,7 +266,7 @@ class ScheduleStore:
             beside.mkdir(mode=0o700)
             try:
                 (beside / MAIN_FILE).write_text(render(name), encoding="utf-8", newline="\n")
-                (beside / BINDING_FILE).write_bytes(binding.to_bytes())
+                _binding_file(beside).write(binding.to_json())
                 beside.rename(self.root / name)
             except BaseException:
                 shutil.rmtree(beside, ignore_errors=True)
@@ -287,7 +286,7 @@ class ScheduleStore:
             before = self.read(name)
             after = change(before)
             if after != before:
-                write_file(Location(self.folder(name), BINDING_FILE), after.to_bytes(), 0o600)
+                _binding_file(self.folder(name)).write(after.to_json())
             return after
 
     def spend(self, name: str, change: Callable[[Binding, Spending], Binding]) -> Binding:
@@ -303,7 +302,7 @@ class ScheduleStore:
             after = change(before, spending)
             spending.save()
             if after != before:
-                write_file(Location(self.folder(name), BINDING_FILE), after.to_bytes(), 0o600)
+                _binding_file(self.folder(name)).write(after.to_json())
             return after
 
     def spending(self) -> Spending:
@@ -334,7 +333,7 @@ class ScheduleStore:
         return trashed
 
     def _record(self, name: str, message: str | None = None) -> None:
-        from server.history.recorded_change import record_scheduler_skills
+        from server.history.histories import record_scheduler_skills
 
         record_scheduler_skills([name], message, state=self.state)
 
@@ -364,6 +363,10 @@ class ScheduleStore:
             raise ScheduleError(f"{self.root}: {error}") from None
         except OSError as error:
             raise ScheduleError(f"{self.root}: the schedule cannot be written: {error.strerror or error}.") from None
+
+
+def _binding_file(folder: Path) -> JsonFile:
+    return JsonFile(folder / BINDING_FILE, _MAX_BYTES)
 
 
 def _refuse_in_run() -> None:

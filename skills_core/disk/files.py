@@ -1,9 +1,14 @@
-"""Read files below a root, and never one outside of it.
+"""Read files that others may write: below a root and never outside of it, or one file at a path.
 
-Invariant: no symbolic link, no `..`, no special file and no race between check and open leads out of the root.
-Where the system can open relative to a directory handle, each component is opened from the one above without following
-links, so that a parent replaced meanwhile fails. On other systems each component is checked first, and then the open
-file is compared with the one that was checked.
+Invariant of `Reader`: no symbolic link, no `..`, no special file and no race between check and open leads out of the
+root. Where the system can open relative to a directory handle, each component is opened from the one above without
+following links, so that a parent replaced meanwhile fails. On other systems each component is checked first, and then
+the open file is compared with the one that was checked.
+
+`read_bounded` reads one small file, such as settings, which users link to one kept elsewhere: links are followed. A
+device may have no end, a FIFO blocks until another process writes to it, and opening some devices has effects. So the
+type is checked before the file is opened, the file is opened without blocking, and the type of the open file is checked
+again.
 """
 
 from __future__ import annotations
@@ -14,36 +19,20 @@ import stat
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
-from skills_core.diagnostics import Reason
+from skills_core.diagnostics import Reason, printable
+from skills_core.disk.opening import open_folder, open_to_read
 from skills_core.errors import FileRefusedError, FileUnavailableError
 from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
-__all__ = [
-    "MAX_FILE_SIZE",
-    "OPEN_TO_READ",
-    "UNKNOWN_FINGERPRINT",
-    "Fingerprint",
-    "Location",
-    "Reader",
-    "read_at_once",
-    "read_file",
-    "read_regular",
-]
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
 """Maximum size of a served file in bytes; the Skills extension allows no larger skill."""
 
 _HANDLES = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW") and hasattr(os, "O_DIRECTORY")
-OPEN_TO_READ: Final = (
-    os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOINHERIT", 0)
-)
-# Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
-_READ_FILE = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-_READ_FOLDER = OPEN_TO_READ | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_DIRECTORY", 0)
 
 _MAX_HANDLES = 64
 # Folders that one reader keeps open; descriptors are limited.
@@ -109,7 +98,7 @@ def read_at_once(location: Location, fingerprint: Fingerprint) -> bytes | None:
     if not hasattr(os, "preadv") or not hasattr(os, "RWF_NOWAIT"):
         return None
     try:
-        handle = os.open(f"{location.root}/{location.relative}", _READ_FILE)
+        handle = open_to_read(f"{location.root}/{location.relative}")
     except OSError:
         return None
     try:
@@ -198,7 +187,7 @@ class Reader:
         if not _HANDLES:
             return _open_checked(root, [*folder.split("/"), name] if folder else [name])
         _require_name(name)
-        return os.open(name, _READ_FILE, dir_fd=self._handle(root, folder))
+        return open_to_read(name, dir_fd=self._handle(root, folder))
 
     def _handle(self, root: Path, folder: str) -> int:
         place = Location(root, folder)
@@ -210,9 +199,9 @@ class Reader:
         if folder:
             above, _, name = folder.rpartition("/")
             _require_name(name)
-            handle = os.open(name, _READ_FOLDER, dir_fd=self._handle(root, above))
+            handle = open_folder(name, dir_fd=self._handle(root, above))
         else:
-            handle = os.open(root, OPEN_TO_READ | os.O_DIRECTORY)
+            handle = open_folder(root, follows_links=True)
         self._folders[place] = handle
         return handle
 
@@ -232,7 +221,7 @@ def _open_checked(root: Path, parts: list[str]) -> int:
     for part in parts:
         _require_name(part)
     checked = [_plain_status(path) for path in _components(root, parts)]
-    handle = os.open(root.joinpath(*parts), _READ_FILE)
+    handle = open_to_read(root.joinpath(*parts))
     try:
         again = [_plain_status(path) for path in _components(root, parts)]
         _require_same([*checked, checked[-1]], [*again, os.fstat(handle)])
@@ -300,3 +289,63 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileUnavailableError(relative, Reason.UNREADABLE, system_message(error))
     reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
     return FileRefusedError(relative, reason, system_message(error), fault)
+
+
+MAX_SETTINGS: Final = 1024 * 1024
+"""Maximum size of a settings file in bytes; usual ones have a few thousand."""
+
+
+def read_bounded(
+    path: Path, limit: int = MAX_SETTINGS, check: Callable[[os.stat_result], None] | None = None
+) -> bytes | None:
+    """Return the bytes of the regular file at `path`, None if nothing has this name.
+
+    A broken link is refused rather than taken for absence. `check` is called with the status of the open file, and may
+    raise an error: another file may have the name a moment later.
+
+    Raises:
+        FileRefusedError: it is not a regular file, has more than `limit` bytes, or cannot be read.
+        FileUnavailableError: the system cannot read it now.
+    """
+    shown = printable(str(path))
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise _special(shown)
+        handle = open_to_read(path, follows_links=True)
+        try:
+            if check is not None:
+                check(os.fstat(handle))
+            return read_regular(handle, shown, limit)[0]
+        finally:
+            os.close(handle)
+    except OSError as error:
+        if error.errno in {errno.ENOENT, errno.ENOTDIR} and not _is_link(path):
+            return None
+        raise _refusal_of_path(shown, error) from None
+    except ValueError:
+        raise FileRefusedError(shown, Reason.UNREADABLE, "this is not a valid path") from None
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return stat.S_ISLNK(path.lstat().st_mode)
+    except OSError:
+        return False
+
+
+def _special(shown: str) -> FileRefusedError:
+    return FileRefusedError(shown, Reason.SPECIAL_FILE, "this is not a regular file, so it is not opened")
+
+
+def _refusal_of_path(shown: str, error: OSError) -> FileRefusedError:
+    if error.errno in {errno.ENOENT, errno.ENOTDIR}:
+        return FileRefusedError(shown, Reason.UNREADABLE, "this link is broken")
+    if error.errno == errno.ELOOP:
+        return FileRefusedError(shown, Reason.UNREADABLE, "this link is circular")
+    if error.errno == errno.ENXIO:
+        return _special(shown)
+    fault, message = fault_of(error), f"cannot be read: {system_message(error)}"
+    if fault is Fault.TRANSIENT:
+        return FileUnavailableError(shown, Reason.UNREADABLE, message)
+    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
+    return FileRefusedError(shown, reason, message, fault)

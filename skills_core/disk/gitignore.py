@@ -17,8 +17,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location
+from skills_core.disk.files import Location, read_bounded
 from skills_core.disk.folders import Listing
 from skills_core.errors import FileRefusedError
 from skills_core.system_faults import Fault, fault_of

@@ -1,8 +1,8 @@
 """Change a skill on disk completely or not at all, whatever ends the process.
 
 A folder is written anew beside the old one, and the two are exchanged in one step. Where that is impossible (another
-system, a file that is no folder, the whole source, files that are not recorded), the entries are replaced one by one;
-after a crash the next process that opens the history completes the change by its journal.
+system, a file that is not a folder, the whole source, files that are not recorded), the entries are replaced one by
+one. The change that is being made is in a file: after a crash, the next process that opens the history completes it.
 """
 
 from __future__ import annotations
@@ -10,28 +10,82 @@ from __future__ import annotations
 import os
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.removal import remove_tree
-from skills_core.disk.replacement import exchange_within
-from skills_core.errors import HistoryError
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
+from skills_core.disk.replacement import exchange_within, remove_tree
+from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.commits import Cause, message_with_trailers
-from skills_core.history.entries import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of
-from skills_core.history.journal import Pending
-from skills_core.history.reading import DiskState, entry_at, read_state
-from skills_core.history.writing import is_same, make_folder, remove_entry, write_state
+from skills_core.history.on_disk import DiskState, entry_at, is_same, make_folder, read_state, remove_entry, write_state
+from skills_core.history.states import TEMPORARY, Kind, changed_units, is_within, parents_of, part_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from skills_core.history.entries import State
-    from skills_core.history.journal import Journal
     from skills_core.history.repository import Repository
+    from skills_core.history.states import State
 
-__all__ = ["Changer"]
+
+PENDING = "pending.json"
+"""The name of the file."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """A change that was begun: from the commit `head` to the tree `tree`, in one unit, with the message of its commit.
+
+    With `staging` the new folder is written there first; `inode` is its number once it is complete, so that it is known
+    again in the place of the old one.
+    """
+
+    unit: str
+    head: str
+    tree: str
+    message: str
+    staging: str | None = None
+    inode: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PendingFile:
+    """The file with the pending change, at `path`."""
+
+    path: Path
+
+    def write(self, pending: PendingChange) -> None:
+        """Write the pending change; a crash leaves the file as it was, or complete.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        try:
+            JsonFile(self.path).write(asdict(pending), durable=True)
+        except FileRefusedError as error:
+            raise OSError(str(error)) from None
+
+    def read(self) -> PendingChange | None:
+        """Return the pending change, None if there is none.
+
+        Raises:
+            HistoryError: the file cannot be read, or is damaged.
+        """
+        try:
+            value = JsonFile(self.path).read()
+            return None if value is None else PendingChange(**value)
+        except (InvalidJsonError, TypeError):
+            where = printable(str(self.path))
+            raise HistoryError(
+                f"{where}: this file is damaged; compare the skill with its history, then remove it"
+            ) from None
+        except FileRefusedError as error:
+            raise HistoryError(str(error)) from None
+
+    def clear(self) -> None:
+        """Remove the file."""
+        self.path.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +94,7 @@ class Changer:
 
     root: Path
     repository: Repository
-    journal: Journal
+    pending_file: PendingFile
     work_trees: bool
     left_out: frozenset[str]
 
@@ -55,13 +109,13 @@ class Changer:
         disk = read_state(self.root, unit, work_trees=self.work_trees, left_out=self.left_out)
         after = self.repository.state_of_tree(tree, unit)
         self._refuse_obstacles(disk, after)
-        pending = Pending(unit, head, tree, message.decode())
+        pending = PendingChange(unit, head, tree, message.decode())
         if self._is_exchangeable(unit, disk, after):
             folder = unit.rpartition("/")[0]
             name = f"{TEMPORARY}{secrets.token_hex(8)}"
             pending = replace(pending, staging=f"{folder}/{name}" if folder else name)
         try:
-            self.journal.write(pending)
+            self.pending_file.write(pending)
             done = self._apply(pending)
         except OSError as error:
             self._take_back(pending)
@@ -76,7 +130,7 @@ class Changer:
         Raises:
             HistoryError: the files cannot be read or written now.
         """
-        pending = self.journal.read()
+        pending = self.pending_file.read()
         if pending is None:
             return None
         try:
@@ -86,7 +140,7 @@ class Changer:
             why = (error.strerror or str(error)).lower()
             raise HistoryError(f"{where}: an interrupted change cannot be completed: {why}") from error
 
-    def _recover(self, pending: Pending) -> str | None:
+    def _recover(self, pending: PendingChange) -> str | None:
         if self.repository.head != pending.head:
             self._clean(pending)
             return None
@@ -101,7 +155,7 @@ class Changer:
             return None
         return self._apply(pending)
 
-    def _apply(self, pending: Pending) -> str:
+    def _apply(self, pending: PendingChange) -> str:
         before, after = self._states(pending)
         for folder in parents_of(pending.unit):
             make_folder(self.root, folder, 0o777)
@@ -111,16 +165,16 @@ class Changer:
         moved = {pending.staging + path[len(pending.unit) :]: entry for path, entry in after.items()}
         write_state(self.root, {}, moved, self.repository.read)
         pending = replace(pending, inode=_inode(self.root / pending.staging))
-        self.journal.write(pending)
+        self.pending_file.write(pending)
         if self._put_in_place(pending):
             return self._finish(pending)
         # The disk cannot exchange folders.
         remove_tree(self.root / (pending.staging or ""))
         pending = replace(pending, staging=None, inode=None)
-        self.journal.write(pending)
+        self.pending_file.write(pending)
         return self._apply(pending)
 
-    def _put_in_place(self, pending: Pending) -> bool:
+    def _put_in_place(self, pending: PendingChange) -> bool:
         """Put the new folder into its place; return False if the disk cannot do it in one step."""
         folder, _, name = pending.unit.rpartition("/")
         staged = (pending.staging or "").rpartition("/")[2]
@@ -130,7 +184,7 @@ class Changer:
             os.rename(prefix + staged, prefix + name, src_dir_fd=handle, dst_dir_fd=handle)
             return True
 
-    def _finish(self, pending: Pending) -> str:
+    def _finish(self, pending: PendingChange) -> str:
         """Make the commits of a change that is on disk, and remove what is left of it."""
         parent = pending.head
         if pending.staging is not None and (edited := self._edited_meanwhile(pending)) is not None:
@@ -141,7 +195,7 @@ class Changer:
         self._clean(pending)
         return rev
 
-    def _edited_meanwhile(self, pending: Pending) -> str | None:
+    def _edited_meanwhile(self, pending: PendingChange) -> str | None:
         """Commit the state of the folder that was exchanged, if it is not the recorded one; return the commit."""
         staging = pending.staging or ""
         disk = read_state(self.root, staging, self.repository.keep, work_trees=True)
@@ -161,9 +215,9 @@ class Changer:
         message = message_with_trailers("Edited by hand", Cause.MANUAL, skills)
         return self.repository.commit(self.repository.write_state({**others, **found}), pending.head, message)
 
-    def _take_back(self, pending: Pending) -> None:
+    def _take_back(self, pending: PendingChange) -> None:
         """Restore what was written of a change that failed; if that fails too, the next process completes it."""
-        pending = self.journal.read() or pending
+        pending = self.pending_file.read() or pending
         if self.repository.head != pending.head:
             return
         if pending.staging is None:
@@ -176,16 +230,16 @@ class Changer:
             return
         self._clean(pending)
 
-    def _clean(self, pending: Pending) -> None:
+    def _clean(self, pending: PendingChange) -> None:
         if pending.staging is not None:
             remove_tree(self.root / pending.staging)
         for path in read_state(self.root, pending.unit, work_trees=True).others:
             if path.rpartition("/")[2].startswith(TEMPORARY):
                 with suppress(OSError):
                     remove_entry(self.root, path, is_folder=False)
-        self.journal.clear()
+        self.pending_file.clear()
 
-    def _states(self, pending: Pending) -> tuple[State, State]:
+    def _states(self, pending: PendingChange) -> tuple[State, State]:
         before = self.repository.state(pending.head, pending.unit)
         return before, self.repository.state_of_tree(pending.tree, pending.unit)
 

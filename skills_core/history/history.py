@@ -3,6 +3,11 @@
 The repository lies in the state directory, apart from the source: the user's folder and the user's own repository stay
 as they are, and no skill brings a repository, hooks or settings of git along. Each change is one commit. What is found
 changed on disk is committed as an edit by hand before anything else happens, so that nothing is lost.
+
+A caller may not see all skills of the source. A skill may lie in the folder of another one, one commit may change
+several skills, and a skill that the caller sees now may have been another one before. So each version of a skill is
+judged by what it was: a version that the caller would not have seen does not exist, as if the skill had been removed
+for that time.
 """
 
 from __future__ import annotations
@@ -10,39 +15,145 @@ from __future__ import annotations
 import logging
 import os
 from contextlib import ExitStack, contextmanager
-from itertools import islice
-from typing import TYPE_CHECKING, Final, Self
+from dataclasses import dataclass, replace
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from skills_core.diagnostics import printable
-from skills_core.disk.locks import exclusive
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.writing import exclusive
 from skills_core.errors import HistoryError, did_you_mean, similar_to
-from skills_core.history.changes import Changer
+from skills_core.history.changes import PENDING, Changer, PendingFile
 from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers
-from skills_core.history.diffs import unified_diff
-from skills_core.history.edits import add_folders, require_base, set_file
-from skills_core.history.entries import (
+from skills_core.history.on_disk import entry_at, read_state
+from skills_core.history.repository import Repository, create_repository
+from skills_core.history.states import (
     FOLDER_MODE,
-    Entry,
     Kind,
+    TreeEntry,
+    add_folders,
     changed_units,
+    id_of,
     is_within,
     parents_of,
     part_of,
+    require_base,
+    set_file,
+    unified_diff,
 )
-from skills_core.history.journal import PENDING, Journal
-from skills_core.history.reading import entry_at, id_of, read_state
-from skills_core.history.repository import Repository, create_repository
-from skills_core.history.seen_part import SeenPart
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skills_core.history.forgetting import Secret
-    from skills_core.history.reading import DiskState
-    from skills_core.history.seen_part import Sees
+    from skills_core.history.commits import HistoryCommit
+    from skills_core.history.maintenance import Secret
+    from skills_core.history.on_disk import DiskState
+    from skills_core.history.states import State
 
-__all__ = ["History"]
+
+Sees: TypeAlias = "Callable[[str, bytes | None], bool]"
+"""Tells whether the caller sees a version of a skill: by its path in the source, and the bytes of its main file in that
+version, None if there are none."""
+
+_SINGLE_FILE = ".skill.md"
+_MESSAGES: Mapping[str, str] = {Cause.INITIAL: BEGINNING, Cause.MANUAL: BY_HAND}
+# What a commit says in any case, whatever it changed.
+
+
+@dataclass(frozen=True, slots=True)
+class SeenPart:
+    """What is seen of the skill `name`, without the versions and the skills in its folder that `sees` does not accept.
+
+    `read` returns the bytes of a blob. Without `sees` everything is seen.
+    """
+
+    name: str
+    read: Callable[[str], bytes]
+    sees: Sees | None = None
+
+    def of(self, state: State, *others: State) -> dict[str, TreeEntry]:
+        """Return the seen entries of a state; a skill that is hidden in one of the `others` is hidden here too."""
+        if self.hides(state):
+            return {}
+        is_hidden = self._hidden_in(state, *others)
+        return {path: entry for path, entry in state.items() if not is_hidden(path)}
+
+    def rest(self, state: State, *others: State) -> dict[str, TreeEntry]:
+        """Return the entries of skills inside that are not seen, with the folders above them."""
+        is_hidden = self._hidden_in(state, *others)
+        kept = [path for path in state if is_hidden(path)]
+        paths = {*kept, *chain.from_iterable(map(parents_of, kept))}
+        return {path: entry for path, entry in state.items() if path in paths}
+
+    def hides(self, state: State) -> bool:
+        """Tell whether the skill, as it is in a state, is not seen."""
+        return not self._shows(self.name, state)
+
+    def revs(self, repository: Repository) -> Iterator[str]:
+        """Yield the commits that changed what is seen, the newest first."""
+        for rev in repository.revs(self.name or None):
+            if self.sees is None or self._is_changed(repository, rev):
+                yield rev
+
+    def _is_changed(self, repository: Repository, rev: str) -> bool:
+        parent = repository.parent_of(rev)
+        after = repository.state(rev, self.name)
+        before = {} if parent is None else repository.state(parent, self.name)
+        return self.of(after, before) != self.of(before, after)
+
+    def commit(self, commit: HistoryCommit, repository: Repository) -> HistoryCommit:
+        """Return what a commit says of seen skills; its own words may tell of others, or of what a skill was."""
+        if self.sees is None:
+            return commit
+        parent = repository.parent_of(commit.rev)
+        shown = {skill: self._versions(repository, skill, commit.rev, parent) for skill in commit.skills}
+        if all(all(versions) for versions in shown.values()):
+            return commit
+        skills = tuple(skill for skill, versions in shown.items() if any(versions))
+        return replace(commit, skills=skills, message=_MESSAGES.get(commit.cause, commit.cause), trace_id=None)
+
+    def _versions(self, repository: Repository, skill: str, *revs: str | None) -> list[bool]:
+        """Tell for each of the commits that have a skill whether it is seen there."""
+        states = (repository.state(rev, skill) for rev in revs if rev is not None)
+        return [self._shows(skill, state) for state in states if state]
+
+    def _shows(self, skill: str, state: State) -> bool:
+        """Tell whether a skill is seen as it is in a state; what is not there hides nothing."""
+        if self.sees is None or not any(is_within(path, skill) for path in state):
+            return True
+        names = (skill, *(f"{skill}/{name}".lstrip("/") for name in (MAIN_FILE, MAIN_FILE_LOWERCASE)))
+        entries = (state[name] for name in names if name in state)
+        main = next((self.read(entry.blob) for entry in entries if entry.kind is Kind.FILE), None)
+        return self.sees(skill, main)
+
+    def _hidden_in(self, *states: State) -> Callable[[str], bool]:
+        if self.sees is None:
+            return lambda _: False
+        found = set(_skills(chain.from_iterable(states))) - {self.name}
+        inner = {skill for skill in found if is_within(skill, self.name)}
+        hidden = {skill for skill in inner if not all(self._shows(skill, state) for state in states)}
+        seen = found - hidden
+
+        def is_hidden(path: str) -> bool:
+            for folder in (path, *reversed(parents_of(path))):
+                if folder in hidden:
+                    return True
+                if folder in seen:
+                    return False
+            return False
+
+        return is_hidden
+
+
+def _skills(paths: Iterable[str]) -> Iterable[str]:
+    for path in paths:
+        folder, _, file = path.rpartition("/")
+        if file in {MAIN_FILE, MAIN_FILE_LOWERCASE}:
+            yield folder
+        elif file.lower().endswith(_SINGLE_FILE):
+            yield path
+
 
 logger = logging.getLogger(__name__)
 
@@ -292,7 +403,7 @@ class History:
                 left.unlink(missing_ok=True)
             return self._repository.forget(secret)
 
-    def _version(self, seen: SeenPart, rev: str | None, now: Mapping[str, Entry]) -> str:
+    def _version(self, seen: SeenPart, rev: str | None, now: Mapping[str, TreeEntry]) -> str:
         """Return the commit to compare with or to restore."""
         if rev is not None:
             return self._repository.find(rev)
@@ -314,7 +425,7 @@ class History:
     def _change_to(
         self,
         name: str,
-        state: Mapping[str, Entry],
+        state: Mapping[str, TreeEntry],
         cause: str,
         message: str,
         trace_id: str | None,
@@ -358,7 +469,7 @@ class History:
         self._repository.move_head(rev, head)
         return self._repository.describe(rev)
 
-    def _read_into(self, state: dict[str, Entry], before: Mapping[str, Entry], name: str) -> None:
+    def _read_into(self, state: dict[str, TreeEntry], before: Mapping[str, TreeEntry], name: str) -> None:
         """Replace the entries of a unit by those on disk; what cannot be read keeps its last recorded version."""
         disk = self._read(name, self._repository.keep)
         kept = {path: entry for path, entry in before.items() if any(is_within(path, each) for each in disk.unreadable)}
@@ -366,7 +477,7 @@ class History:
             del state[path]
         state |= {**kept, **disk.entries}
         for folder in (*parents_of(name), *(above for path in kept for above in parents_of(path))):
-            now = before.get(folder) or entry_at(self.root, folder) or Entry(Kind.FOLDER, FOLDER_MODE)
+            now = before.get(folder) or entry_at(self.root, folder) or TreeEntry(Kind.FOLDER, FOLDER_MODE)
             state.setdefault(folder, now)
         self._warn_of(disk.unreadable)
 
@@ -384,7 +495,7 @@ class History:
 
     @property
     def _changer(self) -> Changer:
-        journal = Journal(self._folder / PENDING)
+        journal = PendingFile(self._folder / PENDING)
         return Changer(self.root, self._repository, journal, self._work_trees, self._left_out)
 
     @contextmanager

@@ -2,10 +2,16 @@
 
 Bytes go into and out of objects as they are. No index and no work tree exist, so that no filter, attribute or hook
 applies, and neither the user's configuration of git nor that of the repository is read.
+
+The state of a source is stored as git trees. A tree has the files of its folder under their names. Git knows two modes
+of files and none of folders; where a mode differs from those, or a folder is empty, a blob in the tree says so. A
+folder's tree thus has everything about it.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import secrets
 import time
@@ -22,21 +28,144 @@ from dulwich.refs import DiskRefsContainer, Ref, SymrefLoop
 from dulwich.repo import Repo
 
 from skills_core.diagnostics import printable
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError
 from skills_core.history.commits import HistoryCommit, parse_commit
-from skills_core.history.forgetting import Forgetter
-from skills_core.history.packing import is_pack_due, pack_all, pack_reachable
-from skills_core.history.trees import read_tree, unit_key, write_tree
+from skills_core.history.maintenance import Forgetter, is_pack_due, pack_all, pack_reachable
+from skills_core.history.states import FILE_MODE, FOLDER_MODE, TEMPORARY, Kind, State, TreeEntry, is_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from skills_core.history.entries import Entry, State
-    from skills_core.history.forgetting import Secret
+    from skills_core.history.maintenance import Secret
+    from skills_core.history.states import State
 
-__all__ = ["Repository", "create_repository"]
+    Load = Callable[[ObjectID], Tree]
+    Modes = dict[str, int]
+
+
+MODES: Final = f"{TEMPORARY}modes"
+"""The blob with the modes; such names are never recorded as files."""
+
+_TREE: Final = 0o040000
+_LINK: Final = 0o120000
+_FILE: Final = 0o100644
+_EXECUTABLE: Final = 0o100755
+_OWN: Final = "."
+
+
+def write_tree(state: State, store: Callable[[ShaFile], None]) -> ObjectID:
+    """Store the trees of a state, the blobs of which are stored already; return the root tree."""
+    children: dict[str, dict[str, TreeEntry]] = {"": {}}
+    for path, entry in state.items():
+        folder, _, name = path.rpartition("/")
+        children.setdefault(folder, {})[name] = entry
+        if entry.kind is Kind.FOLDER:
+            children.setdefault(path, {})
+    written: dict[str, ObjectID] = {}
+    # The deepest first: a tree names the trees below it.
+    for folder in sorted(children, key=lambda each: each.count("/") + bool(each), reverse=True):
+        own = state[folder].mode if folder else None
+        written[folder] = _write_folder(folder, children[folder], own, written, store)
+    return written[""]
+
+
+def _write_folder(
+    folder: str,
+    entries: dict[str, TreeEntry],
+    own: int | None,
+    written: dict[str, ObjectID],
+    store: Callable[[ShaFile], None],
+) -> ObjectID:
+    tree, modes = Tree(), {}
+    if own is not None and (own != FOLDER_MODE or not entries):
+        modes[_OWN] = own
+    for name, entry in entries.items():
+        if entry.kind is Kind.FOLDER:
+            tree.add(os.fsencode(name), _TREE, written[f"{folder}/{name}" if folder else name])
+            continue
+        git_mode = _git_mode(entry)
+        if entry.kind is Kind.FILE and entry.mode != git_mode & 0o777:
+            modes[name] = entry.mode
+        tree.add(os.fsencode(name), git_mode, ObjectID(entry.blob.encode()))
+    if modes:
+        blob = Blob.from_string(json.dumps({name: f"{modes[name]:04o}" for name in sorted(modes)}).encode())
+        store(blob)
+        tree.add(MODES.encode(), _FILE, blob.id)
+    store(tree)
+    return tree.id
+
+
+def _git_mode(entry: TreeEntry) -> int:
+    if entry.kind is Kind.LINK:
+        return _LINK
+    return _EXECUTABLE if entry.mode & 0o100 else _FILE
+
+
+def read_tree(root: ObjectID, unit: str, load: Load, read: Callable[[str], bytes]) -> dict[str, TreeEntry]:
+    """Return the entries of a unit in a tree, and none of the folders above it."""
+    found: dict[str, TreeEntry] = {}
+    waiting = [("", root)]
+    while waiting:
+        folder, number = waiting.pop()
+        tree = load(number)
+        modes = _modes(tree, read)
+        if folder and is_within(folder, unit):
+            found[folder] = TreeEntry(Kind.FOLDER, modes.get(_OWN, FOLDER_MODE))
+        for name, mode, child in _items(tree):
+            path = f"{folder}/{name}" if folder else name
+            if mode == _TREE:
+                if is_within(path, unit) or is_within(unit, path):
+                    waiting.append((path, child))
+            elif is_within(path, unit):
+                found[path] = _entry(mode, modes.get(name), child)
+    return found
+
+
+def unit_key(root: ObjectID, unit: str, load: Load, read: Callable[[str], bytes]) -> object:
+    """Return a value that is the same for two trees if the unit is the same in both; None if there is none."""
+    number = root
+    *folders, last = unit.split("/")
+    if not unit:
+        return number
+    for folder in folders:
+        below = _child(load(number), folder)
+        if below is None or below[0] != _TREE:
+            return None
+        number = below[1]
+    tree = load(number)
+    child = _child(tree, last)
+    return None if child is None else (child, _modes(tree, read).get(last))
+
+
+def _child(tree: Tree, name: str) -> tuple[int, ObjectID] | None:
+    try:
+        return tree[os.fsencode(name)]
+    except KeyError:
+        return None
+
+
+def _items(tree: Tree) -> Iterator[tuple[str, int, ObjectID]]:
+    for item in tree.items():
+        name = os.fsdecode(item.path or b"")
+        if name and name not in {".", ".."} and "/" not in name and not name.startswith(TEMPORARY):
+            yield name, item.mode or 0, ObjectID(item.sha or b"")
+
+
+def _modes(tree: Tree, read: Callable[[str], bytes]) -> Modes:
+    child = _child(tree, MODES)
+    if child is None:
+        return {}
+    return {name: int(mode, 8) & 0o777 for name, mode in json.loads(read(child[1].decode())).items()}
+
+
+def _entry(git_mode: int, mode: int | None, number: ObjectID) -> TreeEntry:
+    if git_mode == _LINK:
+        return TreeEntry(Kind.LINK, 0, number.decode())
+    usual = FOLDER_MODE if git_mode & 0o100 else FILE_MODE
+    return TreeEntry(Kind.FILE, usual if mode is None else mode, number.decode())
+
 
 _Object = TypeVar("_Object", bound=ShaFile)
 
@@ -181,11 +310,11 @@ class Repository:
         self._flush()
         return tree
 
-    def state(self, rev: str | None, unit: str = "") -> dict[str, Entry]:
+    def state(self, rev: str | None, unit: str = "") -> dict[str, TreeEntry]:
         """Return the entries of a unit in a commit; none if there is no commit."""
         return {} if rev is None else self.state_of_tree(self.tree_of(rev), unit)
 
-    def state_of_tree(self, tree: str, unit: str = "") -> dict[str, Entry]:
+    def state_of_tree(self, tree: str, unit: str = "") -> dict[str, TreeEntry]:
         """Return the entries of a unit in a tree."""
         return read_tree(ObjectID(tree.encode()), unit, self._load_tree, self.read)
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
-import json
 import os
 import re
-import secrets
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,27 +13,36 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
-from skills_core.errors import HistoryError
-from skills_core.history.journal import PENDING
-from skills_core.history.work_trees import work_tree_of
+from skills_core.disk.json_files import JsonFile
+from skills_core.errors import FileRefusedError, HistoryError
+from skills_core.history.changes import PENDING
 from skills_core.sources import real_path
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from skills_core.history.history import History
 
-__all__ = [
-    "NO_EXTRA",
-    "HistoryFolder",
-    "existing_histories",
-    "has_history",
-    "is_available",
-    "is_interrupted",
-    "move_history",
-    "open_history",
-]
+
+def work_tree_of(folder: Path) -> Path | None:
+    """Return the folder with the user's repository that a folder is, or is in; None if there is none.
+
+    A `.git` of any kind counts: the folder of a repository, the file of a linked work tree or a submodule, and one that
+    is damaged. So does a bare repository.
+    """
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place / ".git") or _is_bare(place):
+            return place
+    return None
+
+
+def _is_bare(place: Path) -> bool:
+    return all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs"))
+
 
 NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
 _SOURCE: Final = "source.json"
+_DAMAGED: Final = "this file is damaged, so it is unknown what the history is of and leaves out; repair or remove it"
 _PRIVATE: Final = 0o700
 
 
@@ -81,7 +88,7 @@ def open_history(
         from skills_core.history.history import History  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
         raise HistoryError(NO_EXTRA) from error
-    folder = _folder_of(root, state)
+    folder = folder_of_history(root, state)
     try:
         for each in (state, folder.parent, folder):
             _make_private(each, own=each != state)
@@ -102,23 +109,36 @@ def is_available() -> bool:
 
 def has_history(root: Path, state: Path) -> bool:
     """Tell whether the source at `root` has a history."""
-    return (_folder_of(real_path(root), state) / _SOURCE).is_file()
+    return (folder_of_history(real_path(root), state) / _SOURCE).is_file()
 
 
 def is_interrupted(root: Path, state: Path) -> bool:
     """Tell whether a crash interrupted a change in the source at `root`."""
-    return (_folder_of(real_path(root), state) / PENDING).exists()
+    return (folder_of_history(real_path(root), state) / PENDING).exists()
 
 
 def existing_histories(state: Path) -> tuple[HistoryFolder, ...]:
     """Return all histories, in the order of the paths of their sources."""
-    found = []
+    listed = (HistoryFolder(root, folder) for folder, root in _roots_by_folder(state) if isinstance(root, Path))
+    return tuple(sorted(listed, key=lambda each: each.root))
+
+
+def unreadable_histories(state: Path) -> dict[Path, str]:
+    """Return the folders of histories of which it cannot be read whose they are, and why not."""
+    return {folder: root for folder, root in _roots_by_folder(state) if isinstance(root, str)}
+
+
+def _roots_by_folder(state: Path) -> Iterator[tuple[Path, Path | str]]:
+    """Yield the folder of each history with the root of its source, or why that cannot be read."""
     with suppress(FileNotFoundError):
-        for folder in (state / "history").iterdir():
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                text = (folder / _SOURCE).read_text(encoding="ascii")
-                found.append(HistoryFolder(Path(json.loads(text)["root"]), folder))
-    return tuple(sorted(found, key=lambda each: each.root))
+        for folder in sorted((state / "history").iterdir()):
+            try:
+                if (value := _source_file(folder).read()) is not None:
+                    yield folder, Path(value["root"])
+            except FileRefusedError as error:
+                yield folder, str(error)
+            except (KeyError, TypeError):
+                yield folder, f"{printable(str(folder / _SOURCE))}: {_DAMAGED}"
 
 
 def move_history(old: Path, new: Path, state: Path) -> None:
@@ -134,7 +154,7 @@ def move_history(old: Path, new: Path, state: Path) -> None:
         raise HistoryError(f"{printable(str(old))}: no history is kept of this folder")
     if has_history(new, state):
         raise HistoryError(f"{printable(str(new))}: this folder has a history of its own, which would be lost")
-    target = _folder_of(new, state)
+    target = folder_of_history(new, state)
     try:
         before.folder.rename(target)
         _write_source(target, new)
@@ -143,7 +163,8 @@ def move_history(old: Path, new: Path, state: Path) -> None:
         raise HistoryError(f"{printable(str(before.folder))}: the history cannot be moved: {why}") from error
 
 
-def _folder_of(root: Path, state: Path) -> Path:
+def folder_of_history(root: Path, state: Path) -> Path:
+    """Return the folder for the history of the source at `root`, whether it exists or not."""
     short = re.sub(r"[^A-Za-z0-9_-]+", "-", root.name)[:40].strip("-") or "source"
     return state / "history" / f"{short}-{hashlib.sha256(os.fsencode(root)).hexdigest()[:16]}"
 
@@ -165,22 +186,25 @@ def _make_private(folder: Path, *, own: bool) -> None:
 
 
 def _write_source(folder: Path, root: Path, left_out: frozenset[str] = frozenset()) -> frozenset[str]:
-    """Write which source a history is of, and return the names that it leaves out, those of before included."""
-    file = folder / _SOURCE
-    known = ""
-    with suppress(FileNotFoundError):
-        known = file.read_text(encoding="ascii")
-        with suppress(ValueError, AttributeError, TypeError):
-            left_out |= frozenset(map(str, json.loads(known).get("left_out", ())))
-    text = json.dumps({"root": str(root), **({"left_out": sorted(left_out)} if left_out else {})})
-    if text == known:
-        return left_out
-    # Threads and processes may do this at the same time.
-    beside = folder / f"{_SOURCE}.{secrets.token_hex(8)}"
+    """Write which source a history is of, and return the names that it leaves out, those of before included.
+
+    Raises:
+        HistoryError: the file cannot be read or written, or is damaged.
+    """
+    file = _source_file(folder)
     try:
-        beside.write_text(text, encoding="ascii")
-        beside.replace(file)
-    except OSError:
-        beside.unlink(missing_ok=True)
-        raise
+        if (known := file.read()) is not None:
+            left_out |= frozenset(map(str, known.get("left_out", ())))
+        value = {"root": str(root), **({"left_out": sorted(left_out)} if left_out else {})}
+        # Threads and processes may do this at the same time.
+        if value != known:
+            file.write(value)
+    except (AttributeError, TypeError):
+        raise HistoryError(f"{printable(str(file.path))}: {_DAMAGED}") from None
+    except FileRefusedError as error:
+        raise HistoryError(str(error)) from None
     return left_out
+
+
+def _source_file(folder: Path) -> JsonFile:
+    return JsonFile(folder / _SOURCE)

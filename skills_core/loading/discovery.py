@@ -8,15 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printable
 from skills_core.disk.files import Reader
-from skills_core.disk.folders import Listing, find_main
+from skills_core.disk.folders import EVALS, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.links import LinkIndex
-from skills_core.disk.names import EVALS
-from skills_core.disk.scan import Tree, join, parent, rescan, scan
-from skills_core.loading.document_loader import load_document
+from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
 from skills_core.loading.documents import find_documents
-from skills_core.loading.folder_loader import load_content
-from skills_core.loading.reading import UnreadPaths
+from skills_core.loading.loader import UnreadPaths, load_content, load_document
 from skills_core.skill import SkillContent, SkillFile
 from skills_core.sources import SkillKind
 

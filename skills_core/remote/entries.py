@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import EntryRefusedError
 from skills_core.format.frontmatter import NAME_LIMIT, name_fault
 from skills_core.format.yaml12 import MAX_DEPTH
-from skills_core.loading.publication import MAX_PUBLISHED_FILES, MAX_PUBLISHED_SIZE
+from skills_core.loading.loader import MAX_PUBLISHED_FILES, MAX_PUBLISHED_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.removal import remove_tree
-from skills_core.disk.replacement import replace_folder
+from skills_core.disk.replacement import remove_tree, replace_folder
 from skills_core.errors import FileRefusedError, InstallRefusedError
 from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
 from skills_core.remote.edits import edited_files, kind_of, named_files

@@ -260,7 +260,7 @@ def test_of_many_skills_only_the_edited_one_is_parsed_again(
         parsed.append(folder_name)
         return parse(raw, folder_name, path, strictness)
 
-    monkeypatch.setattr("skills_core.loading.folder_loader.parse_instructions", count)
+    monkeypatch.setattr("skills_core.loading.loader.parse_instructions", count)
     write_skill(tmp_path, "s07", description="Edited.")
     change = library.reload([tmp_path.resolve() / "s07" / "SKILL.md"])
     assert parsed == ["s07"]
@@ -283,7 +283,7 @@ def test_a_comparing_reload_parses_only_what_was_edited(
         parsed.append(folder_name)
         return parse(raw, folder_name, path, strictness)
 
-    monkeypatch.setattr("skills_core.loading.folder_loader.parse_instructions", count)
+    monkeypatch.setattr("skills_core.loading.loader.parse_instructions", count)
     write_skill(tmp_path, "s07", description="Edited at length.")
     assert len(library.reload().updated) == 1
     assert parsed == ["s07"]

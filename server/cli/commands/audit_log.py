@@ -32,10 +32,10 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.auditlog.chain import FileEnd
+    from server.auditlog.analytics import SkillCounts
+    from server.auditlog.log_folder import FileEnd
     from server.auditlog.reading import LogReader, RecordFilter
-    from server.auditlog.records import Entry
-    from server.auditlog.usage_counts import SkillCounts
+    from server.auditlog.records import ChainedRecord
     from server.auditlog.verification import Verification
 
 _LIST = "list"
@@ -218,7 +218,7 @@ def _print_verification(found: Verification, folder: Path) -> None:
 
 def _anchors(given: list[str]) -> set[FileEnd]:
     """Return the anchors that were given, as such or in files."""
-    from server.auditlog.chain import anchors_of
+    from server.auditlog.log_folder import anchors_of
     from server.auditlog.verification import anchors_in
 
     found: set[FileEnd] = set()
@@ -275,7 +275,7 @@ def _filter(
     return RecordFilter(moments[0], moments[1], principal, skill, decision, event)
 
 
-def _line(entry: Entry) -> str:
+def _line(entry: ChainedRecord) -> str:
     """Return a record as one line; names come from clients, so control characters are escaped."""
     from server.auditlog.export import object_of
 
@@ -310,8 +310,8 @@ def analytics(
 
     The servers of this user count uses unless audit_log.analytics is off. The counts stay on this machine.
     """
+    from server.auditlog.analytics import UsageFile
     from server.auditlog.reading import days_after
-    from server.auditlog.usage_counts import UsageFile
     from server.config.bootstrap import open_quietly
     from server.config.machine import state_home
 
@@ -339,7 +339,7 @@ def _day(flag: str, text: str) -> date:
 
 
 def _report(counts: dict[str, SkillCounts], served: list[str]) -> dict[str, Any]:
-    from server.auditlog.usage_counts import USES, UsageEvent
+    from server.auditlog.analytics import USES, UsageEvent
 
     rows: list[dict[str, Any]] = [
         {

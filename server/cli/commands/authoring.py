@@ -154,7 +154,7 @@ def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: 
 def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
     """Fix the skills of all targets, without following symbolic links."""
     from server.authoring.apply_fixes import apply_fixes
-    from server.history.recorded_change import recorded_change
+    from server.history.histories import recorded_change
     from skills_core.history.commits import Cause
 
     skills = {
@@ -234,7 +234,7 @@ def init(
 ) -> None:
     """Create a new skill, and print the path of its SKILL.md."""
     from server.authoring.scaffold import write_skill
-    from server.history.recorded_change import recorded_change
+    from server.history.histories import recorded_change
     from skills_core.history.commits import Cause
 
     with recorded_change([to / name], Cause.INIT, f"Create {name}"):

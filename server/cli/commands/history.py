@@ -19,8 +19,7 @@ from skills_core.errors import HistoryError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from server.history.forgetting import ForgottenIn
-    from server.history.histories import Histories
+    from server.history.histories import ForgottenIn, Histories
     from skills_core.catalog import Catalog
     from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
@@ -124,14 +123,14 @@ def forget(directories: Directories = None, *, as_json: AsJson = False) -> None:
     versions, messages and names, and from proposed improvements; the ids of commits change. DIR chooses the sources.
     The exit code is 1 if a file that is there now still has it, or a history cannot be changed.
     """
-    from server.history.forgetting import files_with, forget_in_histories
+    from server.history.histories import files_with, forget_in_histories
     from server.improve.records import improvement_records
     from skills_core.history.store import NO_EXTRA, is_available
 
     with _denials():
         if not is_available():
             raise HistoryError(NO_EXTRA)
-        from skills_core.history.forgetting import Secret
+        from skills_core.history.maintenance import Secret
 
         secret = Secret(_read_secret())
     done = forget_in_histories(secret, directories or ())
@@ -228,7 +227,7 @@ def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tu
         HistoryError: there is none.
     """
     from server.config.machine import state_home
-    from server.history.recorded_change import scheduler_root
+    from server.history.histories import scheduler_root
     from skills_core.history.store import has_history
 
     if name is not None:
@@ -246,7 +245,7 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
         HistoryError: there is none.
     """
     from server.config.machine import state_home
-    from server.history.recorded_change import scheduler_root
+    from server.history.histories import scheduler_root
     from skills_core.history.store import has_history, open_history
 
     try:
@@ -262,7 +261,7 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
 def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
     """Open a history; record edits by hand first if the settings cover its source."""
     from server.config.machine import state_home
-    from server.history.recorded_change import record_scheduler_skills, scheduler_root
+    from server.history.histories import record_scheduler_skills, scheduler_root
     from skills_core.history.store import open_history
 
     if root == scheduler_root():

@@ -149,8 +149,8 @@ def install(
 
     The exit code is 1 if the plugin is not installed.
     """
+    from server.plugins.installed import parse_origin
     from server.plugins.operations import InstallOptions, install_plugin
-    from server.plugins.origins import parse_origin
 
     origin = parse_origin(source, header or (), ref)
     options = InstallOptions(allow_invalid=allow_invalid, dry_run=dry_run)
@@ -187,8 +187,8 @@ def update(  # noqa: PLR0913 - one parameter for each flag
 
     The exit code is 1 if a plugin is not updated.
     """
+    from server.plugins.installed import parse_origin
     from server.plugins.operations import InstallOptions, update_plugin
-    from server.plugins.origins import parse_origin
 
     if (address or header or ref) and len(names or ()) != 1:
         fail(
@@ -259,8 +259,8 @@ def _run_all(
     import anyio
 
     from server.cli.remote_report import plugin_result_lines, results_object
+    from server.plugins.installed import PluginError
     from server.plugins.operations import PluginState, error_result
-    from server.plugins.record import PluginError
 
     silence_libraries()
     results = []

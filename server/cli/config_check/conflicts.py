@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.auditlog.folder import rights_fault
+from server.auditlog.log_folder import rights_fault
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.places import folder_fault
 from server.cli.config_check.start_checks import is_address

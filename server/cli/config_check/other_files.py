@@ -158,7 +158,7 @@ def check_mcp_servers(
 def _servers_in(path: Path) -> dict[str, Any]:
     """Return the entries of a file of MCP servers, nothing if it has none that can be told apart."""
     from server.run.mcp_servers.config_file import MAX_SERVERS
-    from skills_core.disk.bounded import read_bounded
+    from skills_core.disk.files import read_bounded
     from skills_core.errors import FileRefusedError
 
     try:

@@ -32,7 +32,7 @@ from server.evals.triggers.trigger_test import (
 )
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable
-from skills_core.disk.locks import exclusive
+from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.triggers.queries import QUERY_FILES, split_queries

@@ -119,7 +119,7 @@ def _read_secret(file: str, origin: str) -> str:
     """Return the text of a file without white space around it; no message repeats it."""
     from pathlib import Path  # noqa: PLC0415 - few servers have secrets in files
 
-    from skills_core.disk.bounded import read_bounded  # noqa: PLC0415 - likewise
+    from skills_core.disk.files import read_bounded  # noqa: PLC0415 - likewise
     from skills_core.errors import FileRefusedError  # noqa: PLC0415 - likewise
 
     path = Path(file).expanduser()

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.evals.errors import EvalError
 from skills_core.disk.files import Location, Reader, read_file
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
 from skills_core.evals.agents.all_agents import ANY_AGENT

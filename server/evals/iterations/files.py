@@ -7,7 +7,6 @@ of it: they can be changed and added later, and the outputs are graded again.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from contextlib import contextmanager, suppress
@@ -15,10 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.evals.errors import EvalError
 from server.evals.workspace_marker import open_workspace
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location
-from skills_core.disk.locks import try_lock
-from skills_core.disk.writing import write_file
+from skills_core.disk.files import Location, read_bounded
+from skills_core.disk.json_files import InvalidJsonError, json_bytes, parse_json
+from skills_core.disk.writing import try_lock, write_file
 from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     EvalRun,
@@ -62,19 +60,21 @@ class Iteration:
         Raises:
             FileRefusedError: the path contains a link, or cannot be written.
         """
-        text = json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False)
-        self.write_text(relative, f"{text}\n")
+        self._write(relative, json_bytes(value))
 
     def write_text(self, relative: str, text: str) -> None:
         """Write a text file; see `write`."""
+        self._write(relative, text.encode("utf-8", "backslashreplace"))
+
+    def _write(self, relative: str, content: bytes) -> None:
         self.path.mkdir(parents=True, exist_ok=True)
-        write_file(Location(self.path, relative), text.encode("utf-8", "backslashreplace"))
+        write_file(Location(self.path, relative), content)
 
     def read(self, relative: str) -> Any:  # noqa: ANN401 - any JSON value
         """Return the value of a JSON file; None if it is missing or damaged."""
         raw = self.read_bytes(relative)
-        with suppress(ValueError, RecursionError):
-            return None if raw is None else json.loads(raw.decode("utf-8-sig"))
+        with suppress(InvalidJsonError):
+            return None if raw is None else parse_json(raw, relative)
         return None
 
     def read_bytes(self, relative: str) -> bytes | None:

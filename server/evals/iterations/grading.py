@@ -15,7 +15,7 @@ from server.evals.errors import EvalError
 from server.evals.iterations.checks import CheckPlace, run_check
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.names import is_ignored
+from skills_core.disk.folders import is_ignored
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.grading.judging import assertions_for_judge, judge
 from skills_core.evals.grading.material import Material, OutputFile, transcript_text

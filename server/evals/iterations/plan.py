@@ -18,8 +18,8 @@ from server.evals.iterations.files import Iteration, iterations_of, new_iteratio
 from server.evals.iterations.input_files import check_input_files
 from server.evals.iterations.runner import work_of
 from server.evals.skills.tested_skills import find_baseline, load_version
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.names import is_ignored
+from skills_core.disk.files import read_bounded
+from skills_core.disk.folders import is_ignored
 from skills_core.evals.grading.cases import EVALS_FILE, read_eval_set
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, RunKey

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.folders import find_main, list_folder
-from skills_core.disk.names import EVALS, MAIN_FILE
+from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, read_feedback
 from skills_core.evals.proposals.proposed_change import CurrentSkill
@@ -24,7 +23,7 @@ from skills_core.evals.proposals.signals import (
     read_object,
     shortened_transcript,
 )
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from server.evals.report.folder import Folder
 from skills_core.disk.files import Location, Reader
+from skills_core.disk.json_files import json_bytes
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.feedback import FEEDBACK_FILE, with_words
@@ -52,9 +52,8 @@ def save_feedback(workspace: Path, iteration: str, case: str, words: str, output
     """
     relative = f"{iteration}/{FEEDBACK_FILE}".lstrip("/")
     kept = _existing(workspace, relative)
-    content = json.dumps(with_words(kept, case, words, outputs), ensure_ascii=False, indent=2) + "\n"
     try:
-        write_file(Location(workspace, relative), content.encode("utf-8", "replace"))
+        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs)))
     except SkillsError as error:
         raise FeedbackError(f"the feedback was not saved: {error}") from None
 

@@ -20,7 +20,7 @@ from server.evals.errors import EvalError
 from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location
-from skills_core.disk.names import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
+from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.library import Library

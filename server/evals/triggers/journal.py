@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 from typing import TYPE_CHECKING
+
+from skills_core.disk.json_files import append_line, json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,16 +17,14 @@ class Journal:
     """A file of records by key; the last record of a key counts."""
 
     def __init__(self, path: Path) -> None:
-        """Read the records; a line that is not whole, as a killed process leaves it, is ignored."""
+        """Read the records; a line that is not whole, as a killed process leaves it, is ignored.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
         self._path = path
         self._records: dict[str, Mapping[str, JsonValue]] = {}
-        raw = path.read_bytes() if path.exists() else b""
-        self._broken = bool(raw) and not raw.endswith(b"\n")
-        for line in raw.decode("utf-8", "replace").split("\n"):
-            try:
-                record = json.loads(line)
-            except ValueError:
-                continue
+        for record in json_lines(path):
             if isinstance(record, dict) and isinstance(record.get("key"), str):
                 self._records[record["key"]] = record
 
@@ -41,9 +39,5 @@ class Journal:
             OSError: the file cannot be written.
         """
         whole = {"key": key, **record}
-        with self._path.open("ab") as file:
-            file.write(b"\n" * self._broken + json.dumps(whole, ensure_ascii=False).encode() + b"\n")
-            file.flush()
-            os.fsync(file.fileno())
-        self._broken = False
+        append_line(self._path, whole)
         self._records[key] = whole

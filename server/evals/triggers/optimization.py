@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from server.evals.skills.tested_skills import digest_of
-from server.history.recorded_change import recorded_change
+from server.history.histories import recorded_change
 from skills_core.authoring.draft import with_description
 from skills_core.disk.files import Location, read_file
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import Part
@@ -32,7 +32,7 @@ from skills_core.evals.triggers.revision import (
 )
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.history.commits import Cause
-from skills_core.loading.reading import MAX_MAIN_SIZE
+from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.run.model_errors import describe_model_error
 from skills_core.single_skill import read_skill
 

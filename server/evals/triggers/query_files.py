@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING, Any
 
-from skills_core.disk.bounded import read_bounded
-from skills_core.disk.files import Location, read_file
-from skills_core.disk.names import EVALS
+from skills_core.disk.files import Location, read_bounded, read_file
+from skills_core.disk.folders import EVALS
+from skills_core.disk.json_files import json_bytes
+from skills_core.disk.opening import open_new
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
@@ -118,13 +118,12 @@ def write_drafts(folder: Path, queries: Iterable[Query]) -> Path:
     """
     require_no_queries(folder)
     file = folder / QUERY_FILES[0]
-    text = json.dumps(drafts_document(queries), ensure_ascii=False, indent=2) + "\n"
     try:
         (folder / EVALS).mkdir(exist_ok=True)
         # Exclusive creation follows no link and replaces nothing.
-        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+        handle = open_new(file, 0o666)
         with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encode("utf-8"))
+            stream.write(json_bytes(drafts_document(queries)))
     except OSError as error:
         raise QueriesExistError(f"{file}: the queries cannot be written: {system_message(error)}") from error
     return file

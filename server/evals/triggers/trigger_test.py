@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -16,6 +15,8 @@ from server.evals.triggers.optimization import MAX_REQUESTS, Optimization, Optim
 from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
 from server.evals.workspace_marker import open_workspace
 from skills_core.diagnostics import printable
+from skills_core.disk.files import MAX_FILE_SIZE
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import Part
 from skills_core.evals.triggers.results import (
@@ -325,14 +326,17 @@ def _now() -> str:
 
 def _write_json(path: Path, value: object) -> None:
     """Replace a file completely or not at all."""
-    beside = path.with_name(f".{path.name}.part")
-    beside.write_text(json.dumps(value, ensure_ascii=False, indent=2) + "\n", encoding="utf-8")
-    os.replace(beside, path)  # noqa: PTH105 - the same
+    JsonFile(path, mode=0o666).write(value)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file; empty if there is none, or something else.
+
+    Raises:
+        FileRefusedError: the file cannot be read.
+    """
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        value = JsonFile(path, MAX_FILE_SIZE).read()
+    except InvalidJsonError:
         return {}
     return value if isinstance(value, dict) else {}

@@ -9,28 +9,26 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 
 from server.config.settings import OptionalTool
-from server.history.histories import Histories
-from server.history.seen_versions import versions_seen
+from server.history.histories import Histories, versions_seen
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.operation.notes import note_skill, note_use
 from server.operation.records import Use
 from server.protocol.tool_call import Tool, structured_result
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
-from skills_core.disk.names import EVALS
+from skills_core.disk.folders import EVALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeAlias
 
-    from server.history.histories import Recorded
+    from server.history.histories import RecordedSkill
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
     from skills_core.catalog import Catalog
-    from skills_core.history.history import History
-    from skills_core.history.seen_part import Sees
+    from skills_core.history.history import History, Sees
 
-    _Work: TypeAlias = Callable[[History, Recorded, Sees | None], dict[str, Any]]
+    _Work: TypeAlias = Callable[[History, RecordedSkill, Sees | None], dict[str, Any]]
 
 __all__ = ["TOOLS"]
 
@@ -116,7 +114,7 @@ class _HistoryHandlers:
             raise InvalidRequestError(f"limit must be a whole number from 1 to {_MAX_COMMITS}")
         shows_evals = call.view.settings.catalog.serve_evals
 
-        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
+        def work(history: History, found: RecordedSkill, sees: Sees | None) -> dict[str, Any]:
             _note_read(found, call.view.catalog)
             commits = [commit.to_json() for commit in history.commits(found.name, limit, sees)]
             wanted = call.arguments.get("diff") is True
@@ -127,7 +125,7 @@ class _HistoryHandlers:
         return structured_result(await self._in_thread(call, work))
 
     async def rollback(self, call: ToolCall) -> dict[str, Any]:
-        def work(history: History, found: Recorded, sees: Sees | None) -> dict[str, Any]:
+        def work(history: History, found: RecordedSkill, sees: Sees | None) -> dict[str, Any]:
             commit = history.rollback(found.name, _rev(call), sees=sees)
             return {"changed": commit is not None, "commit": None if commit is None else commit.to_json()}
 
@@ -143,7 +141,7 @@ class _HistoryHandlers:
         histories = Histories.of(call.view.settings)
         name, catalog = string(call.arguments, "name"), call.view.catalog
 
-        def sees_of(found: Recorded) -> Sees | None:
+        def sees_of(found: RecordedSkill) -> Sees | None:
             if call.view.shows is None:
                 return None
             visible = histories.names_in(found.root, catalog)
@@ -157,7 +155,7 @@ class _HistoryHandlers:
         return await anyio.to_thread.run_sync(locked)
 
 
-def _note_read(found: Recorded, catalog: Catalog) -> None:
+def _note_read(found: RecordedSkill, catalog: Catalog) -> None:
     place = found.root / found.name
     skill = next((each for each in catalog.skills if each.source.root / each.content.place == place), None)
     if skill is None:

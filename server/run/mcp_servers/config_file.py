@@ -26,7 +26,7 @@ from server.run.mcp_servers.secrets import (
     is_secret_name,
 )
 from skills_core.diagnostics import one_line
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.names import is_ignored
+from skills_core.disk.folders import is_ignored
 from skills_core.errors import SkillsError
 from skills_core.evals.proposals.unified_diff import split_lines, unified_diff
 from skills_core.format.document import BOM

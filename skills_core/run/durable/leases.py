@@ -12,7 +12,8 @@ import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from skills_core.disk.locks import try_lock
+from skills_core.disk.opening import open_to_change
+from skills_core.disk.writing import try_lock
 from skills_core.run.durable.recorded_run import StoreError
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def _path_of(folder: Path, worker: str) -> Path:
 def _locked(path: Path, *, create: bool = False) -> int | None:
     """Lock a file and return its descriptor, None if another process holds it or it does not exist."""
     try:
-        descriptor = os.open(path, os.O_RDWR | (os.O_CREAT if create else 0), 0o600)
+        descriptor = open_to_change(path, creates=create)
     except OSError:
         if create:
             raise

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, quote
 
+from skills_core.disk.opening import open_to_change
 from skills_core.run.durable.recorded_run import StoreError
 
 __all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "check_private", "make_private", "store_of"]
@@ -79,7 +80,7 @@ def make_private(path: Path) -> None:
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_shared(path.parent)
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        descriptor = open_to_change(path)
         try:
             _make_file_private(path, descriptor)
         finally:
@@ -97,7 +98,7 @@ def check_private(path: Path) -> None:
     try:
         if path.parent.exists():
             _refuse_shared(path.parent)
-        descriptor = os.open(path, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = open_to_change(path, creates=False)
         try:
             _refuse_foreign(path, descriptor)
         finally:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Reader
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.opening import open_new
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import FileRefusedError, SkillChangedError
 from skills_core.withheld_files import files_for_models, is_eval_path
 
@@ -103,9 +104,9 @@ def _verified_bytes(digest: str, reader: Reader, location: Location) -> bytes | 
     return raw if digest == "sha256:" + hashlib.sha256(raw).hexdigest() else None
 
 
-def _create(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_BINARY", 0), _READ_ONLY)
+def _create(path: str, _: int) -> int:
+    return open_new(path, _READ_ONLY)
 
 
-def _create_writable(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_BINARY", 0), 0o700)
+def _create_writable(path: str, _: int) -> int:
+    return open_new(path, 0o700)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.names import MAIN_FILE
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import ToolFailedError
 from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.rendering import (

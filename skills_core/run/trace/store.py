@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
-from skills_core.disk.bounded import read_bounded
+from skills_core.disk.files import read_bounded
+from skills_core.disk.json_files import InvalidJsonError, parse_json
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 from skills_core.run.durable.leases import FileLease, is_held
 from skills_core.run.json_codec import to_json
@@ -197,8 +198,8 @@ class TraceStore:
         if raw is None:
             raise UnknownTraceError(run_id)
         try:
-            trace = json.loads(raw)
-        except (ValueError, RecursionError) as error:
+            trace = parse_json(raw, str(path))
+        except InvalidJsonError as error:
             raise UnreadableTraceError(run_id, f"{path}: the file is not JSON") from error
         if not isinstance(trace, dict):
             raise UnreadableTraceError(run_id, f"{path}: expected a JSON object")

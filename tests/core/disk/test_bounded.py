@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason
-from skills_core.disk.bounded import MAX_SETTINGS, read_bounded
+from skills_core.disk.files import MAX_SETTINGS, read_bounded
 from skills_core.errors import FileRefusedError
 from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 
@@ -71,12 +71,12 @@ def test_the_type_of_the_open_file_counts_when_it_was_swapped_before_the_open(
     path.touch()
     before = os.open
 
-    def swapped(name: Path, flags: int) -> int:
+    def swapped(name: Path, flags: int, *, dir_fd: int | None) -> int:
         path.unlink()
         os.mkfifo(path)
-        return before(name, flags)
+        return before(name, flags, dir_fd=dir_fd)
 
-    monkeypatch.setattr("skills_core.disk.bounded.os.open", swapped)
+    monkeypatch.setattr("skills_core.disk.files.os.open", swapped)
     assert reason_of(path) is Reason.SPECIAL_FILE
 
 

@@ -15,8 +15,8 @@ from dulwich.objects import ShaFile
 
 from skills_core.errors import HistoryError
 from skills_core.history import history as module
+from skills_core.history.changes import PendingFile
 from skills_core.history.history import History
-from skills_core.history.journal import Journal
 from skills_core.history.store import open_history
 from tests.core.history.folders import SKILL, history_of, read, write
 
@@ -74,7 +74,7 @@ def test_a_journal_that_cannot_be_written_changes_nothing(
     history.record_manual_edits()
     before = read(source)
     with monkeypatch.context() as patch:
-        patch.setattr(Journal, "write", refuse)
+        patch.setattr(PendingFile, "write", refuse)
         with pytest.raises(HistoryError, match=r"a: cannot be written: no space"):
             history.change("a", {"SKILL.md": b"new"}, "improvement", "m")
     assert read(source) == before
@@ -111,3 +111,17 @@ def test_threads_that_open_a_new_history_at_once_all_open_it(tmp_path: Path) -> 
 
         with ThreadPoolExecutor(8) as threads:
             assert all(each.result() for each in [threads.submit(opened) for _ in range(8)])
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"root": "/x", "left_out": 1}'])
+def test_the_names_that_a_history_leaves_out_are_not_lost_with_a_damaged_file(
+    source: Path, tmp_path: Path, content: str
+) -> None:
+    state = tmp_path / "state"
+    with open_history(source, state, left_out=frozenset({"schedule.json"})):
+        pass
+    [file] = (state / "history").glob("*/source.json")
+    file.write_text(content)
+    with pytest.raises(HistoryError, match=r"source\.json: this"):
+        open_history(source, state)
+    assert file.read_text() == content

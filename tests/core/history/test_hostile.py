@@ -15,11 +15,11 @@ import pytest
 from skills_core.disk import files
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.errors import HistoryError
-from skills_core.history import changes, writing
-from skills_core.history.entries import is_left_out
+from skills_core.history import changes
 from skills_core.history.history import History
-from skills_core.history.store import existing_histories, move_history, open_history
-from skills_core.history.work_trees import work_tree_of
+from skills_core.history.on_disk import write_state as write_state_to_disk
+from skills_core.history.states import is_left_out
+from skills_core.history.store import existing_histories, move_history, open_history, work_tree_of
 from tests.core.history.folders import SKILL, history_of, read, write
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
@@ -244,7 +244,7 @@ def test_an_edit_that_is_saved_during_a_rollback_is_not_lost(
         (source / "a" / ".env").write_text("keeps the folder from being exchanged")
     (source / "a" / "SKILL.md").write_bytes(b"new")
     history.record_manual_edits()
-    real: Callable[..., None] = writing.write_state
+    real: Callable[..., None] = write_state_to_disk
     edits = iter([b"saved by an editor"])
 
     def write_state(*arguments: object) -> None:

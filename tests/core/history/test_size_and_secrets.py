@@ -20,11 +20,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.errors import HistoryError
-from skills_core.history import packing
+from skills_core.history import maintenance
 from skills_core.history.commits import Cause
-from skills_core.history.forgetting import FORGOTTEN, Secret
 from skills_core.history.history import History
-from skills_core.history.packing import MAX_LOOSE, MAX_PACKS
+from skills_core.history.maintenance import FORGOTTEN, MAX_LOOSE, MAX_PACKS, Secret
 from tests.core.history.folders import SKILL, history_of, read, write
 
 SECRET = "sk-ant-0123456789-Ä"  # noqa: S105 - of no one
@@ -61,8 +60,8 @@ def files_of(history: History) -> int:
 def test_a_history_packs_itself_and_every_version_stays(
     source: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "MAX_LOOSE", 40)
-    monkeypatch.setattr(packing, "MAX_PACKS", 3)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 40)
+    monkeypatch.setattr(maintenance, "MAX_PACKS", 3)
     reader = history_of(source)
     assert len(reader.commits()) == 1
     most = 0
@@ -103,8 +102,8 @@ def test_a_full_disk_while_packing_loses_nothing(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(packing, "MAX_LOOSE", 1)
-    monkeypatch.setattr("skills_core.history.packing._write_pack", full)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 1)
+    monkeypatch.setattr("skills_core.history.maintenance._write_pack", full)
     edit(source, 2)
     assert history.record_manual_edits() is not None
     assert "no space left" in caplog.text
@@ -117,7 +116,7 @@ def test_a_full_disk_while_packing_loses_nothing(
 def test_readers_in_other_threads_are_not_disturbed(
     source: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "MAX_LOOSE", 3)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 3)
     done = threading.Event()
     faults: list[BaseException] = []
 
@@ -162,7 +161,7 @@ def leak(source: Path, history: History) -> None:
 def test_a_forgotten_secret_is_in_no_version_object_or_journal(
     *, packed: bool, source: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packing, "MAX_LOOSE", 5 if packed else 1000)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 5 if packed else 1000)
     leak(source, history)
     folder = history.repository.parent
     (folder / "pending.json.new").write_text(f'{{"message": "{SECRET}"}}')

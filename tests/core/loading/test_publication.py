@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library, Reason, Skill, State
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
-from skills_core.disk.names import is_ignored
+from skills_core.disk.folders import is_ignored
 from skills_core.disk.scan import scan
 from skills_core.loading import discovery
 from skills_core.loading.discovery import load_source

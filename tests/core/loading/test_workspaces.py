@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Library
-from skills_core.disk.names import NOT_A_SOURCE
+from skills_core.disk.folders import NOT_A_SOURCE
 from skills_core.loading.discovery import find_skill_files, load_source, reload_source
 from skills_core.sources import explicit_sources
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from pathlib import Path
 
-from server.auditlog.log_file import LogFile, fields_of
+from server.auditlog.log_folder import LogFile, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
-from server.auditlog.records import AuditEvent, AuditRecord, Entry, timestamp
+from server.auditlog.records import AuditEvent, AuditRecord, ChainedRecord, timestamp
 from server.auditlog.verification import FindingKind, verify
 
 TODAY = datetime.now(UTC).date()
@@ -35,7 +35,7 @@ def write_file(folder: Path, *skills: str, day: date = TODAY, ended: bool = True
     return folder / str(file.name)
 
 
-def entries(folder: Path, wanted: RecordFilter | None = None) -> list[Entry]:
+def entries(folder: Path, wanted: RecordFilter | None = None) -> list[ChainedRecord]:
     return [*LogReader(folder).records(wanted or RecordFilter())]
 
 

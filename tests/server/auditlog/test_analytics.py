@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from server.access.principal import Principal, PrincipalKind
-from server.auditlog.analytics import Analytics
-from server.auditlog.errors import AuditLogError
-from server.auditlog.records import bounded
-from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
+from server.auditlog.analytics import Analytics, Counted, UsageEvent, UsageFile
+from server.auditlog.records import AuditLogError, bounded
 from server.operation.records import Client, Decision, RequestRecord, Use
 
 TODAY = datetime.now(UTC).date()

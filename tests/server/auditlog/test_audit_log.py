@@ -15,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from server.auditlog.audit_log import AuditLog, append_now
-from server.auditlog.chain import anchors_of
-from server.auditlog.errors import AuditLogError
-from server.auditlog.log_file import LogFile, fields_of
+from server.auditlog.log_folder import LogFile, anchors_of, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
-from server.auditlog.records import AuditEvent, bounded, timestamp
+from server.auditlog.records import AuditEvent, AuditLogError, bounded, timestamp
 from server.auditlog.verification import FindingKind, LogVerdict, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
@@ -352,7 +350,12 @@ def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(
     answered = threading.Event()
     log = AuditLog(folder, 30)
     monkeypatch.setattr("server.auditlog.audit_log._STOP_SECONDS", 0.05)
-    monkeypatch.setattr("server.auditlog.log_file._write", lambda *_: (answered.wait(60) and 0, OSError("late")))
+
+    def hang(_: int, __: object) -> int:
+        answered.wait(60)
+        raise OSError("late")
+
+    monkeypatch.setattr("skills_core.disk.json_files.os.write", hang)
     with log:
         log.record(activation("never"))
     assert "ends without 1 records" in caplog.text

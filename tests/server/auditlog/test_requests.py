@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from server.access.principal import Principal, PrincipalKind
-from server.auditlog.audit_log import AuditLog
+from server.auditlog.audit_log import AuditLog, AuditSink, audit_record
 from server.auditlog.records import AuditEvent, AuditRecord
-from server.auditlog.requests import AuditSink, audit_record
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Client, Decision, RequestReason, RequestRecord, Use
 
 ANNA = Principal("anna", PrincipalKind.TOKEN, frozenset({"reader"}), client_id="token:0123456789ab")
@@ -136,7 +135,7 @@ def test_refused_logins_are_limited_whatever_the_reason_of_the_refusal() -> None
 
 def test_a_number_of_refusals_has_the_time_of_the_last_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     now, found = ["first"], list[AuditRecord]()
-    monkeypatch.setattr("server.auditlog.requests.timestamp", lambda: now[0])
+    monkeypatch.setattr("server.auditlog.audit_log.timestamp", lambda: now[0])
     sink = AuditSink(found.append, lambda: 0.0)
     for _ in range(150):
         sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))

@@ -20,8 +20,8 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation
 
-from server.auditlog.chain import anchors_of
-from server.auditlog.usage_counts import Counted, UsageEvent, UsageFile
+from server.auditlog.analytics import Counted, UsageEvent, UsageFile
+from server.auditlog.log_folder import anchors_of
 from server.auditlog.verification import LogVerdict, verify
 from server.login.token_file import TokenFile
 from tests.conftest import write_skill

@@ -8,8 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
+from server.auditlog.audit_log import audit_record
 from server.auditlog.records import AuditEvent, AuditRecord
-from server.auditlog.requests import audit_record
 from server.operation.records import Decision, RequestReason
 from skills_core.history.store import open_history
 from tests.conftest import MakeSkill

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.auditlog.chain import FileEnd, chained_line, read_line
-from server.auditlog.folder import FolderContents, contents
-from server.auditlog.log_file import LogFile
+from server.auditlog.log_folder import FileEnd, FolderContents, LogFile, chained_line, contents, read_line
 from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
 from server.auditlog.verification import FindingKind, LogVerdict, anchors_in, verify

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from server.evals.triggers.optimization import apply_description
-from server.history.recorded_change import recorded_change
+from server.history.histories import recorded_change
 from tests.server.history.helpers import commits, run, write_skill
 
 ON = {"SKILLSERVE_HISTORY": "explicit"}

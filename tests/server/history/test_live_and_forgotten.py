@@ -144,3 +144,14 @@ def test_a_secret_is_forgotten_by_a_command_that_says_where_it_remains(source: P
     again = forget(tmp_path)
     assert (again.returncode, "no history has it" in again.stdout) == (0, True)
     assert forget(tmp_path, secret="short").returncode == 1  # noqa: S106 - of no one
+
+
+def test_a_history_of_which_it_cannot_be_read_whose_it_is_counts_as_one_that_may_have_the_secret(
+    source: Path, tmp_path: Path
+) -> None:
+    assert len(commits(tmp_path, "deploy", source, **ON)) == 1
+    [file] = (tmp_path / "xdg_state_home" / "skillserve" / "history").glob("*/source.json")
+    file.write_text("{")
+    done = forget(tmp_path, "--json")
+    assert done.returncode == 1
+    assert "source.json: this is not JSON" in json.loads(done.stdout)["histories"][0]["fault"]

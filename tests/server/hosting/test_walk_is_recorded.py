@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from server.auditlog.audit_log import audit_record
 from server.auditlog.records import AuditRecord
-from server.auditlog.requests import audit_record
 from server.operation.records import Records, RequestRecord
 from tests.server.hosting.test_walk import HIDDEN, NAMELESS_TOOLS, everything, methods_of, registered, tools_of
 from tests.server.hosting.two_views import host_of, serving_http

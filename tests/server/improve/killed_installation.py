@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from server.config.settings import Settings
 from server.history.histories import Histories
 from server.improve.installation import install
-from skills_core.history.entries import TEMPORARY
+from skills_core.history.states import TEMPORARY
 from tests.core.history.killed_changes import die_at
 from tests.server.improve.loops import RIGHT, SKILL, WRONG
 

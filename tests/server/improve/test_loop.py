@@ -8,7 +8,6 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -165,7 +164,7 @@ async def test_a_disk_that_takes_nothing_leaves_the_old_skill_and_says_why(
         [record] = found.records
         assert (record["reason"], os.strerror(fault).lower() in record["message"]) == ("not_written", True)
         with monkeypatch.context() as patched:
-            patched.setattr("server.improve.records.json", SimpleNamespace(dump=full, loads=json.loads))
+            patched.setattr("server.improve.records.JsonFile.write", full)
             outcome = await found.run()
         assert (outcome.output, found.main.read_text()) == ("All of them stay.", SKILL)
         assert found.records == [record]

@@ -8,8 +8,8 @@ from typing import Any
 import httpx2
 import pytest
 
+from server.auditlog.audit_log import audit_record
 from server.auditlog.records import AuditEvent
-from server.auditlog.requests import audit_record
 from server.login.token_file import TokenFile
 from server.operation.records import SESSION_METHOD, Decision, Records, RequestReason, RequestRecord
 from tests.server.login.serving import serving

@@ -112,9 +112,9 @@ def test_the_rights_are_those_of_the_file_that_is_read(file: TokenFile, monkeypa
     private.touch(0o600)
     real_open = os.open
 
-    def replaced(path: Path, *rest: int) -> int:
+    def replaced(path: Path, flags: int, *, dir_fd: int | None) -> int:
         """Open a file, and give its name to another one with other rights."""
-        handle = real_open(path, *rest)
+        handle = real_open(path, flags, dir_fd=dir_fd)
         private.replace(file.path)
         return handle
 
@@ -128,14 +128,24 @@ def test_a_file_that_vanishes_while_it_is_read_is_read(file: TokenFile, monkeypa
     file.add("anna", (), None)
     real_open = os.open
 
-    def removed(path: Path, *rest: int) -> int:
-        handle = real_open(path, *rest)
+    def removed(path: Path, flags: int, *, dir_fd: int | None) -> int:
+        handle = real_open(path, flags, dir_fd=dir_fd)
         file.path.unlink()
         return handle
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "open", removed)
         assert [token.name for token in file.tokens()] == ["anna"]
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_file_that_is_a_link_stays_one_as_that_of_trusted_folders_does(file: TokenFile, tmp_path: Path) -> None:
+    file.path.parent.mkdir()
+    file.path.symlink_to(tmp_path / "elsewhere")
+    TokenFile(tmp_path / "elsewhere").add("anna", (), None)
+    file.add("bob", (), None)
+    assert file.path.is_symlink()
+    assert [token.name for token in file.tokens()] == ["anna", "bob"]
 
 
 BROKEN = [

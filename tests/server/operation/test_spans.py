@@ -12,7 +12,7 @@ import httpx2
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
-from server.auditlog.chain import anchors_of
+from server.auditlog.log_folder import anchors_of
 from server.auditlog.verification import LogVerdict, verify
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint

@@ -9,8 +9,8 @@ from typing import Any
 import anyio
 
 from server.plugins.folder import PluginsFolder
+from server.plugins.installed import parse_origin
 from server.plugins.operations import InstallOptions, PluginResult, install_plugin, update_plugin
-from server.plugins.origins import parse_origin
 from tests.server.remote.hostile import Served, listed, serve_skill, skill_md
 
 

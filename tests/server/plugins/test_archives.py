@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.plugins import archives
-from server.plugins.archives import safe_path, unpack
-from server.plugins.record import PluginError
+from server.plugins import retrieval
+from server.plugins.installed import PluginError
+from server.plugins.retrieval import safe_path, unpack
 from tests.server.plugins.helpers import content
 
 Member = tuple[str, bytes]
@@ -103,7 +103,7 @@ def test_more_bytes_than_the_limit_are_refused_whatever_the_headers_say(make: Ma
 
 
 def test_more_entries_than_the_limit_are_refused(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(archives, "MAX_FILES", 5)
+    monkeypatch.setattr(retrieval, "MAX_FILES", 5)
     assert reason(make(*((f"x{number}", b"") for number in range(6))), tmp_path / "out") == "too_large"
 
 

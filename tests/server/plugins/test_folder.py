@@ -11,8 +11,8 @@ import pytest
 
 from server.plugins import folder as folder_module
 from server.plugins.folder import PluginsFolder
-from server.plugins.record import PluginError
-from skills_core.disk.locks import exclusive
+from server.plugins.installed import PluginError
+from skills_core.disk.writing import exclusive
 from tests.server.plugins.helpers import content
 from tests.server.sessions import REPOSITORY, server_environment
 

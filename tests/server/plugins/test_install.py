@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from server.plugins.folder import PluginsFolder
+from server.plugins.installed import RECEIPT_FILE, PluginError
 from server.plugins.operations import PluginState, installed_plugins, remove_plugin
-from server.plugins.record import RECORD_FILE, PluginError
 from tests.server.plugins.helpers import codes, content, install, skill_files, update, versioned
 from tests.server.remote.hostile import Hostile, listed, running, serve_skill, skill_md
 from tests.server.remote.tampering import TAMPERINGS, Tampering
@@ -30,7 +30,7 @@ async def test_skills_are_installed_where_plugins_are_discovered_with_a_record(t
         "acme/skills/outer/SKILL.md",
         "acme/skills/outer/inner/SKILL.md",
     }
-    record = json.loads((tmp_path / "acme" / RECORD_FILE).read_text(encoding="utf-8"))
+    record = json.loads((tmp_path / "acme" / RECEIPT_FILE).read_text(encoding="utf-8"))
     assert (record["version"], record["server"], record["chosen"]) == (1, url, None)
     assert {skill["name"]: (skill["folder"], skill["version"]) for skill in record["skills"]} == {
         "refunds": ("refunds", "1.0.0"),

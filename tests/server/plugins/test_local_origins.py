@@ -18,10 +18,10 @@ from pathlib import Path
 
 import pytest
 
-from server.plugins import git, staging
+from server.plugins import retrieval, staging
 from server.plugins.folder import PluginsFolder
+from server.plugins.installed import RECEIPT_FILE, PluginError
 from server.plugins.operations import PluginState, installed_plugins, remove_plugin
-from server.plugins.record import RECORD_FILE, PluginError
 from skills_core.disk.files import MAX_FILE_SIZE
 from tests.server.plugins.helpers import changes, codes, content, install, skill_files, update
 from tests.server.plugins.test_commands import places
@@ -240,7 +240,7 @@ async def test_the_commit_is_recorded_and_a_ref_pins_it(plugin: Path, plugins: P
     assert (await install(f"file://{plugin}", plugins)).commit == second
     for name, ref in (("tagged", "v1"), ("pinned", first), ("branch", "main")):
         result = await install(f"file://{plugin}", plugins, name=name, ref=ref)
-        record = json.loads((plugins / name / RECORD_FILE).read_text(encoding="utf-8"))
+        record = json.loads((plugins / name / RECEIPT_FILE).read_text(encoding="utf-8"))
         assert (record["kind"], record["ref"], record["commit"]) == ("git", ref, result.commit)
         assert result.commit == (second if name == "branch" else first)
     write_skill(plugin / "skills", "refunds", "3.0.0")
@@ -322,7 +322,7 @@ async def test_a_repository_that_is_too_large_is_refused_while_it_is_fetched(
     (plugin / "movie.bin").write_bytes(os.urandom(2_000_000))
     commit(plugin)
     monkeypatch.setattr(staging, "MAX_PLUGIN_SIZE", 1_000_000)
-    monkeypatch.setattr(git, "_LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(retrieval, "_LOOK_SECONDS", 0.001)
     with pytest.raises(PluginError, match="the repository has more than 1000000 bytes"):
         await install(f"file://{plugin}", plugins)
     assert content(plugins) == {}

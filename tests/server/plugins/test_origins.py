@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.plugins.origins import OriginKind, parse_origin
+from server.plugins.installed import OriginKind, parse_origin
 from server.remote.address import AddressError
 
 GIT, SERVER = OriginKind.GIT, OriginKind.SERVER

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from server.plugins.folder import PluginsFolder
+from server.plugins.installed import RECEIPT_FILE, PluginError
 from server.plugins.operations import PluginState, installed_plugins, remove_plugin
-from server.plugins.record import RECORD_FILE, PluginError
 from tests.server.plugins.helpers import changes, codes, content, install, skill_files, update, versioned
 from tests.server.remote.hostile import Hostile, running, serve_skill
 from tests.server.remote.tampering import raises
@@ -150,7 +150,7 @@ async def test_a_server_that_fails_or_lists_nothing_leaves_the_plugin_as_it_is(t
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version": 2}', "[" * 100_000, '{"version": 1, "server": 7}'])
 async def test_a_record_that_cannot_be_read_is_reported_and_nothing_is_removed(tmp_path: Path, text: str) -> None:
     async with installed(tmp_path):
-        (tmp_path / "acme" / RECORD_FILE).write_text(text)
+        (tmp_path / "acme" / RECEIPT_FILE).write_text(text)
         before = content(tmp_path)
         with pytest.raises(PluginError, match="cannot be read"):
             await update(tmp_path, force=True)
@@ -163,7 +163,7 @@ async def test_a_record_that_cannot_be_read_is_reported_and_nothing_is_removed(t
 
 async def test_a_recorded_address_that_is_no_url_is_reported(tmp_path: Path) -> None:
     async with installed(tmp_path):
-        place = tmp_path / "acme" / RECORD_FILE
+        place = tmp_path / "acme" / RECEIPT_FILE
         place.write_text(place.read_text().replace("http://", "file://"))
         with pytest.raises(PluginError, match="the recorded server is not usable"):
             await update(tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
 from skills_core.run.scripts import private_copy
 from skills_core.run.scripts.isolation import Isolation

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.disk.removal import remove_tree
+from skills_core.disk.replacement import remove_tree
 from skills_core.errors import ScriptRefusedError
 from skills_core.run.scripts import runner as runner_module
 from skills_core.run.scripts.environment import WorkingDirectory

@@ -487,5 +487,5 @@ def test_a_folder_of_another_user_is_no_place_for_the_audit_log(
     configuration.write(f"[audit_log]\nenabled = true\nfolder = '{folder}'")
     assert configuration.found() == []
     # The file of settings is still that of this user.
-    monkeypatch.setattr("server.auditlog.folder.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("server.auditlog.log_folder.os.geteuid", lambda: os.getuid() + 1)
     assert ("audit_log.folder", f"{folder}: it belongs to another user") in configuration.found()

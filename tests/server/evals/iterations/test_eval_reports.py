@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from skills_core.disk.names import NOT_A_SOURCE
+from skills_core.disk.folders import NOT_A_SOURCE
 from tests.processes import becomes
 from tests.server.cli.test_cli import run
 from tests.server.evals.conftest import AGENT, HELLO, Lab

@@ -9,7 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from skills_core.disk.names import NOT_A_SOURCE
+from skills_core.disk.folders import NOT_A_SOURCE
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.evals.triggers.test_agent_triggers import Lab

@@ -8,23 +8,23 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.disk import locks
-from skills_core.disk.locks import exclusive
+from skills_core.disk import writing
+from skills_core.disk.writing import exclusive
 
 ROOT = Path(__file__).parents[3]
 
 ADD = """
 import sys
 from pathlib import Path
-from skills_core.disk import locks
+from skills_core.disk import writing
 if sys.argv[2] == "without":
     def no_locks(descriptor):
         raise OSError(95, "no locks on this disk")
-    locks.try_lock = no_locks
+    writing.try_lock = no_locks
 path = Path(sys.argv[1])
 sys.stdin.readline()
 for _ in range(20):
-    with locks.exclusive(path, 60):
+    with writing.exclusive(path, 60):
         path.write_text(str(int(path.read_text()) + 1))
 """
 
@@ -55,7 +55,7 @@ def without_locks(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_: int) -> None:
         raise OSError(errno.ENOLCK, "no locks on this disk")
 
-    monkeypatch.setattr(locks, "try_lock", refuse)
+    monkeypatch.setattr(writing, "try_lock", refuse)
 
 
 @pytest.mark.usefixtures("without_locks")

@@ -1,6 +1,10 @@
-"""Where a plugin comes from: an MCP server, a folder, an archive, or a git repository, as a user names it.
+"""What is installed as a plugin: where its skills come from, which versions they have, and the digest of each file.
 
-What the text looks like decides. A web address is that of a server, unless it is plainly one of a git repository.
+What a user names is an MCP server, a folder, an archive, or a git repository; what the text looks like decides. A web
+address is that of a server, unless it is plainly one of a git repository.
+
+What was installed is noted in the plugin's folder, hidden, so that it is replaced together with the skills. It holds no
+credentials: the address is noted without user, password and query, and headers are not.
 """
 
 from __future__ import annotations
@@ -10,16 +14,21 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 from urllib.parse import unquote, urlsplit
 
+from msgspec import Struct, ValidationError, convert, to_builtins
+
 from server.remote.address import Address, AddressError
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import Reason, one_line
+from skills_core.disk.files import Location, read_file
+from skills_core.disk.json_files import json_bytes, parse_json
+from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["Origin", "OriginKind", "parse_origin"]
 
 _EXPECTED: Final = (
     "expected the URL of an MCP server (https://example.com/mcp), a folder, an archive (.zip, .tar.gz) or a git "
@@ -175,3 +184,81 @@ def _url_fault(url: str, scheme: str, host: str, user: str | None) -> str:
 
 def _without_user(url: str) -> str:
     return re.sub(r"://[^/@]*@", "://", url)
+
+
+RECEIPT_FILE = ".skillserve-plugin.json"
+
+_MAX_RECEIPT = 64 * 1024 * 1024
+
+
+class PluginError(SkillsError):
+    """A plugin cannot be used, installed or removed; `reason` and `message` say why."""
+
+    def __init__(self, reason: Reason, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+
+
+class SkillReceipt(Struct, frozen=True):
+    """One skill: its version in the frontmatter, and a digest over the paths and digests of its files.
+
+    `folder` is its place below the plugin's `skills` folder; that of a nested skill lies in that of another one.
+    """
+
+    uri: str
+    name: str
+    folder: str
+    version: str | None
+    digest: str
+
+
+class PluginReceipt(Struct, frozen=True):
+    """What was installed from `server`, and when; `chosen` are the URIs of the chosen skills, None for all.
+
+    `kind` tells what `server` names: an MCP server, a folder, an archive or a git repository. For a repository, `ref`
+    is the branch, tag or commit that updates follow, None for its own choice, and `commit` what was installed.
+
+    `files` maps the path of each file in the plugin's folder to its digest. Times are UTC, in the format of ISO 8601.
+    """
+
+    server: str
+    chosen: tuple[str, ...] | None
+    installed: str
+    updated: str
+    skills: tuple[SkillReceipt, ...]
+    files: dict[str, str]
+    version: Literal[1] = 1
+    kind: OriginKind = OriginKind.SERVER
+    ref: str | None = None
+    commit: str | None = None
+
+
+def read_receipt(folder: Path) -> PluginReceipt:
+    """Return the record in a plugin's folder.
+
+    Raises:
+        PluginError: there is none, or it cannot be read.
+    """
+    try:
+        raw, _ = read_file(Location(folder, RECEIPT_FILE), _MAX_RECEIPT)
+        return convert(parse_json(raw, RECEIPT_FILE), PluginReceipt)
+    except FileRefusedError as error:
+        if error.fault is Fault.ABSENT:
+            message = "skillserve did not install this folder and leaves it alone; move it away, or take another name"
+            raise PluginError(Reason.FOLDER_TAKEN, message) from None
+        problem = error.message
+    except ValidationError as error:
+        problem = str(error)
+    message = f"its {RECEIPT_FILE} cannot be read: {problem}; move the folder away, and install the plugin again"
+    raise PluginError(Reason.UNREADABLE, message)
+
+
+def write_receipt(folder: Path, record: PluginReceipt) -> None:
+    """Write the record into a plugin's folder that has none.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    with (folder / RECEIPT_FILE).open("xb") as stream:
+        stream.write(json_bytes(to_builtins(record)))
