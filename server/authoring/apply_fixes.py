@@ -26,7 +26,6 @@ from skills_core.sources import SkillKind
 if TYPE_CHECKING:
     from skills_core.skill import Skill
 
-__all__ = ["AppliedFixes", "apply_fixes"]
 
 _NEW_FILE = (
     os.O_WRONLY

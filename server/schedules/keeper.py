@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TimeKeeper"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""The forms in which users write times, as one table. What no form matches as a whole is not a time.
+"""The forms in which users write times, as one table. A text that no form matches as a whole is not a time.
 
 A form is a pattern and what its named parts mean at a moment in a zone. `read_time` reads a text that is a time and
 nothing else; `free_text` finds a form in a sentence.
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
     from skills_core.schedules.when import When
 
-__all__ = [
-    "ACCEPTED",
-    "COMPACT",
-    "Form",
-    "compact_span",
-    "fold_width",
-    "forms",
-    "meaning",
-    "parse_at",
-    "parse_cron",
-    "parse_every",
-    "read_time",
-]
 
 ACCEPTED: Final = (
     "`+5m`, `in 2 hours`, `18:00`, `9am`, `tomorrow 9:00`, `friday 9:00`, `2026-12-24 18:00 UTC`, `every 10 minutes`, "
@@ -426,7 +413,7 @@ def read_time(text: str, now: datetime, zone: str) -> When:
     """Return the time that `text` is, quoted or not; without a zone of its own, by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no time, one of several, or past; or there is no such zone.
+        InvalidTimeError: it is not a time, is one of several, or is past; or there is no such zone.
     """
     folded = _folded(text, f"expected one of the forms {ACCEPTED}").strip("`'\"")
     for form, pattern in forms():
@@ -440,7 +427,7 @@ def parse_at(text: str, now: datetime, zone: str) -> Once:
     """Return the time that `text` gives, after `now`; without a zone of its own, by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no time, one of several, or past; or there is no such zone.
+        InvalidTimeError: it is not a time, is one of several, or is past; or there is no such zone.
     """
     when = read_time(text, now, zone)
     if not isinstance(when, Once):
@@ -452,7 +439,7 @@ def parse_every(text: str) -> timedelta:
     """Return the span that `text` gives.
 
     Raises:
-        InvalidTimeError: it is no span between a second and 100 years.
+        InvalidTimeError: it is not a span between a second and 100 years.
     """
     folded = re.sub(f"^(?:{_EVERY} |每隔? ?)", "", _folded(text, _SPAN_FORMS), flags=re.IGNORECASE)
     for pattern in (_SPAN, _LONG_SPAN):
@@ -466,7 +453,7 @@ def parse_cron(text: str, zone: str) -> Cron:
     """Return the schedule of a cron expression by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no cron expression, it never fires, or there is no such zone.
+        InvalidTimeError: it is not a cron expression, it never fires, or there is no such zone.
     """
     return Cron(fold_width(text).strip(), zone)
 
