@@ -27,7 +27,6 @@ from skills_core.sources import SkillKind
 if TYPE_CHECKING:
     from skills_core.skill import Skill
 
-__all__ = ["AppliedFixes", "apply_fixes"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,6 @@ from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_f
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["write_skill"]
 
 _DESCRIPTION = "Does one thing well. Use when the user asks for that thing, names its files, or describes the problem."
 

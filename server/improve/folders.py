@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
-__all__ = ["ImprovementFolders", "files_below", "opened_folders"]
 
 _MAX_ENTRIES = 10_000
 _MAX_KEPT = 1024 * 1024
@@ -125,7 +124,7 @@ class _Found:
     kept: int = 0
 
     def add(self, path: str) -> None:
-        """Read a file, or note that it is none."""
+        """Read a file, or note that it is not a regular file."""
         try:
             with open(open_to_read(self.root / path), "rb") as file:  # noqa: PTH123 - it is a descriptor
                 if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):

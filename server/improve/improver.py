@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome
     from skills_core.skill import Skill
 
-__all__ = ["Improver"]
 
 logger = logging.getLogger(__name__)
 

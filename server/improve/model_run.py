@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.skill import Skill
 
-__all__ = ["IMPROVE_SKILL", "ImprovementRun", "improve_skill"]
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
     from pathlib import Path
 
-__all__ = ["ImprovementRecords", "UnknownImprovementError", "change_lines", "improvement_records"]
 
 MAX_RECORDS: Final = 500
 """Records to keep; the oldest that are no open proposals are removed."""

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
 
-__all__ = ["ScheduledRuns", "scheduled_jobs", "scheduled_runs"]
 
 logger = logging.getLogger(__name__)
 

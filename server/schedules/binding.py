@@ -46,7 +46,7 @@ Moment = Annotated[datetime, Meta(tz=True)]
 
 
 class InvalidBindingError(Exception):
-    """The bytes are no binding; the message says what was expected where."""
+    """The bytes are not a binding; the message says what was expected where."""
 
 
 class Firing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,7 +134,7 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Return the binding in a file.
 
         Raises:
-            InvalidBindingError: it is none.
+            InvalidBindingError: the bytes are not a binding.
         """
         try:
             found = msgspec.convert(value, cls)

@@ -34,17 +34,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.schedules.when import When
 
-__all__ = [
-    "SPENDING_FILE",
-    "Limits",
-    "Refused",
-    "Spending",
-    "Spent",
-    "Terms",
-    "check_interval",
-    "terms_of",
-    "used_tokens",
-]
 
 SPENDING_FILE: Final = "spending.json"
 
@@ -96,7 +85,7 @@ class _Ledger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The most of a day; None is no limit."""
+    """The most of a day; None means no limit."""
 
     runs: int | None = None
     tokens: int | None = None

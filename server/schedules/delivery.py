@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from server.schedules.binding import ScheduledRun
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["PAUSES", "RETRY_AFTER", "deliver"]
 
 RETRY_AFTER: Final = timedelta(minutes=5)
 """Another process delivers a result that has waited for this long."""

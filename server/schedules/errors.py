@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from skills_core.errors import SkillsError
 
-__all__ = ["DamagedScheduleError", "ScheduleError", "UnknownScheduleError"]
-
 
 class ScheduleError(SkillsError):
     """A schedule cannot be made, changed or run as it was asked; the message says what to do."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,7 @@ from server.run.after_run import improvements_of_none
 from server.schedules.binding import Delivery, ScheduledRun, ahead_warning, delivered, ended, fired, started_by_hand
 from server.schedules.budgets import terms_of, used_tokens
 from server.schedules.delivery import RETRY_AFTER, deliver
-from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.job import KIND, job_inputs, load_libraries
 from server.schedules.store import utc_now
 from skills_core.diagnostics import one_line
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["TimeKeeper"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,6 +54,9 @@ LONGEST_WAIT: Final = 1.0
 
 _START_SECONDS: Final = 2.0
 # A firing that another process has decided gets this long until its run is recorded.
+
+_ALL: Final = ""
+# In the place of a name, for what concerns all schedules.
 
 _ENDINGS: Final = {RunState.CANCELLED: "cancelled", RunState.GIVEN_UP: "failed", RunState.FAILED: "failed"}
 
@@ -74,6 +77,18 @@ class _Known:
 
 
 @dataclass(slots=True)
+class _RunHere:
+    """What this process does for one run of a schedule."""
+
+    is_watched: bool = False
+    is_recorded: bool = False
+    """This process recorded the end of the run, and delivers its result: others do so only if this process dies."""
+    is_delivering: bool = False
+    left_since: float | None = None
+    """Since when no process performs the run, on the clock that is never set."""
+
+
+@dataclass(slots=True)
 class TimeKeeper:
     """Fires the schedules of `store` by `engine`.
 
@@ -88,15 +103,10 @@ class TimeKeeper:
     improvements: ImprovementsAfter = improvements_of_none
     elapsed: Callable[[], float] = time.monotonic
     _known: dict[str, _Known] = field(default_factory=dict)
-    _troubles: dict[str, str] = field(default_factory=dict)
+    _runs: defaultdict[str, _RunHere] = field(default_factory=lambda: defaultdict(_RunHere))
     _prepared: set[str | None] = field(default_factory=set)
-    _told: str = ""
-    _left: dict[str, float] = field(default_factory=dict)
-    # Runs that no process performs, and since when on the clock that is never set.
-    _watched: set[str] = field(default_factory=set)
-    _recorded: set[str] = field(default_factory=set)
-    # Runs whose end this process recorded: others deliver their results only if this process dies.
-    _delivering: set[str] = field(default_factory=set)
+    _logged: dict[str, str] = field(default_factory=dict)
+    # The error that was logged last for each schedule, and for all of them.
     _wake: anyio.Event = field(default_factory=anyio.Event)
 
     async def run(self) -> None:
@@ -109,9 +119,9 @@ class TimeKeeper:
             while True:
                 try:
                     seconds = await self.tick(tasks)
-                    self._told = ""
+                    self._logged.pop(_ALL, None)
                 except ScheduleError as error:
-                    self._tell(error)
+                    self._log_once(_ALL, error)
                     seconds = LONGEST_WAIT
                 with anyio.move_on_after(seconds):
                     await self._wake.wait()
@@ -130,15 +140,14 @@ class TimeKeeper:
                 coming = await self._attend(name, tasks)
             except UnknownScheduleError:
                 continue  # it was removed meanwhile
-            except DamagedScheduleError as error:
-                self._tell_once(name, str(error))
-                continue
             except ScheduleError as error:
-                self._tell_once(name, str(error))
+                self._log_once(name, error)
                 continue
             if coming is not None:
                 wait = min(wait, max((coming - self.clock()).total_seconds(), 0.0))
         self._known = {name: known for name, known in self._known.items() if name in names}
+        for run_id in [run_id for run_id, run in self._runs.items() if run == _RunHere()]:
+            del self._runs[run_id]
         return wait
 
     async def run_by_hand(self, name: str, trigger: str) -> JsonObject:
@@ -209,7 +218,7 @@ class TimeKeeper:
         known = self._known.get(name)
         if known is None or stamp is None or known.stamp != stamp:
             binding = await anyio.to_thread.run_sync(self.store.read, name)
-            self._troubles.pop(name, None)
+            self._logged.pop(name, None)
             # From its own last decision, so that a firing that is due already counts as the next one.
             coming = next(iter(binding.next(binding.settled, 1)), None)
             self._known[name] = known = _Known(stamp, binding, coming)
@@ -239,7 +248,7 @@ class TimeKeeper:
                 return (await self._current(name)).binding
             run = await self.engine.cancel(firing.id)
         entry = self._entry(firing, run)
-        self._recorded.add(entry.id)
+        self._runs[entry.id].is_recorded = entry.delivery is not None
         return await self._end(name, entry, run.outcome or {})
 
     async def _end(self, name: str, entry: ScheduledRun, outcome: JsonObject) -> Binding:
@@ -275,11 +284,11 @@ class TimeKeeper:
             is_left = await self.engine.is_left(run_id)
         except UnknownRunError:
             is_left = True
-        if not is_left:
-            self._left.pop(run_id, None)
+        run, now = self._runs[run_id], self.elapsed()
+        run.left_since = (now if run.left_since is None else run.left_since) if is_left else None
+        if run.left_since is None:
             return False
-        since = self._left.setdefault(run_id, self.elapsed())
-        return self.elapsed() - since > self.settings.runs.resume_seconds + self.settings.lease_seconds
+        return now - run.left_since > self.settings.runs.resume_seconds + self.settings.lease_seconds
 
     async def _give_up_foreign(self, name: str, firing: Firing, error: RunConflictError) -> None:
         """Record a run of another pool as failed once no process can be performing it."""
@@ -305,13 +314,13 @@ class TimeKeeper:
 
     def _is_watched(self, firing: Firing) -> bool:
         """Tell whether the end of a run wakes this process, which performs it; others may die."""
-        return firing.id in self._watched and self.engine.performs(firing.id)
+        return self._runs[firing.id].is_watched and self.engine.performs(firing.id)
 
     def _watch(self, run_id: str, tasks: TaskGroup) -> None:
         """Look at the schedules again as soon as a run ends."""
-        if run_id in self._watched:
+        if self._runs[run_id].is_watched:
             return
-        self._watched.add(run_id)
+        self._runs[run_id].is_watched = True
 
         async def watch() -> None:
             try:
@@ -324,7 +333,7 @@ class TimeKeeper:
             except Exception:  # noqa: BLE001 - the next tick reads how the run ended
                 logger.debug("run %s has no outcome", run_id)
             finally:
-                self._watched.discard(run_id)
+                self._runs[run_id].is_watched = False
                 self._wake.set()
 
         tasks.start_soon(watch)
@@ -336,9 +345,10 @@ class TimeKeeper:
             assert run.delivery is not None  # noqa: S101 - as selected
             now = self.clock()
             taken_over = now - run.delivery.at > RETRY_AFTER or is_ahead(run.delivery.at, now)
-            if run.id in self._delivering or not (taken_over or run.id in self._recorded):
+            here = self._runs[run.id]
+            if here.is_delivering or not (taken_over or here.is_recorded):
                 continue
-            self._delivering.add(run.id)
+            here.is_delivering = True
             if tasks is None:
                 await self._deliver(name, run)
             else:
@@ -361,22 +371,18 @@ class TimeKeeper:
                 logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)
             result = Delivery(status=status, at=self.clock(), message=message[:500])
             await self._update(name, lambda found: delivered(found, run.id, result))
+            self._runs[run.id].is_recorded = False
         except (ScheduleError, UnknownRunError) as error:
             logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, error)
         finally:
-            self._delivering.discard(run.id)
+            self._runs[run.id].is_delivering = False
             self._wake.set()
 
-    def _tell(self, error: ScheduleError) -> None:
-        """Log that the schedules cannot be read; the same error once."""
-        if self._told != str(error):
-            self._told = str(error)
-            logger.error("%s", one_line(self._told))
-
-    def _tell_once(self, name: str, trouble: str) -> None:
-        if self._troubles.get(name) != trouble:
-            self._troubles[name] = trouble
-            logger.error("schedule %s: %s", name, one_line(trouble))
+    def _log_once(self, name: str, error: ScheduleError) -> None:
+        """Log that a schedule, or all of them, cannot be read; the same error once."""
+        if self._logged.get(name) != str(error):
+            self._logged[name] = str(error)
+            logger.error("%s%s", f"schedule {name}: " if name else "", one_line(str(error)))
 
 
 def _run(firing: Firing, now: datetime, status: str, problem: str | None, message: str) -> ScheduledRun:

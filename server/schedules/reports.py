@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from server.schedules.store import ScheduleStore
     from skills_core.schedules.when import When
 
-__all__ = ["cannot_run", "echo", "latest_result", "listed", "next_times", "overview", "schedule_object", "shown"]
-
 
 _UNBOUND: Final = "It has no time yet; give it one with `skillserve schedule add NAME`."
 

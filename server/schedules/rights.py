@@ -18,15 +18,6 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.catalog import Catalog
 
-__all__ = [
-    "Rights",
-    "checked_model",
-    "limited_settings",
-    "no_programs_reason",
-    "rights_of",
-    "visible_to",
-]
-
 
 class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run may use besides the model: tools for a workspace, MCP servers, and programs of skills.

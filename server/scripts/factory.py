@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.skill import Skill
 
-__all__ = ["offers_scripts", "script_runner", "script_setup", "script_status", "variables_of"]
-
 
 def script_setup(settings: Settings) -> ScriptSetup:
     """Return how scripts run on this machine. The first call tests whether a sandbox works."""

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptResult
     from skills_core.skill import Skill
 
-__all__ = ["ScriptReport", "report_of"]
 
 _ENDINGS = {
     ProcessEnding.TIMED_OUT: "took too long and was ended",

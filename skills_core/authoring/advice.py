@@ -13,7 +13,6 @@ from skills_core.diagnostics import Reason
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ADVICE"]
 
 ADVICE: Mapping[Reason, str] = MappingProxyType(
     {

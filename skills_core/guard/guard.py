@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skill import Skill
 
-__all__ = ["Decision", "Guard", "Rule", "Verdict", "log_decision", "rules_of"]
 
 logger = logging.getLogger(__name__)
 

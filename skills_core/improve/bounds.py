@@ -23,7 +23,6 @@ from skills_core.improve.reasons import ImprovementReason, Refusal
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["MAX_LINES", "ChangedText", "changed_texts", "refusal_of", "repeats_record"]
 
 MAX_LINES: Final = 60
 """Lines that an improvement may add and remove in all files together."""

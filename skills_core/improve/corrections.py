@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.improve.bounds import ChangedText
 
-__all__ = [
-    "Correction",
-    "CorrectionKind",
-    "RunTools",
-    "corrections_of",
-    "describe_change",
-    "describe_corrections",
-    "is_typing_error",
-]
-
 
 class CorrectionKind(StrEnum):
     """What a correction replaces; the values are part of the contract."""

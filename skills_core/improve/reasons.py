@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["ImprovementReason", "ImprovementStatus", "Refusal"]
-
 
 class ImprovementStatus(StrEnum):
     """How far an improvement has come. One whose process was killed is `BEGUN` until a process settles it."""

@@ -144,7 +144,7 @@ def checked_expression(text: str) -> str:
     """Return a cron expression in its normal form: five fields, or six of which the first are seconds.
 
     Raises:
-        InvalidTimeError: it is no cron expression, or it never fires.
+        InvalidTimeError: it is not a cron expression, or it never fires.
     """
     expression = " ".join(text[: _MAX_LENGTH + 1].split())
     if len(text) > _MAX_LENGTH:

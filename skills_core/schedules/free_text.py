@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from skills_core.schedules.when import When
 
-__all__ = ["MAX_TEXT", "WHAT", "WHEN", "FoundTime", "MissingReason", "TimeMissing", "find_time"]
 
 MAX_TEXT: Final = 10_000
 """Most characters of a request that are searched for a time."""

@@ -1,4 +1,4 @@
-"""The forms in which users write times, as one table. What no form matches as a whole is not a time.
+"""The forms in which users write times, as one table. A text that no form matches as a whole is not a time.
 
 A form is a pattern and what its named parts mean at a moment in a zone. `read_time` reads a text that is a time and
 nothing else; `free_text` finds a form in a sentence.
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
     from skills_core.schedules.when import When
 
-__all__ = [
-    "ACCEPTED",
-    "COMPACT",
-    "Form",
-    "compact_span",
-    "fold_width",
-    "forms",
-    "meaning",
-    "parse_at",
-    "parse_cron",
-    "parse_every",
-    "read_time",
-]
 
 ACCEPTED: Final = (
     "`+5m`, `in 2 hours`, `18:00`, `9am`, `tomorrow 9:00`, `friday 9:00`, `2026-12-24 18:00 UTC`, `every 10 minutes`, "
@@ -104,9 +91,18 @@ _DAYS: Final = {
     **dict.fromkeys(("the day after tomorrow", "day after tomorrow", "後天", "后天"), 2),
     **dict.fromkeys(("大後天", "大后天"), 3),
 }
-_WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_WEEKDAY: Final = "(?:mon|tues|wednes|thurs|fri|satur|sun)day"
-_CHINESE_WEEKDAY: Final = "(?:[週周]|星期|[禮礼]拜)"
+_WEEKDAYS: Final = {
+    **dict.fromkeys(("monday", "一"), 0),
+    **dict.fromkeys(("tuesday", "二"), 1),
+    **dict.fromkeys(("wednesday", "三"), 2),
+    **dict.fromkeys(("thursday", "四"), 3),
+    **dict.fromkeys(("friday", "五"), 4),
+    **dict.fromkeys(("saturday", "六"), 5),
+    **dict.fromkeys(("sunday", "日", "天"), 6),
+}
+_WEEKDAY: Final = f"(?:{'|'.join(each for each in _WEEKDAYS if len(each) > 1)})"
+_CHINESE_WEEKDAY: Final = "(?:[週周]|星期|[禮礼]拜)"  # before the character of the day
+_EVERY: Final = "(?:every|each)"
 _EARLY: Final = 6  # `X 點` is read by the clock of 24 hours, but before six it more often means the afternoon
 _HALF_DAY: Final = 12
 
@@ -132,7 +128,7 @@ _DAY: Final = (
     rf"|{_CHINESE_WEEKDAY}(?P<weekdayc>[一二三四五六日天]))"
 )
 _EACH_DAY: Final = (
-    rf"(?:(?:every|each) (?P<every>day|weekday|{_WEEKDAY}|morning|afternoon|evening)"
+    rf"(?:{_EVERY} (?P<every>day|weekday|{_WEEKDAY}|morning|afternoon|evening)"
     rf"|(?:on )?(?P<plural>weekday|{_WEEKDAY})s"
     rf"|每[個个]?(?:(?P<workday>工作[天日])|{_CHINESE_WEEKDAY}(?P<everyc>[一二三四五六日天]))"
     r"|每(?P<partr>[早晚])|每一?[天日]|天天)"
@@ -272,7 +268,7 @@ def _once(words: _Words) -> Once:
             why = f"it means {at.isoformat()}, which is past; it is {present.isoformat()}"
             raise InvalidTimeError(words.text, why)
         return Once(at)
-    weekday = _weekday(words.get("weekday", "weekdayc"))
+    weekday = _WEEKDAYS.get(words.get("weekday", "weekdayc"))
     step = 1 if weekday is None else 7
     first = today if weekday is None else today + timedelta(days=(weekday - today.weekday()) % 7)
     for days in range(0, 3 * step, step):
@@ -289,13 +285,6 @@ def _named_day(words: _Words, today: date) -> date:
         return date.fromisoformat(words.get("date"))
     except ValueError:
         raise InvalidTimeError(words.text, "the calendar has no such day") from None
-
-
-def _weekday(name: str) -> int | None:
-    """Return the day of the week, of which Monday is 0; None for a text that names none."""
-    if name.isascii():
-        return _WEEKDAYS.index(name[:3]) if name[:3] in _WEEKDAYS else None
-    return "一二三四五六日".index(name.replace("天", "日"))
 
 
 def _zone(words: _Words) -> timezone | str | None:
@@ -333,7 +322,7 @@ def _each_day(words: _Words) -> Cron:
         raise InvalidTimeError(words.text, "what recurs at a time of the day has whole seconds")
     is_workday = "workday" in words.given or words.get("every", "plural") == "weekday"
     days = "1-5" if is_workday else "*"
-    if (weekday := _weekday(words.get("every", "plural", "everyc"))) is not None:
+    if (weekday := _WEEKDAYS.get(words.get("every", "plural", "everyc"))) is not None:
         days = str((weekday + 1) % 7)
     fields = f"{clock.minute} {clock.hour} * * {days}"
     return Cron(f"{clock.second} {fields}" if clock.second else fields, _zone_by_name(words))
@@ -370,7 +359,7 @@ _FORMS: Final = (
     Form(rf"in {_SPAN}", _after, weak=True),
     Form(rf"{_SPAN} from now", _after),
     Form(rf"{_SPAN}(?:之|以)?[後后]", _after),
-    Form(rf"(?:every|each) (?:{_SPAN}|(?P<alone>{_ALONE}))", _recurring),
+    Form(rf"{_EVERY} (?:{_SPAN}|(?P<alone>{_ALONE}))", _recurring),
     Form(rf"每隔? ?(?:{_SPAN}|(?P<alone>{_CHINESE_ALONE}))", _recurring),
     Form(rf"(?:{_EACH_DAY}|daily)(?:,? at |,? ?){_CLOCK}{_ZONE}", _each_day),
     Form(rf"{_AT}?{_CLOCK}{_ZONE} {_EACH_DAY}", _each_day),
@@ -424,7 +413,7 @@ def read_time(text: str, now: datetime, zone: str) -> When:
     """Return the time that `text` is, quoted or not; without a zone of its own, by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no time, one of several, or past; or there is no such zone.
+        InvalidTimeError: it is not a time, is one of several, or is past; or there is no such zone.
     """
     folded = _folded(text, f"expected one of the forms {ACCEPTED}").strip("`'\"")
     for form, pattern in forms():
@@ -438,7 +427,7 @@ def parse_at(text: str, now: datetime, zone: str) -> Once:
     """Return the time that `text` gives, after `now`; without a zone of its own, by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no time, one of several, or past; or there is no such zone.
+        InvalidTimeError: it is not a time, is one of several, or is past; or there is no such zone.
     """
     when = read_time(text, now, zone)
     if not isinstance(when, Once):
@@ -450,9 +439,9 @@ def parse_every(text: str) -> timedelta:
     """Return the span that `text` gives.
 
     Raises:
-        InvalidTimeError: it is no span between a second and 100 years.
+        InvalidTimeError: it is not a span between a second and 100 years.
     """
-    folded = re.sub("^(?:every |each |每隔? ?)", "", _folded(text, _SPAN_FORMS), flags=re.IGNORECASE)
+    folded = re.sub(f"^(?:{_EVERY} |每隔? ?)", "", _folded(text, _SPAN_FORMS), flags=re.IGNORECASE)
     for pattern in (_SPAN, _LONG_SPAN):
         if match := re.fullmatch(pattern, folded, re.ASCII | re.IGNORECASE):
             given = {name: value for name, value in match.groupdict().items() if value is not None}
@@ -464,7 +453,7 @@ def parse_cron(text: str, zone: str) -> Cron:
     """Return the schedule of a cron expression by the clocks of `zone`.
 
     Raises:
-        InvalidTimeError: it is no cron expression, it never fires, or there is no such zone.
+        InvalidTimeError: it is not a cron expression, it never fires, or there is no such zone.
     """
     return Cron(fold_width(text).strip(), zone)
 

@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.recorded_run import WorkerConfig
     from skills_core.run.durable.store import Store
 
-__all__ = ["Activity", "RecordClient", "open_client"]
 
 _BATCH: Final = 200
 

@@ -28,15 +28,6 @@ if TYPE_CHECKING:
 
     from dbos import DBOSClient
 
-__all__ = [
-    "check_compatibility",
-    "check_launched",
-    "fail_when_locked",
-    "remove_from_queue",
-    "requeue",
-    "retrying_while",
-    "without_pickle",
-]
 
 LOCKED_SECONDS: Final = 10.0
 """Seconds that a command waits while another program holds the SQLite file locked."""

@@ -63,7 +63,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Job
 
-__all__ = ["Engine", "open_engine"]
 
 _WORKFLOW: Final = "run"
 _FIRST_WAIT, _LONGEST_WAIT = 0.02, 0.5

@@ -30,15 +30,6 @@ if TYPE_CHECKING:
     from skills_core.run.durable.store import Store
     from skills_core.run.durable.worker import Worker
 
-__all__ = [
-    "acquire_lease",
-    "connection_pool",
-    "create_tables",
-    "dbos_config",
-    "launch",
-    "renew_before_start",
-    "shut_down",
-]
 
 _FINAL_WRITE_SECONDS: Final = 5.0
 """Seconds allowed for recording that runs were interrupted."""

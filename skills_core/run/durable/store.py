@@ -12,8 +12,6 @@ from urllib.parse import parse_qsl, quote
 from skills_core.disk.opening import open_to_change
 from skills_core.run.durable.recorded_run import StoreError
 
-__all__ = ["SCHEMA", "PostgresStore", "SqliteStore", "Store", "check_private", "make_private", "store_of"]
-
 SCHEMA: Final = "skillserve"
 """PostgreSQL: the schema of all tables."""
 

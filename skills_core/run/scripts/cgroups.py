@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Cgroup", "CgroupFactory", "find_cgroups"]
 
 _REMOVE_SECONDS = 5.0
 # Killed processes leave their group when the kernel has freed their memory.

@@ -15,14 +15,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "HIDDEN_PREFIX",
-    "SCHEDULED_RUN",
-    "ScriptFolders",
-    "WorkingDirectory",
-    "installer_environment",
-    "script_environment",
-]
 
 SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
 """The variable that tells a program that it belongs to the run of a schedule, which makes no schedules."""

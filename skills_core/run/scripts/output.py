@@ -20,19 +20,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.scripts.process import ProcessResult
 
-__all__ = [
-    "CONTINUATION_ARGUMENTS",
-    "OFFSET",
-    "OUTPUT",
-    "STREAM",
-    "OutputCache",
-    "OutputSlice",
-    "OutputText",
-    "ScriptOutput",
-    "Stream",
-    "continuation_hint",
-    "expired_output",
-]
 
 OUTPUT: Final = "output"
 STREAM: Final = "stream"

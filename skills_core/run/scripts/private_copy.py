@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.skill import Skill
 
-__all__ = ["PrivateCopy", "copy_skill"]
 
 logger = logging.getLogger(__name__)
 

@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.programs import ProgramFinder
     from skills_core.skill import Skill
 
-__all__ = ["READ_ONLY_HINT", "PackageSetup", "ScriptResult", "ScriptRunner", "ScriptSetup"]
 
 MAX_AT_A_TIME = 4
 """Most scripts that run at the same time; others wait. Each may fill its scratch folder, which is in memory."""

@@ -14,8 +14,6 @@ import sys
 import time
 from contextlib import suppress
 
-__all__ = ["main"]
-
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _SET_CHILD_SUBREAPER = 1, 4, 36
 
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
