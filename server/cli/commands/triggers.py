@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from server.cli.commands import trigger_agent_options as agents
 from server.cli.commands.agent_options import Agent, AgentHome, AgentModel, ViaChoice, Way
 from server.cli.commands.options import AsJson, FollowSymlinks, Model, TrustWorkspace
@@ -16,6 +18,9 @@ from server.cli.commands.trigger_options import (
     SkillDir,
     WriteQueries,
 )
+
+if TYPE_CHECKING:
+    from server.cli.evals.options import TriggerFlags
 
 __all__ = ["triggers"]
 
@@ -63,11 +68,15 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 
     from server.cli.evals.options import TriggerFlags
 
-    options = TriggerFlags(**flags)
-    if options.write_queries:
+    _run(TriggerFlags(**flags))
+
+
+def _run(flags: TriggerFlags) -> None:
+    """Draft queries, rank the skill for them, or ask an agent."""
+    if flags.write_queries:
         from server.cli.evals.ranked_triggers import draft_into as run
-    elif options.no_model:
+    elif flags.no_model:
         from server.cli.evals.ranked_triggers import triggers_without_model as run
     else:
         from server.cli.evals.agent_triggers import triggers_with_agent as run
-    run(options)
+    run(flags)
