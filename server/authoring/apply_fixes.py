@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from skills_core.skill import Skill
 
 
-
 @dataclass(frozen=True, slots=True)
 class AppliedFixes:
     """The fixes applied to one SKILL.md with the printable path `path`; `fault` says why it could not be written."""

@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 ToolT = TypeVar("ToolT")
 ToolT_co = TypeVar("ToolT_co", covariant=True)
 
+logger = logging.getLogger(__name__)
+
+
+NAMED_SCORE = (2 - 2**-23) * 2.0**127
+"""The score of a skill selected by name, as in adk-skill: the largest single-precision number."""
+
 
 @dataclass(frozen=True, slots=True)
 class ByName:
@@ -129,13 +135,6 @@ class Resolution(Generic[ToolT]):
 
     context: SkillContext[ToolT] | None
     rejected: tuple[Rejected, ...] = ()
-
-
-logger = logging.getLogger(__name__)
-
-
-NAMED_SCORE = (2 - 2**-23) * 2.0**127
-"""The score of a skill selected by name, as in adk-skill: the largest single-precision number."""
 
 
 class ContextCoordinator(Generic[ToolT]):

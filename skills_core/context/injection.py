@@ -22,6 +22,13 @@ if TYPE_CHECKING:
 Ranking: TypeAlias = Callable[[str, SelectionPolicy], Sequence[Match]]
 """A function that returns the best matches for a query, best first."""
 
+logger = logging.getLogger(__name__)
+
+MAX_INJECTED_CHARS = 2000
+"""Default maximum code points of a body that are injected."""
+
+_POLICY = SelectionPolicy()
+
 
 def by_shared_words(skills: Iterable[Skill]) -> Ranking:
     """Return adk-skill's ranking of the active ones of `skills` that models may choose."""
@@ -73,14 +80,6 @@ def _opening_mark(skill: Skill) -> str:
 
 def _mark_name(skill: Skill) -> str:
     return escape_line(skill.key).replace("[", "(").replace("]", ")")
-
-
-logger = logging.getLogger(__name__)
-
-MAX_INJECTED_CHARS = 2000
-"""Default maximum code points of a body that are injected."""
-
-_POLICY = SelectionPolicy()
 
 
 @dataclass(frozen=True, slots=True)

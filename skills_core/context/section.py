@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
+MAX_NAMED = 20
+# Maximum number of skills named that do not fit.
+
 
 @dataclass(frozen=True, slots=True)
 class Triggered:
@@ -53,10 +56,6 @@ def _occurs(trigger: str, said: str, words: frozenset[str]) -> bool:
     parts = asked.split()
     # Cheap test first: most triggers have a word that is not in the message, and searching a long message is slow.
     return bool(parts) and words.issuperset(parts) and asked in said
-
-
-MAX_NAMED = 20
-# Maximum number of skills named that do not fit.
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,8 @@ _HIDDEN_FOLDERS: Final = (
 )
 """Folders of skills in a project that a scan of the project leaves out, because they are hidden."""
 
+_POLICY = SelectionPolicy()
+
 
 def project_sources(
     root: str | os.PathLike[str], extras: Iterable[str | os.PathLike[str]] = (), *, conventions: bool = True
@@ -105,9 +107,6 @@ def _sorted(sources: Iterable[Source]) -> tuple[Path, ...]:
 def _paths(source: Source) -> Iterator[Path]:
     for path in find_skill_files(source):
         yield source.root / path
-
-
-_POLICY = SelectionPolicy()
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,15 @@ _LENGTH_BYTES, _KEY_BYTES, _SUM_BYTES = 4, 32, 16
 # An entry is a key, a vector and a checksum; the length of all vectors follows the magic bytes.
 _TOLERANCE = 1e-3
 
+_MAX_TEXT = 2000
+# Characters of a query or skill; small models read 256 to 512 tokens.
+
+_CHUNK = 16
+# Texts that are encoded at once.
+
+_SPARE = 10_000
+# Vectors that are kept beside those of the skills of the last search, which may have been only some of all.
+
 
 def key_of(model: str, text: str) -> bytes:
     """Return the digest under which the vector of a text is kept."""
@@ -115,16 +124,6 @@ def _unpacked(raw: bytes) -> tuple[dict[bytes, bytes], int]:
 
 def _checksum(entry: bytes) -> bytes:
     return sha256(entry).digest()[:_SUM_BYTES]
-
-
-_MAX_TEXT = 2000
-# Characters of a query or skill; small models read 256 to 512 tokens.
-
-_CHUNK = 16
-# Texts that are encoded at once.
-
-_SPARE = 10_000
-# Vectors that are kept beside those of the skills of the last search, which may have been only some of all.
 
 
 class Encoder(Protocol):

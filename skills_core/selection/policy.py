@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
+CLOSE_SHARE = 0.9
+"""Minimum share of the best score that counts as close: adk-skill's 0.5 below 5.0, where its highest band begins."""
+
+MAX_MENU = 5
+
 
 class Band(StrEnum):
     """What a score means: how strongly the query asks for the skill."""
@@ -81,12 +86,6 @@ class Match:
     def order(self) -> tuple[float, str, str]:
         """The sort key: best score first, ties by name, then by path."""
         return -self.score, self.skill.name, self.skill.path
-
-
-CLOSE_SHARE = 0.9
-"""Minimum share of the best score that counts as close: adk-skill's 0.5 below 5.0, where its highest band begins."""
-
-MAX_MENU = 5
 
 
 def menu_of(matches: Sequence[Match]) -> tuple[Match, ...]:

@@ -36,6 +36,22 @@ _GAP = "\n"
 _HIGH, _SPECIFIC, _BROAD = 0.6, 0.35, 0.12
 _BROAD_ANYWHERE = 0.5
 
+logger = logging.getLogger(__name__)
+
+TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
+"""The first ten matches, whatever their score: no fixed score separates fitting skills from others."""
+
+_MIN_FALLBACK_SCORE = 0.0001
+"""Stands for "above 0" when the fallback scores a query."""
+
+_KEPT_ROWS = 500_000
+# Some 50 MB, for a catalog of a few thousand skills.
+
+_COMMON_COUNT, _COMMON_SHARE = 500, 0.25
+"""A word is ignored if more skills than both this number and this share of all contain it."""
+
+_Ranked = TypeVar("_Ranked", "_Hit", Match)
+
 
 @dataclass(frozen=True, slots=True)
 class QueryTerms:
@@ -122,21 +138,6 @@ def _reasons(fields: Sequence[set[str]], terms: QueryTerms) -> Reasons:
     return Reasons(why, share(found[:-1]), share(found))
 
 
-logger = logging.getLogger(__name__)
-
-TOP_TEN = SelectionPolicy(top_k=10, min_score=0.0)
-"""The first ten matches, whatever their score: no fixed score separates fitting skills from others."""
-
-_MIN_FALLBACK_SCORE = 0.0001
-"""Stands for "above 0" when the fallback scores a query."""
-
-_KEPT_ROWS = 500_000
-# Some 50 MB, for a catalog of a few thousand skills.
-
-_COMMON_COUNT, _COMMON_SHARE = 500, 0.25
-"""A word is ignored if more skills than both this number and this share of all contain it."""
-
-
 class SkillSearch:
     """A search over skills, which may be shared between threads."""
 
@@ -218,9 +219,6 @@ class _Candidates:
 
     skills: tuple[Skill, ...]
     by_path: Mapping[str, Skill]
-
-
-_Ranked = TypeVar("_Ranked", "_Hit", Match)
 
 
 @dataclass(frozen=True, slots=True)

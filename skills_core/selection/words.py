@@ -45,6 +45,8 @@ _UNSPACED = re.compile(f"{_UNSPACED_LETTER}+")
 # A sign is a piece of its own, so that "c" and "c++" differ; hyphens and underscores separate like spaces.
 _PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w\s-]")
 
+FIELDS = ("name", "description", "tags", "body")
+
 
 def fold(text: str) -> str:
     """Return the text in lower case, without accents, and with variant forms of a letter as the plain letter."""
@@ -93,9 +95,6 @@ def _pair_unspaced(run: re.Match[str]) -> str:
 
 def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
-
-
-FIELDS = ("name", "description", "tags", "body")
 
 
 def texts_of(content: SkillContent) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from server.evals.agents.cli_agent import check_no_twin, find_agent
 from server.evals.report.live_report import live_report
 from server.evals.skills.tested_skills import read_copy
 from server.evals.triggers.optimization import apply_description
-from server.evals.triggers.query_files import queries_in, queries_of_skill
+from server.evals.triggers.query_files import chosen_queries, queries_in
 from server.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.evals.triggers.trigger_test import (
     TestPlan,
@@ -35,7 +35,7 @@ from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
-from skills_core.evals.triggers.queries import QUERY_FILES, split_queries
+from skills_core.evals.triggers.queries import split_queries
 from skills_core.run.models import CLIENT, check_model, open_model, parse_model
 
 if TYPE_CHECKING:
@@ -52,6 +52,10 @@ if TYPE_CHECKING:
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}
 _QUERY = 90
+
+_EXECUTOR = "skillserve"
+
+_USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
 
 
 def result_lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -165,11 +169,6 @@ def _spent_line(costs: Mapping[str, Any]) -> str:
     return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"
 
 
-_EXECUTOR = "skillserve"
-
-_USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
-
-
 def triggers_with_agent(options: TriggerFlags) -> None:
     """Test the skill with an agent as the flags say, and print the results.
 
@@ -243,7 +242,7 @@ class _QuerySets(NamedTuple):
 
 
 def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
-    queries = _queries(options.skill_dir, options.queries)
+    _, queries = chosen_queries(options.skill_dir, options.queries)
     holdout = queries_in(options.holdout) if options.holdout is not None else ()
     known = {query.text for query in queries}
     if again := next((query for query in holdout if query.text in known), None):
@@ -267,15 +266,6 @@ def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Mod
         model_name=model.name if options.optimize else "",
         home=options.agent_home,
     )
-
-
-def _queries(folder: Path, file: Path | None) -> tuple[Query, ...]:
-    if file is not None:
-        return queries_in(file)
-    found = queries_of_skill(folder)
-    if found is None:
-        raise SkillsError(f"{printable(str(folder))} has no {QUERY_FILES[0]}; write one, or name a file with --queries")
-    return found[1]
 
 
 def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:

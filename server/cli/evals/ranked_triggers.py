@@ -13,9 +13,8 @@ from server.config.machine import Machine, current_places
 from server.evals.report.gates import Gate, GateOutcome
 from server.evals.report.model import Judgement, TriggerSet, Verdict, Workspace
 from server.evals.triggers.query_files import (
+    chosen_queries,
     drafts_document,
-    queries_in,
-    queries_of_skill,
     require_no_queries,
     write_drafts,
 )
@@ -24,7 +23,6 @@ from server.listing.runs import runs_unavailable_reason
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.evals.triggers.drafting import EACH, QueryDraftError, draft_queries, drafting_prompt
-from skills_core.evals.triggers.queries import QUERY_FILES
 from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.run.models import CLIENT, connected, open_model, parse_model
@@ -44,7 +42,6 @@ if TYPE_CHECKING:
     from server.config.settings.runs import RunSettings
     from server.evals.triggers.ranked_triggers import ClientSight, RankedTriggers
     from skills_core.evals.triggers.drafting import Drafts
-    from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import Confusion, RankedQuery
     from skills_core.library import Library
     from skills_core.skill import Skill
@@ -55,6 +52,17 @@ _OUTCOMES: Final = {
     LimitVerdict.FAIL: GateOutcome.FAILED,
     LimitVerdict.NONE: GateOutcome.NO_VERDICT,
 }
+
+_MAX_QUERY = 70
+_MAX_CONFUSIONS = 20
+_COLOURS = {LimitVerdict.PASS: "green", LimitVerdict.FAIL: "red", LimitVerdict.NONE: "yellow"}
+
+ALL_CLIENTS = "all"
+
+_RIVALS = SelectionPolicy(top_k=31, min_score=0.0)
+# The skill itself and thirty that match its description best.
+
+_CHARACTERS_A_TOKEN = 4
 
 
 def results_of(found: RankedTriggers) -> tuple[Workspace, tuple[Gate, ...]]:
@@ -74,11 +82,6 @@ def _query_result(ranked: RankedQuery) -> QueryResult:
     if ranked.above and query.should_trigger:
         seen = f"{seen}, below {', '.join(ranked.above)}"
     return QueryResult(query, Rate(int(triggered), 1), passed=ranked.is_right, seen=seen)
-
-
-_MAX_QUERY = 70
-_MAX_CONFUSIONS = 20
-_COLOURS = {LimitVerdict.PASS: "green", LimitVerdict.FAIL: "red", LimitVerdict.NONE: "yellow"}
 
 
 def print_triggers(console: Console, triggers: RankedTriggers) -> None:
@@ -173,15 +176,12 @@ def _share(rate: Rate) -> str:
     return f"{rate.count} of {rate.total} = {rate.value:.2f} (95 %: {low:.2f} to {high:.2f})"
 
 
-ALL_CLIENTS = "all"
-
-
 def triggers_without_model(options: TriggerFlags) -> None:
     """Rank the skill and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
     require_folder(options.skill_dir)
     clients = _clients(options.client or ())
     limits = Limits(options.min_recall, options.max_false)
-    file, queries = _queries(options.skill_dir, options.queries)
+    file, queries = chosen_queries(options.skill_dir, options.queries)
     library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)
@@ -222,18 +222,6 @@ def open_skill(options: TriggerFlags) -> tuple[Library, Settings, Skill]:
     return library, settings, skill
 
 
-def _queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
-    if file is not None:
-        return str(file), queries_in(file)
-    found = queries_of_skill(folder)
-    if found is None:
-        fail(
-            f"{folder}: there are no queries; expected {' or '.join(QUERY_FILES)}, or a file named with --queries",
-            EXIT_USAGE,
-        )
-    return found
-
-
 def _clients(chosen: Sequence[str]) -> list[tuple[ClientProfile, str | None]]:
     from server.clients import KNOWN_CLIENTS, UNKNOWN
 
@@ -242,12 +230,6 @@ def _clients(chosen: Sequence[str]) -> list[tuple[ClientProfile, str | None]]:
         return named or [(UNKNOWN, None)]
     keys = {client.key for client, version in named if version is None}
     return [*named, *((client, None) for client in (*KNOWN_CLIENTS, UNKNOWN) if client.key not in keys)]
-
-
-_RIVALS = SelectionPolicy(top_k=31, min_score=0.0)
-# The skill itself and thirty that match its description best.
-
-_CHARACTERS_A_TOKEN = 4
 
 
 def draft_into(options: TriggerFlags) -> None:

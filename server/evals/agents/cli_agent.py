@@ -41,6 +41,16 @@ if TYPE_CHECKING:
 _MAX_OUTPUT: Final = 64 * 1024 * 1024
 _MAX_ERRORS: Final = 600
 
+_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(\w+)\}")
+# `${files}` is a variable of the shell.
+
+_START: Final = "import runpy, sys; sys.path.insert(0, {!r}); runpy.run_module('server', run_name='__main__')"
+# An agent starts the server in another folder and environment, so the command says where this package lies.
+
+_GRACE_SECONDS: Final = 2.0
+
+_VERSION_SECONDS: Final = 30
+
 
 @dataclass(slots=True)
 class _Watcher:
@@ -99,19 +109,9 @@ def _fault(done: ProcessResult) -> str:
     return ""
 
 
-_PLACEHOLDER: Final = re.compile(r"(?<!\$)\{(\w+)\}")
-# `${files}` is a variable of the shell.
-
-
 def fill(template: str, values: Mapping[str, str]) -> str:
     """Replace placeholders once; other braces, and values that look like placeholders, stay as they are."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
-
-
-_START: Final = "import runpy, sys; sys.path.insert(0, {!r}); runpy.run_module('server', run_name='__main__')"
-# An agent starts the server in another folder and environment, so the command says where this package lies.
-
-_GRACE_SECONDS: Final = 2.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,9 +229,6 @@ class CliAgent:
 def _server_command(skills: Path) -> ServerCommand:
     start = _START.format(str(Path(server.__file__).resolve().parents[1]))
     return ServerCommand(sys.executable, ("-c", start, "serve", str(skills)))
-
-
-_VERSION_SECONDS: Final = 30
 
 
 def find_agent(

@@ -40,6 +40,11 @@ _HOME_FOLDERS: Final = {
 _NOT_PASSED: Final = ("SKILLSERVE_", "XDG_", *ANY_AGENT.variables)
 # Beginnings of variables that lead an agent to settings and skills outside of its own home.
 
+_MAX_FILES: Final = 10_000
+_MAX_BYTES: Final = 1024**3
+_MAX_DEPTH: Final = 64
+_MAX_STRAY: Final = 10
+
 
 @dataclass(frozen=True, slots=True)
 class RunFolder:
@@ -143,12 +148,6 @@ def _is_ours(path: Path) -> bool:
         return False
     owned = not hasattr(os, "geteuid") or (status.st_uid == os.geteuid() and not stat.S_IMODE(status.st_mode) & 0o077)
     return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith(RUNS_PREFIX)
-
-
-_MAX_FILES: Final = 10_000
-_MAX_BYTES: Final = 1024**3
-_MAX_DEPTH: Final = 64
-_MAX_STRAY: Final = 10
 
 
 class _File(NamedTuple):

@@ -42,6 +42,9 @@ _MAX_FILES: Final = 5000
 _MAX_SIZE: Final = 100_000_000
 _MAX_SEEN: Final = 50_000
 
+_MAX_ARCHIVE: Final = 64 * 1024 * 1024
+_GIT_SECONDS: Final = 60
+
 
 class SkillCopyError(SkillsError):
     """A skill cannot be copied; the message says why."""
@@ -159,10 +162,6 @@ def _name_in(folder: Path) -> str:
 def digest_of(*values: object) -> str:
     """Return a digest of values that have one text each."""
     return hashlib.sha256("\0".join(map(str, values)).encode()).hexdigest()
-
-
-_MAX_ARCHIVE: Final = 64 * 1024 * 1024
-_GIT_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)

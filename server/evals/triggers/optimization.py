@@ -53,6 +53,9 @@ MAX_REQUESTS: Final = 3
 
 _SECONDS: Final = 300.0
 
+MAX_ROUNDS: Final = 5
+"""Most revisions of a description."""
+
 
 class RevisionError(SkillsError):
     """The model gave no description; the message says why."""
@@ -117,10 +120,6 @@ class DescriptionModel:
         except Exception as error:  # each provider's library raises errors of its own family
             raise RevisionError(describe_model_error(error)) from error
         return answer.text or ""
-
-
-MAX_ROUNDS: Final = 5
-"""Most revisions of a description."""
 
 
 @dataclass(slots=True)

@@ -49,6 +49,21 @@ def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
     return where, joined_parts(parts, f"{folder}: {where}")
 
 
+def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
+    """Return the queries in the file that the user named, or else those of the skill in `folder`, with their path.
+
+    Raises:
+        QueryFileError: there are none, or they cannot be read.
+    """
+    if file is not None:
+        return str(file), queries_in(file)
+    found = queries_of_skill(folder)
+    if found is None:
+        message = f"there are no queries; expected {' or '.join(QUERY_FILES)}, or a file named with --queries"
+        raise QueryFileError(str(folder), "", message)
+    return found
+
+
 def _read(folder: Path, name: str) -> tuple[Query, ...] | None:
     try:
         raw, _ = read_file(Location(folder, name), MAX_FILE)

@@ -22,6 +22,8 @@ SERVER: Final = "skills"
 MAX_LINE: Final = 20_000_000
 """Longest line that is parsed, in characters."""
 
+ReadEvent = Callable[[Mapping[str, Any], TranscriptBuilder], None]
+
 
 class AgentName(StrEnum):
     """The agents that are known."""
@@ -64,9 +66,6 @@ class Setup:
     arguments: tuple[str, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
-
-
-ReadEvent = Callable[[Mapping[str, Any], TranscriptBuilder], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,6 +27,8 @@ _MAX_NESTED: Final = 4
 _BACKSLASH: Final = re.compile(r"\\(?=[\w.])")
 _SED_RANGE: Final = re.compile(r"1,(\$|\d+)p;?(?:q)?")
 
+READ_TOOL = "read_skill_file"
+
 
 def skill_of_path(path: object, folder: str = "") -> str:
     """Return the name of the folder if the path is that of a SKILL.md, otherwise an empty text."""
@@ -159,9 +161,6 @@ def _scripts(arguments: Sequence[str]) -> list[str]:
 
 def _verb(word: str) -> str:
     return word.rpartition("/")[2].lower()
-
-
-READ_TOOL = "read_skill_file"
 
 
 def server_tool(tool: str) -> str:

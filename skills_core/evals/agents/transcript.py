@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 _MAX_AMOUNT = 1e9
 # More is not a price, and infinity is not JSON.
 
+ANY_SKILL: Final = "*"
+"""Stands among denied skills for a call that does not say which skill it is for."""
+
+_MAX_REASON: Final = 200
+
 
 def mapping_of(value: object) -> Mapping[str, Any]:
     """Return an object, empty if the value is none."""
@@ -73,12 +78,6 @@ def _json_line(line: str) -> str:
     except (ValueError, RecursionError):
         pass
     return json.dumps({"text": line}, ensure_ascii=False)
-
-
-ANY_SKILL: Final = "*"
-"""Stands among denied skills for a call that does not say which skill it is for."""
-
-_MAX_REASON: Final = 200
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,16 @@ _SHOULD_NOT: Final = "should_not_trigger_prompts"
 _FIELDS: Final = ("query", "should_trigger", "id", "split", "expected_skill")
 _EXAMPLE: Final = '[{"query": "What a user would say", "should_trigger": true}, …]'
 
+SEALED_SHARE: Final = 0.25
+"""The share of each kind of query that is sealed for the test at the end."""
+
+TRAIN_SHARE: Final = 0.6
+"""The share of the rest that failures are taken from; the others are for validation."""
+
+_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
+
+_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
+
 
 class QueryFileError(SkillsError):
     """A file of trigger queries cannot be used; `place` is the value concerned, as in `[2].query`, or empty."""
@@ -253,13 +263,6 @@ def _refuse(where: str, place: str, message: str) -> NoReturn:
     raise QueryFileError(where, place, message)
 
 
-SEALED_SHARE: Final = 0.25
-"""The share of each kind of query that is sealed for the test at the end."""
-
-TRAIN_SHARE: Final = 0.6
-"""The share of the rest that failures are taken from; the others are for validation."""
-
-
 class Part(StrEnum):
     """A part of a set of queries."""
 
@@ -273,11 +276,6 @@ _SPELLED: Final = {**{part.value: part for part in Part}, "val": Part.VALIDATION
 
 class SplitError(SkillsError):
     """The queries cannot be split; the message says what is missing."""
-
-
-_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
-
-_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,12 @@ DEEPEST: Final = 100
 
 _MAX_ABOVE: Final = 5
 
+MIN_QUERIES: Final = 8
+"""Fewest queries of a kind that carry a verdict: the guides ask for 8 to 10 of each."""
+
+_FIVE: Final = 5
+# As many matches as the menu of close ones has.
+
 
 class Search(Protocol):
     """A search over the skills of a catalog."""
@@ -97,13 +103,6 @@ def _expected_rank(matches: Sequence[Match], query: Query) -> int | None:
         rank for rank, match in enumerate(matches, 1) if query.expected_skill in {match.skill.key, match.skill.name}
     )
     return next(ranks, None)
-
-
-MIN_QUERIES: Final = 8
-"""Fewest queries of a kind that carry a verdict: the guides ask for 8 to 10 of each."""
-
-_FIVE: Final = 5
-# As many matches as the menu of close ones has.
 
 
 class LimitVerdict(StrEnum):
