@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 from server.limits.errors import LimitExceededError, LimitReason
+from server.limits.pacing import TokenBucket
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,10 +31,9 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Account:
-    """The tokens of a principal at a time of the clock, and number and bytes of its requests in progress."""
+    """The tokens of a principal, and number and bytes of its requests in progress."""
 
-    tokens: float
-    at: float
+    bucket: TokenBucket
     running: int = 0
     size: int = 0
 
@@ -49,7 +49,7 @@ class AdmittedRequest:
         """Count a request that kept the server busy for so long, or is large, as several."""
         tokens = max(seconds / _TOKEN_SECONDS, self.size / _TOKEN_BYTES)
         if tokens > 1:
-            self.account.tokens -= tokens - 1
+            self.account.bucket.tokens -= tokens - 1
 
     def resize(self, size: int) -> None:
         """Correct the size, once the body is read."""
@@ -111,12 +111,9 @@ class PrincipalLimits:
         if self._size and account.size and account.size + size > self._size:
             message = f"requests in progress are too large; at most {self._size} bytes together, open streams included"
             raise LimitExceededError(LimitReason.SIZE, message, _BUSY_SECONDS)
-        if self._rate:
-            account.tokens, account.at = self._tokens(account, now), now
-            if account.tokens < 1:
-                message = f"too many requests; at most {self._rate:g} a second for long"
-                raise LimitExceededError(LimitReason.RATE, message, (1 - account.tokens) / self._rate)
-            account.tokens -= 1
+        if self._rate and (seconds := account.bucket.take(now)):
+            message = f"too many requests; at most {self._rate:g} a second for long"
+            raise LimitExceededError(LimitReason.RATE, message, seconds)
         account.running += 1
         account.size += size
         return account
@@ -124,11 +121,8 @@ class PrincipalLimits:
     def _opened(self, principal: Key, now: float) -> _Account:
         if len(self._accounts) >= MAX_ACCOUNTS:
             self._accounts = {key: each for key, each in self._accounts.items() if not self._is_as_new(each, now)}
-        account = self._accounts[principal] = _Account(self._burst, now)
+        account = self._accounts[principal] = _Account(TokenBucket(self._rate, self._burst, now))
         return account
 
     def _is_as_new(self, account: _Account, now: float) -> bool:
-        return not account.running and (not self._rate or self._tokens(account, now) >= self._burst)
-
-    def _tokens(self, account: _Account, now: float) -> float:
-        return min(float(self._burst), account.tokens + (now - account.at) * self._rate)
+        return not account.running and (not self._rate or account.bucket.is_full(now))

@@ -29,6 +29,7 @@ from mcp.server.subscriptions import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access.principal import LOCAL, principal_of
+from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
 from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
@@ -91,18 +92,13 @@ class _Connection:
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
-    tokens: float = BURST
-    refilled: float = field(default_factory=time.monotonic)
+    bucket: TokenBucket = field(default_factory=lambda: TokenBucket(REFILL_PER_SECOND, BURST, time.monotonic()))
 
     def spend(self) -> None:
-        now = time.monotonic()
-        self.tokens = min(BURST, self.tokens + (now - self.refilled) * REFILL_PER_SECOND)
-        self.refilled = now
-        if self.tokens < 1:
+        if self.bucket.take(time.monotonic()):
             note_denied(RequestReason.LIMIT)
             message = f"too many subscription requests; keep below {REFILL_PER_SECOND:g} a second"
             raise InvalidRequestError(message)
-        self.tokens -= 1
 
 
 class HandshakeClients:

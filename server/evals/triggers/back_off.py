@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import anyio
 
+from server.limits.pacing import Backoff
+
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Iterator
 
 __all__ = ["BackOff"]
 
 _LIMITED: Final = re.compile(r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded", re.IGNORECASE)
 
-_FIRST: Final = 5.0
-_LONGEST: Final = 80.0
+_PAUSES: Final = Backoff(5.0, 80.0)
 
 
 @dataclass(slots=True)
@@ -24,12 +25,11 @@ class BackOff:
     """Seconds between runs: none, and after each answer in a row that names a limit twice as many."""
 
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
-    _seconds: float = 0.0
+    _pauses: Iterator[float] = field(default_factory=lambda: iter(_PAUSES))
 
     async def after(self, reason: str, *, failed: bool) -> None:
         """Wait if a run has failed for a reason that names a limit of the provider."""
         if not failed:
-            self._seconds = 0.0
+            self._pauses = iter(_PAUSES)
         elif _LIMITED.search(reason):
-            self._seconds = min(max(_FIRST, self._seconds * 2), _LONGEST)
-            await self.sleep(self._seconds)
+            await self.sleep(next(self._pauses))
