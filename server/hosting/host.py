@@ -15,8 +15,7 @@ from server.config.settings import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
-from server.hosting.reranker import load_reranker
-from server.hosting.search_turns import SearchTurns
+from server.hosting.searches import SearchTurns, load_reranker
 from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader

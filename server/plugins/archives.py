@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from server.plugins.record import PluginError
 from skills_core.diagnostics import Reason, one_line
-from skills_core.remote.disk_names import disk_faults
+from skills_core.remote.installation import disk_faults
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from skills_core.disk.names import is_ignored
 from skills_core.disk.removal import remove_tree
 from skills_core.disk.replacement import replace_folder
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.remote.disk_names import disk_faults
-from skills_core.remote.edits import edited_files, kind_of
+from skills_core.remote.installation import disk_faults, edited_files, kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator

@@ -21,9 +21,8 @@ from skills_core.errors import FileRefusedError, InstallRefusedError, InvalidSou
 from skills_core.format.frontmatter import name_fault
 from skills_core.gates import Environment
 from skills_core.library import Library
-from skills_core.remote.disk_names import ORIGIN_FILE
 from skills_core.remote.entries import shown
-from skills_core.remote.installation import install
+from skills_core.remote.installation import ORIGIN_FILE, install
 from skills_core.sources import SkillKind, explicit_sources
 
 if TYPE_CHECKING:

@@ -13,8 +13,7 @@ from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Tru
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json
 from server.cli.kept_queries import keep_query
 from server.config.bootstrap import open_with_settings
-from server.hosting.reranker import load_reranker
-from server.hosting.search_results import match_object
+from server.hosting.searches import load_reranker, match_object
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.errors import SkillsError

@@ -17,8 +17,7 @@ from server.cli.commands.options import (
 )
 from server.cli.console import print_json
 from server.config.bootstrap import open_with_settings
-from server.hosting.status import audit_object, status_object
-from server.hosting.status_filter import StatusFilter
+from server.hosting.status import StatusFilter, audit_object, status_object
 from skills_core.diagnostics import Reason
 from skills_core.skill import State
 from skills_core.sources import Scope

@@ -13,7 +13,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_noti
 from server.cli.record_command import record_command
 
 if TYPE_CHECKING:
-    from server.login.token_file import StoredToken, TokenFile
+    from server.login.static_tokens import StoredToken, TokenFile
 
 __all__ = ["token"]
 
@@ -36,7 +36,7 @@ def add(
 
     Only a hash of the token is stored, so it cannot be shown again.
     """
-    from server.login.token_file import is_name
+    from server.login.static_tokens import is_name
 
     roles = tuple(dict.fromkeys(role or ()))
     for text in (name, *roles):
@@ -75,7 +75,7 @@ def revoke(
 
 def _file() -> TokenFile:
     from server.config.machine import tokens_file
-    from server.login.token_file import TokenFile
+    from server.login.static_tokens import TokenFile
 
     return TokenFile(tokens_file())
 
