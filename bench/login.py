@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from server.config.settings import LoginSettings
 from server.login.login import Login, RequireLogin
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

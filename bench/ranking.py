@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from corpus import OBJECTS, VERBS, skill_name, write_corpus
 
-from server.hosting.reranker import load_reranker
+from server.hosting.searches import load_reranker
 from skills_core import Environment, Library, SelectionPolicy, Similarities, SkillIndex, SkillSearch, explicit_sources
 from skills_core.selection import SIMILARITY_WEIGHT
 

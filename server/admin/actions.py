@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.hosting.status import change_object, change_summary, status_object
-from server.hosting.status_filter import StatusFilter
+from server.hosting.status import StatusFilter, change_object, change_summary, status_object
 
 if TYPE_CHECKING:
     from server.config.settings import Settings

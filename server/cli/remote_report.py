@@ -10,8 +10,8 @@ from server.plugins.folder import SkillChangeKind
 from server.plugins.operations import PluginState
 from server.remote.fetch import REFUSED, Fetched
 from skills_core.diagnostics import one_line, printable
-from skills_core.remote.edits import named_files
 from skills_core.remote.entries import shown
+from skills_core.remote.installation import named_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

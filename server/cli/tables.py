@@ -20,7 +20,7 @@ from skills_core.diagnostics import Severity, one_line, shortened
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from server.hosting.status_filter import StatusFilter
+    from server.hosting.status import StatusFilter
     from skills_core.catalog import Catalog
     from skills_core.selection import Match
     from skills_core.selection.drift import FoundBefore, QueryDrift

@@ -10,7 +10,7 @@ from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.auth.provider import principal_components
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server.access.profiles import profile_of
+from server.access.roles import profile_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

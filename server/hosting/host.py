@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -16,12 +15,12 @@ from server.config.settings import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
-from server.hosting.reranker import load_reranker
-from server.hosting.search_turns import SearchTurns
+from server.hosting.searches import SearchTurns, load_reranker
 from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
+from server.limits.pacing import Backoff
 from server.listing.runs import missing_tool_messages
 from server.operation.reloads import ReloadFigures
 from skills_core.diagnostics import one_line
@@ -41,7 +40,7 @@ if TYPE_CHECKING:
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.skill import Skill, SkillFile
 
-__all__ = ["Backoff", "Host"]
+__all__ = ["Host"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,20 +50,6 @@ _FIRST_BURST_SECONDS = 0.1
 
 _FIRST_BURST_AT_MOST = 2.0
 # Seconds after which watching begins during a burst: what changes before is noticed only then.
-
-
-@dataclass(frozen=True, slots=True)
-class Backoff:
-    """Seconds to wait before each retry: doubled each time, up to a limit."""
-
-    first: float = 0.5
-    limit: float = 60.0
-
-    def __iter__(self) -> Iterator[float]:
-        seconds = self.first
-        while True:
-            yield seconds
-            seconds = min(2 * seconds, self.limit)
 
 
 class Host:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.access.principal import principal_of
-from server.access.profiles import Profiles, profile_of
-from server.access.roles import Roles
+from server.access.roles import Profiles, Roles, profile_of
 from server.hosting.views import ViewRule
 
 if TYPE_CHECKING:

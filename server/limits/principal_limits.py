@@ -1,18 +1,52 @@
-"""Accounts of the requests of each principal: a token bucket for their rate, number and size of those in progress."""
+"""What each principal may ask of the server: the rate of requests, those in progress, and open sessions."""
 
 from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from server.limits.errors import LimitExceededError, LimitReason
+from server.limits.pacing import TokenBucket
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = ["AdmittedRequest", "Key", "PrincipalLimits"]
+
+__all__ = [
+    "AdmittedRequest",
+    "Key",
+    "LimitExceededError",
+    "LimitReason",
+    "OpenSessions",
+    "PrincipalLimits",
+]
+
+
+class LimitReason(StrEnum):
+    """Which limit a request exceeds."""
+
+    RATE = "rate"
+    """The principal sends requests too fast."""
+    CONCURRENCY = "concurrency"
+    """The principal has too many requests in progress."""
+    SIZE = "size"
+    """The bodies of the requests that the principal has in progress are too large together."""
+    SESSIONS = "sessions"
+    """The principal has too many sessions of the handshake era."""
+
+
+class LimitExceededError(SkillsError):
+    """A request exceeds a limit of its principal; it may be sent again after `seconds`."""
+
+    def __init__(self, reason: LimitReason, message: str, seconds: float) -> None:
+        """Describe the limit in `message`, for the client."""
+        super().__init__(message)
+        self.limit = reason
+        self.seconds = seconds
+
 
 MAX_ACCOUNTS = 10_000
 """Accounts after which those are dropped that are as good as new."""
@@ -30,10 +64,9 @@ Key: TypeAlias = tuple[str, str]
 
 @dataclass(slots=True)
 class _Account:
-    """The tokens of a principal at a time of the clock, and number and bytes of its requests in progress."""
+    """The tokens of a principal, and number and bytes of its requests in progress."""
 
-    tokens: float
-    at: float
+    bucket: TokenBucket
     running: int = 0
     size: int = 0
 
@@ -49,7 +82,7 @@ class AdmittedRequest:
         """Count a request that kept the server busy for so long, or is large, as several."""
         tokens = max(seconds / _TOKEN_SECONDS, self.size / _TOKEN_BYTES)
         if tokens > 1:
-            self.account.tokens -= tokens - 1
+            self.account.bucket.tokens -= tokens - 1
 
     def resize(self, size: int) -> None:
         """Correct the size, once the body is read."""
@@ -111,12 +144,9 @@ class PrincipalLimits:
         if self._size and account.size and account.size + size > self._size:
             message = f"requests in progress are too large; at most {self._size} bytes together, open streams included"
             raise LimitExceededError(LimitReason.SIZE, message, _BUSY_SECONDS)
-        if self._rate:
-            account.tokens, account.at = self._tokens(account, now), now
-            if account.tokens < 1:
-                message = f"too many requests; at most {self._rate:g} a second for long"
-                raise LimitExceededError(LimitReason.RATE, message, (1 - account.tokens) / self._rate)
-            account.tokens -= 1
+        if self._rate and (seconds := account.bucket.take(now)):
+            message = f"too many requests; at most {self._rate:g} a second for long"
+            raise LimitExceededError(LimitReason.RATE, message, seconds)
         account.running += 1
         account.size += size
         return account
@@ -124,11 +154,108 @@ class PrincipalLimits:
     def _opened(self, principal: Key, now: float) -> _Account:
         if len(self._accounts) >= MAX_ACCOUNTS:
             self._accounts = {key: each for key, each in self._accounts.items() if not self._is_as_new(each, now)}
-        account = self._accounts[principal] = _Account(self._burst, now)
+        account = self._accounts[principal] = _Account(TokenBucket(self._rate, self._burst, now))
         return account
 
     def _is_as_new(self, account: _Account, now: float) -> bool:
-        return not account.running and (not self._rate or self._tokens(account, now) >= self._burst)
+        return not account.running and (not self._rate or account.bucket.is_full(now))
 
-    def _tokens(self, account: _Account, now: float) -> float:
-        return min(float(self._burst), account.tokens + (now - account.at) * self._rate)
+
+@dataclass(slots=True)
+class _Session:
+    """When a session was used last, and how many of its requests are in progress."""
+
+    used: float
+    running: int = 0
+
+
+@dataclass(slots=True)
+class _SessionAccount:
+    """The sessions of a principal by id, and how many are being opened."""
+
+    sessions: dict[str, _Session] = field(default_factory=dict)
+    opening: int = 0
+
+
+class OpenSessions:
+    """The limit of sessions for each principal.
+
+    All sessions of a server have one limit too, so without this one a single principal could use it up. A session is
+    open until it is ended, or has been idle for as long as the server keeps idle sessions.
+    """
+
+    def __init__(self, most: int, idle_seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        """Admit `most` sessions; 0 means no limit. `clock` returns seconds and never runs back."""
+        self._most = most
+        self._idle = idle_seconds
+        self._clock = clock
+        self._accounts: dict[Key, _SessionAccount] = {}
+
+    def __len__(self) -> int:
+        """Return how many principals have an account."""
+        return len(self._accounts)
+
+    @contextmanager
+    def opening(self, principal: Key) -> Iterator[Callable[[str], None]]:
+        """Admit a request that opens a session, and yield what notes the id of that session.
+
+        Raises:
+            LimitExceededError: the principal has as many sessions as it may have.
+        """
+        if not self._most:
+            yield lambda _: None
+            return
+        now = self._clock()
+        self._forget_idle(principal, now)
+        account = self._accounts.setdefault(principal, _SessionAccount())
+        if len(account.sessions) + account.opening >= self._most:
+            message = f"too many sessions; at most {self._most} at a time, so end those that are not needed"
+            raise LimitExceededError(LimitReason.SESSIONS, message, self._seconds_to_next(account, now))
+
+        def note(session: str) -> None:
+            account.sessions[session] = _Session(self._clock())
+
+        account.opening += 1
+        try:
+            yield note
+        finally:
+            account.opening -= 1
+            self._drop_if_empty(principal, account)
+
+    @contextmanager
+    def used(self, principal: Key, session: str) -> Iterator[None]:
+        """Keep a session open while one of its requests is in progress; ignore unknown sessions."""
+        account = self._accounts.get(principal)
+        found = None if account is None else account.sessions.get(session)
+        if found is None:
+            yield
+            return
+        found.running += 1
+        try:
+            yield
+        finally:
+            found.running -= 1
+            found.used = self._clock()
+
+    def end(self, principal: Key, session: str) -> None:
+        """Note that a principal has ended a session."""
+        account = self._accounts.get(principal)
+        if account is not None:
+            account.sessions.pop(session, None)
+            self._drop_if_empty(principal, account)
+
+    def _forget_idle(self, principal: Key, now: float) -> None:
+        # Accounts of principals that never come back are few: one for each user of the identity provider.
+        account = self._accounts.get(principal)
+        if account is not None:
+            account.sessions = {key: each for key, each in account.sessions.items() if self._left(each, now) > 0}
+
+    def _left(self, session: _Session, now: float) -> float:
+        return self._idle if session.running else session.used + self._idle - now
+
+    def _seconds_to_next(self, account: _SessionAccount, now: float) -> float:
+        return min((self._left(each, now) for each in account.sessions.values()), default=self._idle)
+
+    def _drop_if_empty(self, principal: Key, account: _SessionAccount) -> None:
+        if not account.sessions and not account.opening:
+            self._accounts.pop(principal, None)

@@ -11,9 +11,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 from server.config.settings import OptionalTool
+from server.listing.catalog_texts import topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS
-from server.listing.topics import topics_within
 from skills_core.rendering import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:

@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mcp.server.auth.provider import AccessToken
 
-from server.access.principal import Principal  # noqa: TC001 - pydantic reads the annotation
+from server.access.principal import Principal
 
-__all__ = ["LoginToken", "ProviderUnavailableError", "login_token"]
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.access.principal import PrincipalKind
+    from server.config.settings import LoginSettings
+
+__all__ = [
+    "BOUND",
+    "LoginToken",
+    "ProviderUnavailableError",
+    "is_bound",
+    "is_for",
+    "is_time",
+    "login_token",
+    "principal_from",
+    "serves_its_bearer",
+]
+
 
 _CLIENT_ERRORS: Final = range(400, 500)
 _NOT_OF_THE_TOKEN: Final = (401, 407, 408)
@@ -56,3 +73,75 @@ def login_token(principal: Principal, issuer: str) -> LoginToken:
         claims={"iss": issuer},
         principal=principal,
     )
+
+
+_FOREIGN_TYPES: Final = ("ID", "Refresh", "Offline", "Logout")
+# Keycloak names the type of a token in the claim `typ`.
+_ACCESS: Final = ("access", "access_token")
+# Cognito and Hydra name the type in the claim `token_use`.
+
+BOUND: Final = "it is bound to a key of its client (cnf, as with DPoP or mTLS), and this server cannot check that"
+"""Why such a token is refused."""
+
+_MAX_WORDS: Final = 200
+_MAX_LENGTH: Final = 256
+_MAX_TIME: Final = 2**53
+
+
+def principal_from(claims: Mapping[str, Any], kind: PrincipalKind, settings: LoginSettings) -> Principal | None:
+    """Return the principal of verified claims, None if they name no subject or an impossible expiry."""
+    subject = _text(claims.get("sub"))
+    expires = claims.get("exp")
+    if subject is None or not (expires is None or is_time(expires)):
+        return None
+    roles = _words(_claim(claims, settings.roles_claim))
+    if not roles and settings.default_role is not None:
+        roles = frozenset({settings.default_role})
+    # Entra calls the scopes `scp`.
+    scopes = _words(claims.get("scope")) | _words(claims.get("scp"))
+    client = _text(claims.get("client_id")) or _text(claims.get("azp"))
+    return Principal(subject, kind, roles, scopes, client, None if expires is None else int(expires))
+
+
+def is_for(audience: str, claim: object) -> bool:
+    """Tell whether a claim `aud` names an audience; an audience that is missing names none."""
+    return claim == audience or (isinstance(claim, list) and audience in claim)
+
+
+def serves_its_bearer(claims: Mapping[str, Any]) -> bool:
+    """Tell whether claims are those of an access token that serves its bearer.
+
+    ID tokens are for a client, and refresh tokens for the provider.
+    """
+    if is_bound(claims) or {"at_hash", "c_hash"} & claims.keys() or claims.get("typ") in _FOREIGN_TYPES:
+        return False
+    return claims.get("token_use", "access") in _ACCESS
+
+
+def is_bound(claims: Mapping[str, Any]) -> bool:
+    """Tell whether a token is bound to a key of its client (DPoP, mTLS), which each request would have to prove."""
+    return "cnf" in claims
+
+
+def _claim(claims: Mapping[str, Any], path: str) -> object:
+    """Return a claim by its name, or by a path with dots into other claims; names may contain dots themselves."""
+    if path in claims:
+        return claims[path]
+    found: object = claims
+    for step in path.split("."):
+        found = found.get(step) if isinstance(found, dict) else None
+    return found
+
+
+def _words(value: object) -> frozenset[str]:
+    words = value.split() if isinstance(value, str) else value if isinstance(value, list) else []
+    return frozenset(word for word in words[:_MAX_WORDS] if _text(word) is not None)
+
+
+def is_time(value: object) -> TypeGuard[float]:
+    """Tell whether a claim is a possible time; `NaN` is none."""
+    return isinstance(value, int | float) and 0 <= value < _MAX_TIME
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and 0 < len(value) <= _MAX_LENGTH and value.isprintable() else None

@@ -12,9 +12,17 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from server.access.principal import PrincipalKind
-from server.login.access_token import ProviderUnavailableError, login_token
-from server.login.claims import BOUND, is_bound, is_for, is_time, principal_from, serves_its_bearer
-from server.login.turns import KNOWN, Turns, sender_of
+from server.login.access_token import (
+    BOUND,
+    ProviderUnavailableError,
+    is_bound,
+    is_for,
+    is_time,
+    login_token,
+    principal_from,
+    serves_its_bearer,
+)
+from server.login.provider import KNOWN, Turns, sender_of
 
 if TYPE_CHECKING:
     from server.config.settings import LoginSettings

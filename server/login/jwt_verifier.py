@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final
 import jwt
 
 from server.access.principal import PrincipalKind
-from server.login.access_token import login_token
-from server.login.claims import BOUND, is_bound, principal_from, serves_its_bearer
+from server.login.access_token import BOUND, is_bound, login_token, principal_from, serves_its_bearer
 
 if TYPE_CHECKING:
     from jwt.types import Options

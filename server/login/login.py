@@ -21,8 +21,7 @@ from server.login.introspection import Introspection
 from server.login.jwt_verifier import JwtVerifier, looks_like_jwt
 from server.login.keys import SigningKeys
 from server.login.provider import Provider
-from server.login.static_tokens import StaticTokens
-from server.login.token_file import PREFIX, TokenFile
+from server.login.static_tokens import PREFIX, StaticTokens, TokenFile
 from server.operation.notes import NOTES, Notes
 from server.operation.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
 

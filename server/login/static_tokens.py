@@ -1,26 +1,191 @@
-"""Static tokens in a running server: verified from memory, and read again when their file changes."""
+"""The bearer tokens of a file: how it is read, and who sends one of them."""
 
 from __future__ import annotations
 
+import hashlib
 import hmac
+import json
 import logging
+import re
+import secrets
+import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
 import anyio.to_thread
+import msgspec
+from msgspec import Meta, Struct
 
 from server.access.principal import Principal, PrincipalKind
 from server.login.access_token import login_token
-from server.login.token_file import PREFIX, StoredToken, TokenFile, TokenFileError, hash_of
+from skills_core.disk.files import Location, read_bounded
+from skills_core.disk.writing import exclusive, write_file
+from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    import os
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from server.login.access_token import LoginToken
 
-__all__ = ["StaticTokens"]
+__all__ = [
+    "PREFIX",
+    "StaticTokens",
+    "StoredToken",
+    "TokenFile",
+    "TokenFileError",
+    "hash_of",
+    "is_name",
+]
+
+
+PREFIX: Final = "sks_"
+"""The beginning of every static token."""
+
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+_ID: Final = r"^[0-9a-f]{12}$"
+_VERSION: Final = 1
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_WRITABLE_BY_OTHERS: Final = 0o022
+
+Name = Annotated[str, Meta(pattern=_NAME)]
+
+
+class TokenFileError(SkillsError):
+    """The file cannot be used, or a change does not fit; `unread` is true if reading may succeed later."""
+
+    def __init__(self, message: str, *, unread: bool = False) -> None:
+        super().__init__(message)
+        self.unread = unread
+
+
+class StoredToken(Struct, frozen=True, kw_only=True):
+    """What the file keeps of a token: `hash` is the SHA-256 of its whole text, in hexadecimal digits."""
+
+    id: Annotated[str, Meta(pattern=_ID)]
+    name: Name
+    roles: tuple[Name, ...]
+    hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    created: Annotated[datetime, Meta(tz=True)]
+    expires: Annotated[datetime, Meta(tz=True)] | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether the token has expired."""
+        return self.expires is not None and self.expires <= now
+
+
+class _Contents(Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    tokens: tuple[StoredToken, ...]
+
+
+def hash_of(text: str) -> str:
+    """Return the hash of a token's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be the name of a token or a role."""
+    try:
+        msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+class TokenFile:
+    """The file of static tokens; a missing file has none."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet."""
+        self.path = path
+
+    def tokens(self) -> tuple[StoredToken, ...]:
+        """Return the tokens in the order of their creation.
+
+        Raises:
+            TokenFileError: the file exists, but cannot be read, is invalid, or can be written by other users.
+        """
+        try:
+            raw = read_bounded(self.path, _MAX_BYTES, self._require_private)
+        except FileRefusedError as error:
+            raise TokenFileError(str(error), unread=error.fault is Fault.TRANSIENT) from None
+        if raw is None:
+            return ()
+        try:
+            contents = msgspec.json.decode(raw, type=_Contents)
+        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
+            contents = None
+        if contents is None or contents.version != _VERSION:
+            message = (
+                "this is not a file of tokens, so none of them is accepted; restore it, or remove it and add new ones"
+            )
+            raise TokenFileError(f"{self.path}: {message}")
+        return contents.tokens
+
+    def add(self, name: str, roles: tuple[str, ...], expires: datetime | None) -> str:
+        """Create a token and return its text, which cannot be read again.
+
+        Raises:
+            TokenFileError: the name is taken or that of an ID, or the file is invalid or cannot be written.
+        """
+        if re.fullmatch(_ID, name):
+            raise TokenFileError(f"{name} looks like the ID of a token; choose another name")
+        number, now = secrets.token_hex(6), datetime.now(UTC).replace(microsecond=0)
+        text = f"{PREFIX}{number}_{secrets.token_urlsafe(32)}"
+        token = StoredToken(id=number, name=name, roles=roles, hash=hash_of(text), created=now, expires=expires)
+
+        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+            if any(each.name == name for each in tokens):
+                raise TokenFileError(f"there is a token {name} already; revoke it first, or choose another name")
+            return (*tokens, token)
+
+        self._change(change)
+        return text
+
+    def revoke(self, name: str) -> bool:
+        """Remove the token with this name or ID; return whether there was one.
+
+        Raises:
+            TokenFileError: it is the name of one token and the ID of another, or the file is invalid or cannot be
+                written.
+        """
+
+        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+            found = [each for each in tokens if name in {each.name, each.id}]
+            if len(found) > 1:
+                ids = " or ".join(each.id for each in found if each.id != name)
+                raise TokenFileError(f"{name} is the name of one token and the ID of another; name the first by {ids}")
+            return tuple(each for each in tokens if each not in found)
+
+        return any(name in {each.name, each.id} for each in self._change(change))
+
+    def _require_private(self, status: os.stat_result) -> None:
+        if sys.platform != "win32" and status.st_mode & _WRITABLE_BY_OTHERS:
+            message = "other users can write this file, so none of its tokens is accepted; restrict it with chmod 600"
+            raise TokenFileError(f"{self.path}: {message}")
+
+    def _change(self, change: Callable[[tuple[StoredToken, ...]], tuple[StoredToken, ...]]) -> tuple[StoredToken, ...]:
+        """Apply a change under a lock between processes; return the tokens as they were before."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with exclusive(self.path):
+                before = self.tokens()
+                after = change(before)
+                if after != before:
+                    value = msgspec.to_builtins(_Contents(_VERSION, after))
+                    text = json.dumps(value, indent=2) + "\n"
+                    write_file(Location(self.path.parent, self.path.name), text.encode("utf-8"), 0o600)
+        except FileRefusedError as error:
+            raise TokenFileError(f"{self.path}: cannot be written: {error.message}") from None
+        except OSError as error:
+            raise TokenFileError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        return before
+
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ from server.plugins.installed import PluginError, PluginReceipt, parse_origin, w
 from server.plugins.staging import stage_plugin
 from server.remote.address import AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.remote.edits import kind_of, named_files
 from skills_core.remote.entries import shown
+from skills_core.remote.installation import kind_of, named_files
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -32,7 +32,7 @@ from server.plugins.installed import PluginError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
-from skills_core.remote.disk_names import disk_faults
+from skills_core.remote.installation import disk_faults
 from skills_core.run.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.system_faults import system_message
 

@@ -27,9 +27,8 @@ from skills_core.format.frontmatter import name_fault
 from skills_core.gates import Environment
 from skills_core.library import Library
 from skills_core.locations import DEFAULT_BOUNDS
-from skills_core.remote.disk_names import ORIGIN_FILE
 from skills_core.remote.entries import path_below, shown
-from skills_core.remote.installation import install
+from skills_core.remote.installation import ORIGIN_FILE, install
 from skills_core.skill import State
 from skills_core.sources import Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 

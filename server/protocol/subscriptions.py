@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import Counter
+from collections import Counter, OrderedDict
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,24 +23,27 @@ from mcp.server.subscriptions import (
     ListenHandler,
     PromptsListChanged,
     ResourcesListChanged,
+    ResourceUpdated,
     ServerEvent,
     ToolsListChanged,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access.principal import LOCAL, principal_of
+from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
 from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
-from server.protocol.recent_events import RecentEvents
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Set as AbstractSet
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
+    from mcp.server.subscriptions import ServerEvent
 
     from server.access.principal import Principal
     from server.config.settings import Settings
@@ -49,7 +52,48 @@ if TYPE_CHECKING:
     from server.listing.snapshot import Snapshot
     from skills_core.catalog import Catalog
 
-__all__ = ["HandshakeClients", "ModernClients"]
+__all__ = [
+    "HandshakeClients",
+    "ModernClients",
+    "RecentEvents",
+]
+
+
+MAX_EVENTS = 20_000
+"""Most events that are remembered; a client that missed more is notified of everything that it listens to."""
+
+
+class RecentEvents:
+    """Events in the order of their last occurrence."""
+
+    def __init__(self, limit: int = MAX_EVENTS) -> None:
+        """Remember `limit` events."""
+        self._limit = limit
+        self._numbers: OrderedDict[ServerEvent, int] = OrderedDict()
+        self._forgotten = 0
+        self.last = 0
+
+    def add(self, event: ServerEvent) -> None:
+        """Record an event; its number is `last`."""
+        self.last += 1
+        self._numbers[event] = self.last
+        self._numbers.move_to_end(event)
+        if len(self._numbers) > self._limit:
+            _, self._forgotten = self._numbers.popitem(last=False)
+
+    def since(self, number: int, subscriptions: AbstractSet[str]) -> list[ServerEvent]:
+        """Return the events after event `number`; those of resources only if they are in `subscriptions`."""
+        if number < self._forgotten:
+            lists = (ToolsListChanged(), PromptsListChanged(), ResourcesListChanged())
+            return [*lists, *map(ResourceUpdated, sorted(subscriptions))]
+        missed: list[ServerEvent] = []
+        for event, happened in reversed(self._numbers.items()):
+            if happened <= number:
+                break
+            if not isinstance(event, ResourceUpdated) or event.uri in subscriptions:
+                missed.append(event)
+        return missed[::-1]
+
 
 logger = logging.getLogger(__name__)
 
@@ -91,18 +135,13 @@ class _Connection:
     subscriptions: set[str] = field(default_factory=set)
     characters: int = 0
     wake: anyio.Event = field(default_factory=anyio.Event)
-    tokens: float = BURST
-    refilled: float = field(default_factory=time.monotonic)
+    bucket: TokenBucket = field(default_factory=lambda: TokenBucket(REFILL_PER_SECOND, BURST, time.monotonic()))
 
     def spend(self) -> None:
-        now = time.monotonic()
-        self.tokens = min(BURST, self.tokens + (now - self.refilled) * REFILL_PER_SECOND)
-        self.refilled = now
-        if self.tokens < 1:
+        if self.bucket.take(time.monotonic()):
             note_denied(RequestReason.LIMIT)
             message = f"too many subscription requests; keep below {REFILL_PER_SECOND:g} a second"
             raise InvalidRequestError(message)
-        self.tokens -= 1
 
 
 class HandshakeClients:

@@ -16,9 +16,8 @@ import anyio.to_thread
 from server.remote.verification import verify_files
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.errors import InstallRefusedError
-from skills_core.remote.disk_names import disk_faults, fold_path
 from skills_core.remote.entries import shown
-from skills_core.remote.installation import install
+from skills_core.remote.installation import disk_faults, fold_path, install
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

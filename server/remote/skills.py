@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from server.remote.client import RemoteError
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import EntryRefusedError
-from skills_core.remote.disk_names import disk_faults
 from skills_core.remote.entries import parse_entry, shown
+from skills_core.remote.installation import disk_faults
 from skills_core.remote.verification import entry_warnings, equal_as_json, incomplete_entries
 
 if TYPE_CHECKING:

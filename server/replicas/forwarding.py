@@ -24,8 +24,17 @@ from server.exchange.callers import Caller
 from server.exchange.errors import RunEndedError
 from server.exchange.resumption import Resumption
 from server.operation.notes import NOTES, Notes, adopt
-from server.replicas.call_line import CallLine, channel_of
-from server.replicas.call_messages import Closed, Failure, NotedWork, Progress, Response, Resume, decoded
+from server.replicas.call_messages import (
+    CallLine,
+    Closed,
+    Failure,
+    NotedWork,
+    Progress,
+    Response,
+    Resume,
+    channel_of,
+    decoded,
+)
 from server.replicas.errors import ForwardedCallError, LinkLostError
 from skills_core.errors import SkillsError
 

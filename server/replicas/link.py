@@ -26,7 +26,7 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
 
-from server.hosting.host import Backoff
+from server.limits.pacing import Backoff
 from server.replicas.errors import LinkLostError, ReplicaSettingsError
 from skills_core.diagnostics import one_line
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 import anyio.to_thread
 
-from server.hosting.host import Backoff
+from server.limits.pacing import Backoff
 from server.listing.runs import offers_runs
 from skills_core.errors import SkillsError
 from skills_core.run.models import CLIENT

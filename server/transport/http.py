@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.profiles import Profiles
+from server.access.roles import Profiles
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.bodies import RecordedRefusals, RequestBodies

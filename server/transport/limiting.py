@@ -15,9 +15,7 @@ from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
-from server.limits.errors import LimitExceededError
-from server.limits.open_sessions import OpenSessions
-from server.limits.principal_limits import PrincipalLimits
+from server.limits.principal_limits import LimitExceededError, OpenSessions, PrincipalLimits
 from server.operation.records import (
     LIMIT_METHOD,
     SESSION_METHOD,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.clients import Raises
-from server.visibility.entry_state import Obstacle, Sight
+from server.visibility.served_listing import Obstacle, Sight
 from skills_core.diagnostics import one_line
 from skills_core.rendering import utf16_length
 

@@ -8,8 +8,7 @@ from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
 from server.hosting.status import display_path
 from server.visibility.advice import advice
-from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
-from server.visibility.served_listing import entry_states
+from server.visibility.served_listing import EntryState, Obstacle, Sight, entry_states, tokens
 from skills_core.diagnostics import printable
 from skills_core.rendering import utf16_length
 
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.clients import ClientProfile
-    from server.visibility.name_clashes import NameClash
     from server.visibility.native_listing import NativeSkills
     from server.visibility.repacking import Repacking
-    from server.visibility.report import ClientVisibility, VisibilityReport
+    from server.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
     from server.visibility.served_listing import ServedSkills
-    from server.visibility.similar_descriptions import SimilarDescriptions
     from server.visibility.visible_texts import ToolSearch, VisibleText
     from skills_core.skill import Skill
 

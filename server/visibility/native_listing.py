@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, assert_never
 
 from server.clients.profile import NativeListing, Overflow
-from server.visibility.entry_state import EntryState
+from server.visibility.served_listing import EntryState
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,8 +9,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from server.visibility.advice import advice, summarized
-from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
-from server.visibility.name_clashes import NameClashKind
+from server.visibility.report import NameClashKind
+from server.visibility.served_listing import EntryState, Obstacle, Sight, tokens
 from skills_core.diagnostics import one_line
 from skills_core.rendering import utf16_length
 
@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from server.visibility.name_clashes import NameClash
-    from server.visibility.report import ClientVisibility, VisibilityReport
-    from server.visibility.similar_descriptions import SimilarDescriptions
+    from server.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
     from server.visibility.visible_texts import VisibleText
     from skills_core.skill import Skill
 

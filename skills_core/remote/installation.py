@@ -1,33 +1,173 @@
-"""Install a verified skill into a folder, completely or not at all, without overwriting other content.
-
-The skill is written to a hidden folder next to its place and then renamed. A record in the folder holds its origin and
-digests, so that a later fetch can distinguish an unchanged copy from an edited one.
-"""
+"""Installation of a skill of another server: the names of its files on disk, the edits of its user, and the files."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import logging
+import os
+import re
 import stat
 import tempfile
+import unicodedata
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.diagnostics import Reason, one_line
+from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, shortened
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.replacement import remove_tree, replace_folder
 from skills_core.errors import FileRefusedError, InstallRefusedError
-from skills_core.remote.disk_names import ORIGIN_FILE, disk_faults
-from skills_core.remote.edits import edited_files, kind_of, named_files
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping
+    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-__all__ = ["Installed", "Origin", "install"]
+__all__ = [
+    "ORIGIN_FILE",
+    "Installed",
+    "Origin",
+    "disk_faults",
+    "edited_files",
+    "fold_path",
+    "install",
+    "kind_of",
+    "named_files",
+]
+
+
+ORIGIN_FILE = ".skillserve-origin.json"
+"""The file in a fetched folder that records its origin; hidden, so that no server serves it."""
+
+_WINDOWS = os.name == "nt"
+
+_NOT_ON_WINDOWS = re.compile(r'[<>:"|?*\x00-\x1f]|[. ]$')
+_DEVICE = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9\u00b9\u00b2\u00b3]) *(?:\..*)?", re.DOTALL)
+
+_GIT_NAMES = frozenset({".git", "git~1"})
+# The second is the short 8.3 name of the first on Windows.
+
+_MAX_NAME = 255
+# Maximum bytes of one name on nearly every file system.
+
+
+def disk_faults(paths: Iterable[str], *, windows: bool = _WINDOWS) -> tuple[Diagnostic, ...]:
+    """Return a fault for each of a skill's relative paths, separated by `/`, that cannot be written.
+
+    Colliding paths are refused on every system, because the fetched skill may be copied to any disk.
+    """
+    found: list[Diagnostic] = []
+    spelled: dict[str, str] = {}
+    files: set[str] = set()
+    folders: set[str] = set()
+    for path in paths:
+        faults = {name: fault for name in path.split("/") if (fault := _name_fault(name, windows=windows))}
+        found += [_fault(Reason.UNSUPPORTED_NAME, f"the name {fault}", path) for fault in faults.values()]
+        files.add(fold_path(path))
+        above = [path[:at] for at, char in enumerate(path) if char == "/"]
+        folders.update(map(fold_path, above))
+        others = {other for each in (*above, path) if (other := spelled.setdefault(fold_path(each), each)) != each}
+        found += [_collision(path, other) for other in sorted(others)]
+    found += [_collision(path, "a folder of this name") for path in sorted(files & folders)]
+    if fold_path(ORIGIN_FILE) in files | folders:
+        found.append(_collision(ORIGIN_FILE, "the record of where the skill came from"))
+    return tuple(found)
+
+
+def fold_path(path: str) -> str:
+    """Return a path as a disk sees it that ignores case and normalizes Unicode."""
+    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", path).casefold())
+
+
+def _name_fault(name: str, *, windows: bool) -> str | None:
+    if name in {"", ".", ".."} or any(char in name for char in "/\\\0"):
+        return "leads elsewhere"
+    plain = "".join(char for char in fold_path(name) if unicodedata.category(char) != "Cf").rstrip(". ")
+    if plain in _GIT_NAMES:
+        return "is git's own, and git runs what it finds there"
+    if len(name.encode("utf-8", "surrogatepass")) > _MAX_NAME:
+        return f"is longer than {_MAX_NAME} bytes"
+    if windows and (_NOT_ON_WINDOWS.search(name) or _DEVICE.fullmatch(name.lower()) or _is_unencodable(name)):
+        return "cannot be used on Windows"
+    return None
+
+
+def _is_unencodable(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _collision(path: str, other: str) -> Diagnostic:
+    return _fault(Reason.NAME_COLLISION, f"on many disks this is the same as {one_line(other)}", path)
+
+
+def _fault(code: Reason, message: str, path: str) -> Diagnostic:
+    return Diagnostic(Severity.ERROR, code, message, one_line(path))
+
+
+_LEFTOVERS = frozenset({"__pycache__", ".DS_Store", "Thumbs.db", "desktop.ini"})
+# Files that systems and interpreters create; they are not edits.
+
+_MAX_SHOWN_FILES = 5
+_MAX_SHOWN = 200
+# Maximum number of files that an error names, and of characters of each.
+
+
+def edited_files(folder: Path, files: Mapping[str, str], *, record: str) -> list[str]:
+    """Return the files of a folder that differ from `files`, digests by path, including added and removed ones.
+
+    `record` is the path of the file that holds the digests.
+    """
+    found = {
+        path
+        for path in _files_below(folder)
+        if path in files or (path != record and _LEFTOVERS.isdisjoint(path.split("/")))
+    }
+    differing = found.symmetric_difference(files)
+    with Reader() as reader:
+        for path in found.intersection(files):
+            try:
+                raw, _ = reader.read(Location(folder, path))
+            except FileRefusedError:
+                differing.add(path)
+            else:
+                if "sha256:" + hashlib.sha256(raw).hexdigest() != files[path]:
+                    differing.add(path)
+    return sorted(differing)
+
+
+def _files_below(folder: Path) -> Iterator[str]:
+    """Yield the relative path of every file and link below a folder."""
+    waiting = [""]
+    while waiting:
+        prefix = waiting.pop()
+        with os.scandir(folder / prefix) as entries:
+            for entry in entries:
+                if kind_of(Path(entry.path)) == stat.S_IFDIR:
+                    waiting.append(f"{prefix}{entry.name}/")
+                else:
+                    yield prefix + entry.name
+
+
+def kind_of(path: Path) -> int | None:
+    """Return the file type at `path`, without following links; None if nothing is there. A junction is a link."""
+    try:
+        status = path.lstat()
+    except FileNotFoundError:
+        return None
+    reparse_point = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
+    return stat.S_IFLNK if reparse_point else stat.S_IFMT(status.st_mode)
+
+
+def named_files(paths: Sequence[str]) -> str:
+    """Return the first of some paths for a message, and how many more there are."""
+    names = ", ".join(shortened(path, _MAX_SHOWN) for path in paths[:_MAX_SHOWN_FILES])
+    return f"{names} and {len(paths) - _MAX_SHOWN_FILES} more" if len(paths) > _MAX_SHOWN_FILES else names
+
 
 logger = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ import typer
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_notice
 from server.config.bootstrap import open_with_settings
-from server.hosting.reranker import load_reranker
-from server.hosting.search_results import match_object
+from server.hosting.searches import load_reranker, match_object
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, read_file

@@ -24,8 +24,7 @@ from server.cli.commands.options import (
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_quietly, open_with_settings
 from server.config.settings import SkillFolder
-from server.hosting.status import audit_object, skill_object, status_object
-from server.hosting.status_filter import StatusFilter
+from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to

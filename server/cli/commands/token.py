@@ -16,7 +16,7 @@ from server.config.files import ConfigurationError
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from server.login.token_file import StoredToken, TokenFile
+    from server.login.static_tokens import StoredToken, TokenFile
 
 
 def record_command(event: AuditEvent, target: str) -> None:
@@ -70,7 +70,7 @@ def add(
 
     Only a hash of the token is stored, so it cannot be shown again.
     """
-    from server.login.token_file import is_name
+    from server.login.static_tokens import is_name
 
     roles = tuple(dict.fromkeys(role or ()))
     for text in (name, *roles):
@@ -109,7 +109,7 @@ def revoke(
 
 def _file() -> TokenFile:
     from server.config.machine import tokens_file
-    from server.login.token_file import TokenFile
+    from server.login.static_tokens import TokenFile
 
     return TokenFile(tokens_file())
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.machine import Machine
-    from server.login.token_file import StoredToken
+    from server.login.static_tokens import StoredToken
 
 __all__ = ["check_access"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import TypeAlias
 
     from server.cli.config_check.settings_check import CheckedSettings
-    from server.login.token_file import StoredToken
+    from server.login.static_tokens import StoredToken
 
     Check: TypeAlias = Callable[["CheckedSettings"], Iterator[Finding]]
 

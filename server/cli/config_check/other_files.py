@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from server.config.jdai import JdaiSettings
     from server.config.machine import Machine
     from server.config.settings import Settings
-    from server.login.token_file import StoredToken
+    from server.login.static_tokens import StoredToken
     from server.run.mcp_servers.config_file import ServerSpec
 
 __all__ = [
@@ -118,7 +118,7 @@ def check_trust(machine: Machine) -> Iterator[Finding]:
 
 def check_tokens(path: Path) -> tuple[list[Finding], tuple[StoredToken, ...] | None]:
     """Check the file of static tokens; return them too, None if the file cannot be used."""
-    from server.login.token_file import TokenFile, TokenFileError
+    from server.login.static_tokens import TokenFile, TokenFileError
 
     try:
         return [], TokenFile(path).tokens()

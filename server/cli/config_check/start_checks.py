@@ -151,7 +151,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _reranker(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.hosting.reranker import load_reranker
+    from server.hosting.searches import load_reranker
 
     try:
         # What the module prints must not mix with the results of the check.

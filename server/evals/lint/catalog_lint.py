@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from server.evals.lint.collisions import check_queries
 from server.evals.lint.duplicates import duplicates
-from server.hosting.reranker import load_reranker
-from server.visibility.similar_descriptions import similar_descriptions
+from server.hosting.searches import load_reranker
+from server.visibility.report import similar_descriptions
 from skills_core.selection import SkillSearch
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.evals.lint.collisions import Collision, QueryCheck
     from server.evals.lint.duplicates import Duplicates
-    from server.visibility.similar_descriptions import SimilarPair
+    from server.visibility.report import SimilarPair
     from skills_core.skill import Skill
 
 __all__ = ["MIN_COLLISIONS", "CatalogLint", "Competition", "lint_catalog"]

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.reranker import load_reranker
-from server.visibility.entry_state import EntryState, Sight
-from server.visibility.served_listing import served_skills
+from server.hosting.searches import load_reranker
+from server.visibility.served_listing import EntryState, Sight, served_skills
 from skills_core.diagnostics import printable
 from skills_core.evals.triggers.ranks import rank_queries, summarize
 from skills_core.selection import SkillSearch

@@ -7,11 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.search_results import matches_object
+from server.hosting.searches import matches_object
+from server.listing.catalog_texts import TOPICS, shortened_topics
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
-from server.listing.topics import TOPICS, shortened_topics
 from server.operation.notes import note_found
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.wire.arguments import string, strings

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from server.config.settings import OptionalTool
-from server.hosting.search_results import match_object
+from server.hosting.searches import match_object
 from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null

@@ -15,8 +15,7 @@ import pytest
 from skills_core import Library, Reason
 from skills_core.disk import replacement
 from skills_core.errors import InstallRefusedError
-from skills_core.remote.disk_names import ORIGIN_FILE
-from skills_core.remote.installation import Installed, install
+from skills_core.remote.installation import ORIGIN_FILE, Installed, install
 
 MAIN = b"---\nname: one\ndescription: Does a thing.\n---\nDo it.\n"
 FILES = {"SKILL.md": MAIN, "scripts/run.sh": b"#!/bin/sh\n", "a b/\xc3\xa9\xff.bin".encode().decode(): b"\0\xff"}

@@ -23,7 +23,7 @@ from mcp_types import Implementation
 from server.auditlog.analytics import Counted, UsageEvent, UsageFile
 from server.auditlog.log_folder import anchors_of
 from server.auditlog.verification import LogVerdict, verify
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from tests.conftest import write_skill
 from tests.server.auditlog.helpers import entries, write_file
 from tests.server.cli.test_cli import run

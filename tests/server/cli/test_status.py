@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.hosting.status_filter import StatusFilter, StatusFilterError
+from server.hosting.status import StatusFilter, StatusFilterError
 from skills_core import Environment, Library, Reason, Scope, State, explicit_sources
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import REPOSITORY, server_environment

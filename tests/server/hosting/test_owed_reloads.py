@@ -24,9 +24,10 @@ import pytest
 from mcp.server.subscriptions import PromptsListChanged, ResourcesListChanged, ToolsListChanged
 
 from server.config.machine import Machine
-from server.hosting.host import Backoff, Host
+from server.hosting.host import Host
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import COMMON_VIEW
+from server.limits.pacing import Backoff
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
 from skills_core.errors import FileUnavailableError
 from skills_core.locations import Places

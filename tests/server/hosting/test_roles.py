@@ -14,7 +14,7 @@ from server.config.machine import tokens_file
 from server.config.settings import Settings
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from tests.server.hosting.two_views import (
     WORDS,
     host_of,

@@ -13,7 +13,7 @@ import pytest
 from server.config.machine import tokens_file
 from server.config.settings import OptionalTool
 from server.hosting.role_views import role_rule
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.operation.records import Decision, Records, RequestReason, RequestRecord
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.limits.errors import LimitExceededError, LimitReason
-from server.limits.open_sessions import OpenSessions
+from server.limits.principal_limits import LimitExceededError, LimitReason, OpenSessions
 
 ANNA, BEN = ("jwt", "anna"), ("jwt", "ben")
 IDLE = 60.0

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.limits.errors import LimitExceededError, LimitReason
-from server.limits.principal_limits import MAX_ACCOUNTS, PrincipalLimits
+from server.limits.principal_limits import MAX_ACCOUNTS, LimitExceededError, LimitReason, PrincipalLimits
 
 ANNA, BEN = ("jwt", "anna"), ("jwt", "ben")
 

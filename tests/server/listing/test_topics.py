@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.listing.topics import MAX_SKILLS, shortened_topics, topic_of, topics_within
+from server.listing.catalog_texts import MAX_SKILLS, shortened_topics, topic_of, topics_within
 from skills_core.rendering import utf16_length
 from skills_core.rendering.escaping import escape_line
 from tests.server.visibility.conftest import skill_of

@@ -22,7 +22,7 @@ from server.login.access_token import ProviderUnavailableError
 from server.login.jwt_verifier import JwtVerifier
 from server.login.keys import SigningKeys
 from server.login.provider import Provider
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from tests.server.login.serving import write_skill
 
 ISSUER = "https://id.example.com"

@@ -28,7 +28,7 @@ def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("server.login.confirming._CHECK_SECONDS", 0.01)
     monkeypatch.setattr("server.login.introspection._VALID_SECONDS", 0.0)
     monkeypatch.setattr("server.login.introspection._RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("server.login.turns._AWAY_SECONDS", 0.0)
+    monkeypatch.setattr("server.login.provider._AWAY_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from server.auditlog.audit_log import audit_record
 from server.auditlog.records import AuditEvent
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.operation.records import SESSION_METHOD, Decision, Records, RequestReason, RequestRecord
 from tests.server.login.serving import serving
 from tests.server.login.test_http_login import ACCEPT, PING, bearer, open_session

@@ -17,7 +17,7 @@ from server.access.principal import Principal, PrincipalKind
 from server.config.settings import LoginSettings
 from server.login.access_token import login_token
 from server.login.login import Login, RequireLogin
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from tests.server.login.conftest import ISSUER, JWKS, RSA, FakeProvider
 from tests.server.login.serving import serving
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.operation.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord
 from tests.server.login.serving import serving
 from tests.server.login.test_http_login import ACCEPT, INITIALIZE, PING, bearer, open_session

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.access.principal import PrincipalKind
-from server.login.static_tokens import StaticTokens
-from server.login.token_file import TokenFile, TokenFileError
+from server.login.static_tokens import StaticTokens, TokenFile, TokenFileError
 
 PAST = datetime.now(UTC) - timedelta(seconds=2)
 

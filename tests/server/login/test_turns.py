@@ -13,7 +13,7 @@ import pytest
 
 from server.login.access_token import ProviderUnavailableError
 from server.login.introspection import Introspection
-from server.login.turns import sender_of
+from server.login.provider import sender_of
 from tests.server.login.conftest import ISSUER, JWKS, FakeProvider, settings
 from tests.server.login.serving import serving, write_skill
 from tests.server.login.test_http_login import bearer
@@ -97,7 +97,7 @@ async def test_a_token_that_was_valid_is_asked_about_while_invented_ones_take_al
 async def test_a_token_at_which_the_provider_fails_holds_up_its_own_sender_only(
     provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.login.turns._AWAY_SECONDS", 3600.0)
+    monkeypatch.setattr("server.login.provider._AWAY_SECONDS", 3600.0)
     monkeypatch.setattr("server.login.introspection._OUTAGE_SECONDS", 0.0)
     provider.answers |= {"known": ACTIVE, "users": ACTIVE, "another": ACTIVE}
     provider.answers["invented"] = ProviderUnavailableError("HTTP 500", status=500)

@@ -15,7 +15,7 @@ import pytest
 from server.access.principal import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.admin.sockets import admin_socket
 from server.config.machine import tokens_file
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Decision
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill

@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from server.access.principal import LOCAL
 from server.admin.sockets import admin_socket
 from server.config.machine import tokens_file
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.operation.records import Decision, RequestRecord, Use
 from server.operation.reloads import ReloadFigures

@@ -15,7 +15,7 @@ from server.remote.client import RemoteLimits, RemoteServer, connect
 from server.remote.operations import RemoteOutcome, verify_server
 from server.remote.skills import RemoteSkill
 from skills_core import Diagnostic, Severity
-from skills_core.remote.disk_names import ORIGIN_FILE
+from skills_core.remote.installation import ORIGIN_FILE
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import DIAGNOSTIC
 from tests.server.remote.hostile import Hostile, running

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from server.remote.fetch import Fetched, fetch_skills
 from server.remote.skills import RemoteSkill, list_skills
-from skills_core.remote.disk_names import ORIGIN_FILE
+from skills_core.remote.installation import ORIGIN_FILE
 from tests.conftest import MakeSkill
 from tests.server.remote.helpers import ANSWER, codes, connected, skillserve, tree, varied, verified
 from tests.server.remote.hostile import Hostile, running, serve_skill

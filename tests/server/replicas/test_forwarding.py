@@ -21,7 +21,7 @@ from server.exchange.callers import Caller
 from server.exchange.limits import ExchangeLimits
 from server.exchange.resumption import ResumeKind, Resumption
 from server.hosting.host import Host
-from server.replicas import call_line
+from server.replicas import call_messages
 from server.replicas.call_messages import Message, decoded, encoded
 from server.replicas.replica import Replica
 from skills_core import Library, explicit_sources
@@ -167,8 +167,8 @@ async def test_a_call_that_is_cancelled_at_another_replica_cancels_the_work(
 async def test_the_work_goes_on_if_the_replicas_lose_each_other_and_the_same_call_has_its_outcome(
     redis_server: RedisServer, skills: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(call_line, "_SILENT_SECONDS", 0.5)
-    monkeypatch.setattr(call_line, "BEAT_SECONDS", 0.05)
+    monkeypatch.setattr(call_messages, "_SILENT_SECONDS", 0.5)
+    monkeypatch.setattr(call_messages, "BEAT_SECONDS", 0.05)
     steps: list[dict[str, Any]] = [{"sample": "a"}, {"sleep": 1}, {"sample": "b"}]
     lost: list[Any] = []
     async with pair(redis_server, skills, log, Callbacks(sample=echo)) as (one, other):
@@ -210,7 +210,7 @@ async def test_a_replica_that_is_gone_or_silent_is_named_as_the_reason(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(call_line, "_SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(call_messages, "_SILENT_SECONDS", 0.2)
     caplog.set_level(logging.INFO)
     listener = redis.asyncio.Redis.from_url(redis_server.url).pubsub()
     if state == "silent":

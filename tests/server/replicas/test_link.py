@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from server.hosting.host import Backoff
+from server.limits.pacing import Backoff
 from server.replicas.errors import LinkLostError, ReplicaSettingsError
 from server.replicas.link import RedisLink
 from tests.server.replicas.redis_server import PASSWORD, SECRET, RedisServer

@@ -17,7 +17,7 @@ import httpx2
 import pytest
 
 from server.config.machine import tokens_file
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.transport import connections
 from server.transport.connections import WaitingClients
 from tests.server.login.serving import serving, write_skill

@@ -19,7 +19,7 @@ from server.config.machine import tokens_file
 from server.config.settings import Settings
 from server.exchange.callers import Caller
 from server.hosting.role_views import role_rule
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from server.transport.profiles import ProfileSessions
 from tests.server.hosting.two_views import host_of, serving_http, write_skills
 from tests.server.hosting.walking import over_http

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.clients import KNOWN_CLIENTS
-from server.visibility.name_clashes import NameClashKind, name_clashes, plain_name
-from server.visibility.similar_descriptions import similar_descriptions
+from server.visibility.report import NameClashKind, name_clashes, plain_name, similar_descriptions
 from skills_core import Environment, Library, explicit_sources
 from skills_core.catalog import Catalog
 from skills_core.skill import State

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.clients import Evidence, NativeListing, Overflow
-from server.visibility.entry_state import EntryState
 from server.visibility.native_listing import native_skills
+from server.visibility.served_listing import EntryState
 from tests.server.visibility.conftest import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")

@@ -10,8 +10,15 @@ from hypothesis import strategies as st
 
 from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
-from server.visibility.entry_state import EntryState, Obstacle, Sight, tokens
-from server.visibility.served_listing import ServedSkills, entry_states, served_skills
+from server.visibility.served_listing import (
+    EntryState,
+    Obstacle,
+    ServedSkills,
+    Sight,
+    entry_states,
+    served_skills,
+    tokens,
+)
 from skills_core.catalog import Catalog
 from skills_core.rendering import entries_budget, render_catalog, render_entry
 from tests.server.settings import make_settings

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from server.clients import KNOWN_CLIENTS
 from server.hosting.usage import Usage, usage_file
-from server.visibility.entry_state import EntryState, Obstacle, Sight
-from server.visibility.name_clashes import NameClashKind
+from server.visibility.report import NameClashKind
+from server.visibility.served_listing import EntryState, Obstacle, Sight
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 

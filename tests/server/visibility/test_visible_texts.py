@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
-from server.visibility.entry_state import EntryState, Obstacle, Sight
-from server.visibility.served_listing import ServedSkills, served_skills
+from server.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
 from server.visibility.visible_texts import VisibleTexts, names_in, visible_texts
 from skills_core.catalog import Catalog
 from skills_core.rendering import utf16_length

@@ -17,7 +17,7 @@ from server.cli.config_check.finding import Finding, Level
 from server.config.machine import Machine
 from server.config.settings import ConfigurationError, load_settings
 from server.config.settings.names import BY_PATH
-from server.login.token_file import TokenFile
+from server.login.static_tokens import TokenFile
 from skills_core.locations import Places
 from tests.conftest import write_skill
 from tests.server.cli.test_cli import run

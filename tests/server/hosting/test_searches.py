@@ -10,7 +10,7 @@ import anyio
 import pytest
 
 from server.access.principal import Principal, PrincipalKind
-from server.hosting.search_turns import MAX_OF_ONE, MAX_SEARCHES, SearchTurns
+from server.hosting.searches import MAX_OF_ONE, MAX_SEARCHES, SearchTurns
 
 
 def request_of(name: str, kind: PrincipalKind = PrincipalKind.TOKEN) -> Any:

@@ -1,0 +1,128 @@
+"""Searches: their turns, their results as JSON, and the reranker that settings name."""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+
+from server.access.principal import PrincipalKind, principal_of
+from server.config.settings import ConfigurationError
+from skills_core.selection import menu_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+
+    from mcp.server.context import ServerRequestContext
+
+    from server.access.principal import Principal
+    from skills_core.selection import Match, Reranker
+
+__all__ = [
+    "SearchTurns",
+    "load_reranker",
+    "match_object",
+    "matches_object",
+]
+
+
+MAX_SEARCHES: Final = 16
+"""Most searches at once: a reranker may be slow, and reads and reloads need worker threads too."""
+
+MAX_OF_ONE: Final = 4
+"""Most searches of one principal at once."""
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(slots=True)
+class _Share:
+    """The searches of one principal: a limit, and how many run or wait."""
+
+    limiter: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(MAX_OF_ONE))
+    count: int = 0
+
+
+class SearchTurns:
+    """The turns of the searches of one server: a bounded number runs at once, and of each principal fewer than that.
+
+    A search may look at every skill. Without turns, a client that sends hundreds at once would make the others wait for
+    all of them.
+    """
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._all = anyio.CapacityLimiter(MAX_SEARCHES)
+        self._shares: dict[tuple[str, str], _Share] = {}
+
+    async def run(self, ctx: ServerRequestContext[Any, Any], search: Callable[[], _Result]) -> _Result:
+        """Return the result of a search for a request, which runs in a worker thread in its turn."""
+        async with self._turn_of(principal_of(ctx)):
+            return await anyio.to_thread.run_sync(search, limiter=self._all)
+
+    @asynccontextmanager
+    async def _turn_of(self, principal: Principal) -> AsyncGenerator[None]:
+        if principal.kind is PrincipalKind.LOCAL:
+            # Without a login, all requests have the same principal.
+            yield
+            return
+        key = principal.kind, principal.subject
+        share = self._shares.setdefault(key, _Share())
+        share.count += 1
+        try:
+            async with share.limiter:
+                yield
+        finally:
+            share.count -= 1
+            if not share.count:
+                del self._shares[key]
+
+
+_HINT = "These fit about equally well: choose by their descriptions, or let the user choose."
+
+
+def matches_object(matches: Sequence[Match]) -> dict[str, Any]:
+    """Return the matches, with a menu if the scores of the first ones are close."""
+    found: dict[str, Any] = {"matches": [_described(match) for match in matches]}
+    menu = menu_of(matches)
+    return {**found, "menu": {"names": [match.skill.key for match in menu], "hint": _HINT}} if menu else found
+
+
+def match_object(match: Match) -> dict[str, Any]:
+    """Return the score of a match and the reasons for it."""
+    return {
+        "score": round(match.score, 4),
+        "relative": round(match.relative, 4),
+        "band": match.band.value,
+        "weak": match.weak,
+        "why": {field: list(words) for field, words in match.why},
+    }
+
+
+def _described(match: Match) -> dict[str, Any]:
+    skill = match.skill
+    return {"name": skill.key, "description": skill.description, **match_object(match), "uri": skill.uri}
+
+
+def load_reranker(name: str | None) -> Reranker | None:
+    """Import the reranker `package.module:name`; return None without a name.
+
+    Raises:
+        ConfigurationError: the module does not exist or fails to import, or the name is not callable.
+    """
+    if name is None:
+        return None
+    module, _, attribute = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), attribute)
+    except Exception as error:
+        # Importing a third-party module may raise anything.
+        raise ConfigurationError(f"reranker: {name}: {type(error).__name__}: {error}") from error
+    if not callable(found):
+        raise ConfigurationError(f"reranker: {name}: expected a function of a query and skills, not {found!r:.100}")
+    reranker: Reranker = found
+    return reranker

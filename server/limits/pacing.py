@@ -1,0 +1,55 @@
+"""How fast things are done again: pauses between retries, and a token bucket."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+__all__ = ["Backoff", "TokenBucket"]
+
+
+@dataclass(frozen=True, slots=True)
+class Backoff:
+    """Seconds to wait before each retry: doubled each time, up to a limit."""
+
+    first: float = 0.5
+    limit: float = 60.0
+
+    def __iter__(self) -> Iterator[float]:
+        seconds = self.first
+        while True:
+            yield seconds
+            seconds = min(2 * seconds, self.limit)
+
+
+@dataclass(slots=True)
+class TokenBucket:
+    """At most `burst` tokens, of which `rate` come back a second; `at` is when `tokens` were counted last."""
+
+    rate: float
+    burst: float
+    at: float
+    tokens: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.tokens = self.burst
+
+    def take(self, now: float) -> float:
+        """Take a token and return 0; if there is none, return the seconds until there is one."""
+        self._refill(now)
+        if self.tokens < 1:
+            return (1 - self.tokens) / self.rate
+        self.tokens -= 1
+        return 0.0
+
+    def is_full(self, now: float) -> bool:
+        """Tell whether all tokens have come back."""
+        self._refill(now)
+        return self.tokens >= self.burst
+
+    def _refill(self, now: float) -> None:
+        self.tokens = min(self.burst, self.tokens + (now - self.at) * self.rate)
+        self.at = now
