@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import logging
 import re
 import secrets
@@ -20,8 +19,7 @@ from msgspec import Meta, Struct
 
 from server.access.principal import Principal, PrincipalKind
 from server.login.access_token import login_token
-from skills_core.disk.files import Location, read_bounded
-from skills_core.disk.writing import exclusive, write_file
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.system_faults import Fault
 
@@ -103,6 +101,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Read nothing yet."""
         self.path = path
+        self._file = JsonFile(path, _MAX_BYTES)
 
     def tokens(self) -> tuple[StoredToken, ...]:
         """Return the tokens in the order of their creation.
@@ -111,14 +110,16 @@ class TokenFile:
             TokenFileError: the file exists, but cannot be read, is invalid, or can be written by other users.
         """
         try:
-            raw = read_bounded(self.path, _MAX_BYTES, self._require_private)
+            value = self._file.read(self._require_private)
+        except InvalidJsonError:
+            value = {}
         except FileRefusedError as error:
             raise TokenFileError(str(error), unread=error.fault is Fault.TRANSIENT) from None
-        if raw is None:
+        if value is None:
             return ()
         try:
-            contents = msgspec.json.decode(raw, type=_Contents)
-        except (msgspec.DecodeError, ValueError, OverflowError, RecursionError):
+            contents = msgspec.convert(value, _Contents)
+        except msgspec.ValidationError:
             contents = None
         if contents is None or contents.version != _VERSION:
             message = (
@@ -173,13 +174,11 @@ class TokenFile:
         """Apply a change under a lock between processes; return the tokens as they were before."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with exclusive(self.path):
+            with self._file.locked():
                 before = self.tokens()
                 after = change(before)
                 if after != before:
-                    value = msgspec.to_builtins(_Contents(_VERSION, after))
-                    text = json.dumps(value, indent=2) + "\n"
-                    write_file(Location(self.path.parent, self.path.name), text.encode("utf-8"), 0o600)
+                    self._file.write(msgspec.to_builtins(_Contents(_VERSION, after)))
         except FileRefusedError as error:
             raise TokenFileError(f"{self.path}: cannot be written: {error.message}") from None
         except OSError as error:

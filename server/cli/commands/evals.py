@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+
+if TYPE_CHECKING:
+    from server.cli.evals.options import TriggerFlags
 
 
 class AgentChoice(StrEnum):
@@ -363,14 +366,18 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 
     from server.cli.evals.options import TriggerFlags
 
-    options = TriggerFlags(**flags)
-    if options.write_queries:
+    _run(TriggerFlags(**flags))
+
+
+def _run(flags: TriggerFlags) -> None:
+    """Draft queries, rank the skill for them, or ask an agent."""
+    if flags.write_queries:
         from server.cli.evals.ranked_triggers import draft_into as run
-    elif options.no_model:
+    elif flags.no_model:
         from server.cli.evals.ranked_triggers import triggers_without_model as run
     else:
         from server.cli.evals.agent_triggers import triggers_with_agent as run
-    run(options)
+    run(flags)
 
 
 _Workspace = Annotated[

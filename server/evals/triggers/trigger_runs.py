@@ -11,6 +11,7 @@ import anyio.to_thread
 
 from server.evals.agents.agent import AgentTask
 from server.evals.skills.tested_skills import digest_of
+from server.limits.pacing import Backoff
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.results import (
     FAULTS,
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
 _LIMITED: Final = re.compile(r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded", re.IGNORECASE)
 
-_FIRST: Final = 5.0
-_LONGEST: Final = 80.0
+_PAUSES: Final = Backoff(5.0, 80.0)
 
 
 @dataclass(slots=True)
@@ -47,15 +47,14 @@ class BackOff:
     """Seconds between runs: none, and after each answer in a row that names a limit twice as many."""
 
     sleep: Callable[[float], Awaitable[object]] = anyio.sleep
-    _seconds: float = 0.0
+    _pauses: Iterator[float] = field(default_factory=lambda: iter(_PAUSES))
 
     async def after(self, reason: str, *, failed: bool) -> None:
         """Wait if a run has failed for a reason that names a limit of the provider."""
         if not failed:
-            self._seconds = 0.0
+            self._pauses = iter(_PAUSES)
         elif _LIMITED.search(reason):
-            self._seconds = min(max(_FIRST, self._seconds * 2), _LONGEST)
-            await self.sleep(self._seconds)
+            await self.sleep(next(self._pauses))
 
 
 class CanaryError(SkillsError):
