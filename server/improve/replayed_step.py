@@ -21,9 +21,8 @@ from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.improve.replay import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.run.model_conversation import INSTRUMENTATION
-from skills_core.run.model_errors import describe_model_error
-from skills_core.run.models import connected
-from skills_core.run.recipient import recipient_for
+from skills_core.run.models import connected, describe_model_error
+from skills_core.run.tools.own_tools import recipient_for
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

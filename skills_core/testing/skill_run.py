@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from skills_core.guard import Guard, rules_of
 from skills_core.interaction import NoUser
 from skills_core.run.executor import RunContext, RunRequest, perform_run
-from skills_core.run.limits import DEFAULT_LIMITS
+from skills_core.run.outcome import DEFAULT_LIMITS
 from skills_core.run.ports import MemoryJournal
 
 if TYPE_CHECKING:
@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.interaction import User
     from skills_core.run.evaluation import Evaluator
-    from skills_core.run.limits import RunLimits
-    from skills_core.run.outcome import RunOutcome
+    from skills_core.run.outcome import RunLimits, RunOutcome
     from skills_core.skill import Skill
 
 __all__ = ["perform"]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from skills_core.run.workflow.build import WorkflowDefinition
-    from skills_core.run.workflow.outcome import WorkflowOutcome
+    from skills_core.run.workflow.model import WorkflowOutcome
     from skills_core.skill import Skill
 
 __all__ = ["CapturedStep", "WorkflowCapture"]

@@ -18,7 +18,7 @@ from skills_core.run.durable.recorded_run import RunState
 from skills_core.run.durable.worker_config import is_nested
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT
-from skills_core.run.workflow.outcome import WorkflowOutcome
+from skills_core.run.workflow.model import WorkflowOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

@@ -26,7 +26,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 
 if TYPE_CHECKING:
     from server.run.skill_runner import RunParticipants
-    from skills_core.run.workflow.outcome import WorkflowOutcome
+    from skills_core.run.workflow.model import WorkflowOutcome
 
 __all__ = ["app"]
 

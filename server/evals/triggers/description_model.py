@@ -18,7 +18,7 @@ from skills_core.evals.triggers.revision import (
     render_shortening,
 )
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
-from skills_core.run.model_errors import describe_model_error
+from skills_core.run.models import describe_model_error
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
