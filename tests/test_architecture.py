@@ -70,11 +70,10 @@ RUN_FLOORS = (
     {"evaluation"},
     {"structured_answers"},
     {"model_conversation"},
-    {"recipient", "trace", "workflow"},
-    {"durable", "embedded_json", "json_codec", "tools"},
+    {"trace", "workflow"},
+    {"durable", "json_codec", "tools"},
     {"run_skills"},
-    {"skill_selection"},
-    {"limits", "model_errors", "models", "outcome", "ports", "scripts"},
+    {"outcome", "models", "ports", "scripts"},
 )
 
 EVALS_FLOORS = (

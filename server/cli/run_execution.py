@@ -18,7 +18,7 @@ from server.transport.signals import until_signalled
 from skills_core.run.durable.recorded_run import RunNotDoneError, RunState, is_nested
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, has_extra
-from skills_core.run.workflow.outcome import WorkflowOutcome
+from skills_core.run.workflow.model import WorkflowOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence

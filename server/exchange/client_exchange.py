@@ -32,16 +32,31 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
 
-    from server.exchange.attached_request import AttachedRequest
-    from server.exchange.callers import Caller
-    from server.exchange.limits import ExchangeLimits
+    from server.exchange.client_requests import AttachedRequest, Caller
     from skills_core.interaction import Progress
 
     Request = types.CreateMessageRequest | types.ElicitRequest | types.ListRootsRequest
     Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult
     Work = Callable[["ClientExchange"], Awaitable[dict[str, Any]]]
 
-__all__ = ["ClientExchange", "ConsentQuestion", "Question"]
+
+@dataclass(frozen=True, slots=True)
+class ExchangeLimits:
+    """Limits of the exchanges of one server."""
+
+    resume_seconds: float = 600.0
+    """How long an exchange waits for its client's next request before it is stopped."""
+    answer_seconds: float = 600.0
+    """How long a connected client has to answer a question; people have to read it."""
+    gather_seconds: float = 0.02
+    """How long a response waits for further questions, because parallel tool calls ask at about the same time."""
+    questions_per_call: int = 8
+    """Responses with questions in one tool call. The SDKs' clients give up after ten."""
+    concurrent: int = 64
+    """Exchanges at a time, including those that wait for their client."""
+    concurrent_per_principal: int = 0
+    """The same for each user of a login. With 0 there is no limit but that of the server."""
+
 
 _MAX_MESSAGE = 200
 # Characters of a progress message.

@@ -24,14 +24,19 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from server.exchange.attached_request import ClientRequest
-from server.exchange.callers import Caller, caller_of
-from server.exchange.client_exchange import ClientExchange
+from server.exchange.client_exchange import ClientExchange, ExchangeLimits
+from server.exchange.client_requests import Caller, ClientRequest, caller_of
 from server.exchange.errors import RunEndedError
 from server.exchange.lifecycle import ENDED, State
-from server.exchange.limits import ExchangeLimits
-from server.exchange.responses import input_required, needs_consent, not_finished
-from server.exchange.resumption import ResumeKind, Resumption, named_token, resumption_of
+from server.exchange.resumption import (
+    ResumeKind,
+    Resumption,
+    input_required,
+    named_token,
+    needs_consent,
+    not_finished,
+    resumption_of,
+)
 from server.operation.notes import NOTES, adopt, note_denied
 from server.operation.records import RequestReason
 
@@ -41,8 +46,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
 
-    from server.exchange.attached_request import AttachedRequest
     from server.exchange.client_exchange import ConsentQuestion, Work
+    from server.exchange.client_requests import AttachedRequest
     from server.exchange.resumption import OtherReplicas
     from server.operation.notes import Notes
 

@@ -40,10 +40,9 @@ from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.library import Library
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.run.model_conversation import INSTRUMENTATION
-from skills_core.run.model_errors import describe_model_error
-from skills_core.run.models import connected
-from skills_core.run.recipient import recipient_for
+from skills_core.run.models import connected, describe_model_error
 from skills_core.run.run_skills import RunSkills
+from skills_core.run.tools.own_tools import recipient_for
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:

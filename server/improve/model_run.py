@@ -23,11 +23,10 @@ from server.scripts.factory import script_setup
 from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.library import Library
 from skills_core.run.executor import RunContext, RunRequest, perform_run
-from skills_core.run.limits import RunLimits
-from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.run.outcome import RunLimits, RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal
-from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace.commands import sandboxed_runner
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.sources import explicit_sources
 

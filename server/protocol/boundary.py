@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from server.exchange.request_state import SealedState
+    from server.exchange.resumption import SealedState
     from server.hosting.host import Host
 
 __all__ = ["Boundary"]

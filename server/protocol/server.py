@@ -11,9 +11,9 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
-from server.exchange.limits import ExchangeLimits
+from server.exchange.client_exchange import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
-from server.exchange.request_state import SealedState
+from server.exchange.resumption import SealedState
 from server.hosting.views import COMMON_VIEW
 from server.improve.factory import create_improving_host_service
 from server.operation.records import Records

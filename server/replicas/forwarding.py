@@ -20,7 +20,7 @@ import mcp_types as types
 from mcp.shared.exceptions import NoBackChannelError
 from pydantic import ValidationError
 
-from server.exchange.callers import Caller
+from server.exchange.client_requests import Caller
 from server.exchange.errors import RunEndedError
 from server.exchange.resumption import Resumption
 from server.operation.notes import NOTES, Notes, adopt
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from server.exchange.attached_request import AttachedRequest, Question
+    from server.exchange.client_requests import AttachedRequest, Question
     from server.exchange.registry import ExchangeRegistry
     from server.replicas.link import RedisLink
 

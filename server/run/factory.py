@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
+import logging
+import os
 from contextlib import asynccontextmanager
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from server.config.guard_factory import guard_of
+from server.config.settings import OptionalTool
 from server.run.after_run import no_improvements, nothing_after_run
-from server.run.pool_id import pool_id
-from server.run.recovery_log import log_interrupted
 from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
 from server.run.trace_files import run_store, trace_store
 from server.scripts.factory import script_runner, variables_of
+from skills_core.diagnostics import one_line
 from skills_core.run.durable.heartbeat import ignore_interrupted
 from skills_core.run.durable.recorded_run import WorkerConfig
 
@@ -24,9 +29,81 @@ if TYPE_CHECKING:
     from server.run.after_run import AfterRun, Improvements
     from skills_core.library import Library
     from skills_core.run.durable.engine import Engine
+    from skills_core.run.durable.heartbeat import InterruptedRun
+    from skills_core.run.durable.recorded_run import RecordedRun
     from skills_core.run.durable.worker import Job
 
-__all__ = ["create_service", "recording"]
+logger = logging.getLogger(__name__)
+
+
+def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str, str] = os.environ) -> str:
+    """Return the pool ID of a process with these settings and with the skills below `roots`.
+
+    Processes with another model, other tools or other folders get another ID.
+    """
+    runs, scripts = settings.runs, settings.scripts
+    # Settings that affect the outcome of a run, or what it can access. The keys are hashed, so they must not change.
+    values = {
+        "model": runs.model,
+        "run_tools": runs.tools,
+        "skill_tools": settings.tools.declared,
+        "danger_patterns": settings.guard.danger_patterns,
+        "confirm_patterns": settings.guard.confirm_patterns,
+        "require_sandbox": scripts.require_sandbox,
+        "script_environment": scripts.environment,
+        "script_network": scripts.network,
+        "script_package_urls": scripts.package_urls,
+        "script_uv_environment": scripts.uv_environment,
+    }
+    if scripts.cwd is not None:
+        # The default has no key, because a further key changes every ID.
+        values["script_cwd"] = scripts.cwd
+    # Paths are resolved against the working directory.
+    paths = {
+        "workspace": _absolute(runs.workspace),
+        "mcp_servers": _absolute(runs.mcp_servers),
+        "script_workspace": _absolute(scripts.workspace),
+    }
+    # These variables set the addresses of model providers.
+    addresses = {name: value for name, value in environment.items() if name.endswith("_BASE_URL")}
+    offered = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled
+    text = json.dumps([values, paths, addresses, offered, sorted(map(str, roots))], sort_keys=True, default=list)
+    return f"runs-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().resolve())
+
+
+_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
+
+
+def log_interrupted(interrupted: InterruptedRun) -> None:
+    """Log whether the server continues or skips a run, because a continued run may have side effects."""
+    run_id, target, age = interrupted.run.run_id, _target(interrupted.run), _age(interrupted.seconds)
+    if interrupted.continued:
+        logger.warning("run %s of %s is continued: it was interrupted %s ago", run_id, target, age)
+        return
+    logger.warning(
+        "run %s of %s is not continued: it was interrupted %s ago, longer than run_resume_seconds allows; "
+        "`skillserve runs resume` continues it, `skillserve runs cancel %s` ends it",
+        *(run_id, target, age, run_id),
+    )
+
+
+def _target(run: RecordedRun) -> str:
+    """Return the kind of a run, and the name of its skill, workflow or schedule."""
+    plan = run.given.get("plan")
+    name = plan.get("name") if isinstance(plan, dict) else run.given.get("skill") or run.given.get("schedule")
+    return f"{run.kind or 'unknown kind'} {one_line(str(name))[:100]}"
+
+
+def _age(seconds: float) -> str:
+    for unit, name in ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "min")):
+        if seconds >= unit:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
 
 _BEATS_A_LEASE = 6
 # So often a worker renews its lease, if it is short: it gives up its runs after two thirds of it.

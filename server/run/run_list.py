@@ -16,7 +16,7 @@ from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
 from skills_core.run.durable.recorded_run import RunState, UnknownRunError, is_nested, root_run_id
 from skills_core.run.outcome import RunProblem, RunStatus
-from skills_core.run.trace.spans import trace_id
+from skills_core.run.trace.recording import trace_id
 from skills_core.run.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
 from skills_core.run.workflow.plan import plan_from_json
 

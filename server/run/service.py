@@ -18,16 +18,18 @@ import anyio
 import anyio.to_thread
 
 from server.run.after_run import FinishedRun, FollowUps, no_improvements, nothing_after_run
-from server.run.failure_outcomes import (
+from server.run.recorded_runs import (
+    companions_to_json,
     conflict_details,
+    pinned_skill,
     recorded_outcome,
+    recorded_selection,
     unfinished_outcome,
     unfinished_workflow_outcome,
+    with_recorded_rights,
+    withheld_tools,
 )
-from server.run.sessions import AttachedRuns
-from server.run.skill_pins import companions_to_json, pinned_skill, recorded_selection
-from server.run.skill_runner import SkillRunner
-from server.run.tool_rights import with_recorded_rights, withheld_tools
+from server.run.skill_runner import AttachedRuns, SkillRunner
 from server.run.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.interaction import discard_progress
@@ -45,8 +47,8 @@ from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome
 from skills_core.run.ports import MemoryJournal
-from skills_core.run.skill_selection import SkillSelection, select_skills
-from skills_core.run.workflow.outcome import WorkflowOutcome
+from skills_core.run.run_skills import SkillSelection, select_skills
+from skills_core.run.workflow.model import WorkflowOutcome
 from skills_core.run.workflow.plan import plan_from_json, plan_to_json
 from skills_core.run.workflow.run import run_workflow
 
@@ -54,8 +56,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
     from server.run.after_run import AfterRun, Improvements
-    from server.run.sessions import RunSession
-    from server.run.skill_runner import RunnerConfig, RunParticipants
+    from server.run.skill_runner import RunnerConfig, RunParticipants, RunSession
     from skills_core.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.secrets import Secrets

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -11,18 +12,17 @@ import anyio
 import anyio.to_thread
 
 from server.listing.snapshot import allow_all
-from server.run.skill_pins import pinned_offers
 from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.guard.secrets import Secrets
 from skills_core.interaction import NoUser, discard_progress
+from skills_core.run.durable.recorded_run import root_run_id
 from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
-from skills_core.run.limits import RunLimits
 from skills_core.run.models import CLIENT, open_model, parse_model
-from skills_core.run.outcome import UNKNOWN_TRIGGER
-from skills_core.run.run_skills import RunSkills
+from skills_core.run.outcome import UNKNOWN_TRIGGER, RunLimits
+from skills_core.run.run_skills import Offer, RunSkills
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pydantic_ai.models import Model
 
@@ -33,13 +33,10 @@ if TYPE_CHECKING:
     from skills_core.interaction import ProgressCallback, User
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal
+    from skills_core.run.run_skills import SkillSelection
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.run.skill_selection import SkillSelection
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill
-
-__all__ = ["RunParticipants", "RunnerConfig", "SkillRunner", "process_secrets", "run_limits"]
-
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 # Names of environment variables that hold secrets, such as the API keys of model providers.
@@ -139,7 +136,7 @@ class SkillRunner:
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
-        skills = RunSkills(request.skill, selection.companions, await pinned_offers(journal, selection))
+        skills = RunSkills(request.skill, selection.companions, await _pinned_offers(journal, selection))
         return await self._perform(request, skills, journal, participants)
 
     async def run_task(self, task: PlainTask, journal: Journal, participants: RunParticipants) -> RunOutcome:
@@ -184,6 +181,22 @@ class SkillRunner:
             return await perform_run(request, context)
 
 
+async def _pinned_offers(journal: Journal, selection: SkillSelection) -> dict[str, Offer]:
+    """Return the skills that the model of a run may activate: those that `selection` offered when the run began."""
+
+    async def work() -> JsonValue:
+        return {skill.key: skill.digest for skill in selection.offered}
+
+    recorded = await journal.step("skills", work)
+    assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+    offers: dict[str, Offer] = {}
+    for key, digest in recorded.items():
+        skill = selection.catalog.offer(key)
+        unchanged = skill is not None and skill.digest == digest
+        offers[key] = Offer(None if digest is None else str(digest), skill if unchanged else None)
+    return offers
+
+
 def run_limits(settings: RunSettings) -> RunLimits:
     """Return the configured limits of each run."""
     return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
@@ -216,3 +229,56 @@ def _process_secrets(settings: Settings) -> dict[str, str]:
     }
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSession:
+    """The catalog that a run starts with, and its participants."""
+
+    catalog: Catalog
+    participants: RunParticipants = field(default_factory=RunParticipants)
+
+
+@dataclass(slots=True)
+class _AttachedRun:
+    """A run with its number of waiting callers; `session` is that of the first caller."""
+
+    session: RunSession
+    waiters: int = 0
+
+
+class AttachedRuns:
+    """The runs that callers in this process wait for; `catalog` returns the current catalog."""
+
+    def __init__(self, catalog: Callable[[], Catalog]) -> None:
+        """Start without any attached run."""
+        self._catalog = catalog
+        self._runs: dict[str, _AttachedRun] = {}
+
+    @contextmanager
+    def attach(self, run_id: str, participants: RunParticipants) -> Iterator[None]:
+        """Count the caller as a waiter of the run until the block ends."""
+        run = self._runs.setdefault(run_id, _AttachedRun(self.new_session(participants)))
+        run.waiters += 1
+        try:
+            yield
+        finally:
+            run.waiters -= 1
+            if not run.waiters:
+                del self._runs[run_id]
+
+    def is_last_waiter(self, run_id: str) -> bool:
+        """Return whether exactly one caller waits for the run."""
+        return self._runs[run_id].waiters == 1
+
+    def new_session(self, participants: RunParticipants) -> RunSession:
+        """Return a session with the current catalog, as the client of the run sees it."""
+        return RunSession((participants.catalog or self._catalog)(), participants)
+
+    def session(self, run_id: str) -> RunSession:
+        """Return the session of a run, or of the workflow run that it is a step of.
+
+        A recovered run has no waiting caller; it gets a new session without participants.
+        """
+        run = self._runs.get(root_run_id(run_id))
+        return run.session if run is not None else self.new_session(RunParticipants())

@@ -1,4 +1,7 @@
-"""Export spans to the collector that the standard OpenTelemetry environment variables name, if any."""
+"""Export spans to the collector that the standard OpenTelemetry environment variables name, if any.
+
+Free text is removed from spans before, because it may contain prompts, outputs or other private data.
+"""
 
 from __future__ import annotations
 
@@ -16,8 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-
-__all__ = ["can_trace", "endpoint_fault", "traced"]
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 

@@ -17,15 +17,17 @@ from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
 from skills_core.guard.allowed_tools import AllowedTools
-from skills_core.run.recipient import recipient_for
 from skills_core.run.scripts.declared_tools import declared_tools
 from skills_core.run.scripts.environment import SCHEDULED_RUN
-from skills_core.run.tools.activate_skill import activate_skill_tool
-from skills_core.run.tools.ask_user import ask_user_tool
-from skills_core.run.tools.sandboxed_commands import sandboxed_runner
-from skills_core.run.tools.skill_files import read_skill_file_tool
-from skills_core.run.tools.skill_scripts import run_skill_script_tool
+from skills_core.run.tools.own_tools import (
+    activate_skill_tool,
+    ask_user_tool,
+    read_skill_file_tool,
+    recipient_for,
+    run_skill_script_tool,
+)
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace.commands import sandboxed_runner
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.sources import real_path
 from skills_core.toolboxes import Capability
@@ -191,8 +193,7 @@ async def _connect_servers(
 ) -> dict[str, str]:
     """Add the tools of the MCP servers that the skill may use; return the secrets in the servers' file."""
     from server.run.mcp_servers.config_file import file_secrets, read_servers
-    from server.run.mcp_servers.connections import connect_servers
-    from server.run.mcp_servers.tool_names import prefixes_of, sanitized
+    from server.run.mcp_servers.connections import connect_servers, prefixes_of, sanitized
 
     specs = await anyio.to_thread.run_sync(read_servers, Path(file), os.environ)
     wanted = [

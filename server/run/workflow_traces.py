@@ -12,8 +12,7 @@ import anyio.to_thread
 from skills_core.run.durable.recorded_run import NESTED_SEPARATOR
 from skills_core.run.json_codec import to_json
 from skills_core.run.outcome import RunStatus
-from skills_core.run.trace.events import now
-from skills_core.run.trace.spans import trace_id
+from skills_core.run.trace.recording import now, trace_id
 from skills_core.run.workflow.model import StepKind
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
-    from skills_core.run.workflow.outcome import StepRecord, WorkflowOutcome
+    from skills_core.run.workflow.model import StepRecord, WorkflowOutcome
     from skills_core.run.workflow.plan import Plan
 
 __all__ = ["WorkflowTrace"]

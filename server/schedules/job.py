@@ -18,8 +18,7 @@ from server.config.settings import ConfigurationError
 from server.history.histories import record_scheduler_skills
 from server.listing.runs import runs_unavailable_reason
 from server.run.after_run import FinishedRun, no_follow_up
-from server.run.failure_outcomes import recorded_outcome
-from server.run.skill_pins import PinnedSkillChangedError, companions_to_json, recorded_selection
+from server.run.recorded_runs import PinnedSkillChangedError, companions_to_json, recorded_outcome, recorded_selection
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.run.trace_files import trace_store
 from server.schedules.errors import ScheduleError
@@ -31,9 +30,9 @@ from skills_core.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.run.run_skills import select_skills
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.skill_selection import select_skills
 from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from skills_core.errors import SkillsError
-from skills_core.run.model_errors import describe_validation_error
+from skills_core.run.models import describe_validation_error
 from skills_core.run.outcome import NO_USAGE, CriterionScore, Score, Usage
 from skills_core.run.structured_answers import MAX_REQUESTS, FormError, NoAnswerError, ask_for_object, marked
 

@@ -23,10 +23,10 @@ from skills_core.interaction import NoUser, Progress, discard_progress
 from skills_core.rendering import activation_inputs, render_activations, render_request
 from skills_core.run.evaluation import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.limits import DEFAULT_LIMITS
 from skills_core.run.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.run.models import connected
 from skills_core.run.outcome import (
+    DEFAULT_LIMITS,
     UNKNOWN_TRIGGER,
     ActivatedSkill,
     Attempt,
@@ -37,12 +37,9 @@ from skills_core.run.outcome import (
     Usage,
 )
 from skills_core.run.ports import timed_step
-from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.tools.activate_skill import ACTIVATE, activation_of_call
-from skills_core.run.trace.events import RunHeader, Scored, now
-from skills_core.run.trace.recorder import TraceRecorder
-from skills_core.run.trace.spans import record_outcome, run_span
+from skills_core.run.tools.own_tools import ACTIVATE, activation_of_call, recipient_for
+from skills_core.run.trace.recording import RunHeader, Scored, TraceRecorder, now, record_outcome, run_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,7 +53,7 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.interaction import ProgressCallback, User
     from skills_core.run.evaluation import Evaluator
-    from skills_core.run.limits import RunLimits
+    from skills_core.run.outcome import RunLimits
     from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
     from skills_core.skill import Skill

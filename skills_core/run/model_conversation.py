@@ -23,12 +23,10 @@ from skills_core.errors import SkillsError
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.interaction import Progress
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.model_errors import describe_model_error
-from skills_core.run.models import hint_for
+from skills_core.run.models import describe_model_error, hint_for
 from skills_core.run.outcome import RunProblem, Usage
 from skills_core.run.ports import timed_step
-from skills_core.run.trace.events import ModelCalled, ToolCalled, now
-from skills_core.run.trace.spans import record_call, tool_span
+from skills_core.run.trace.recording import ModelCalled, ToolCalled, now, record_call, tool_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,9 +38,9 @@ if TYPE_CHECKING:
     from skills_core.guard.secrets import Secrets
     from skills_core.guard.tool_gate import ToolGate
     from skills_core.interaction import ProgressCallback
-    from skills_core.run.limits import RunLimits
+    from skills_core.run.outcome import RunLimits
     from skills_core.run.ports import Journal
-    from skills_core.run.trace.recorder import TraceRecorder
+    from skills_core.run.trace.recording import TraceRecorder
 
 __all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]
 

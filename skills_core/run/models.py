@@ -1,4 +1,4 @@
-"""Resolves the name of a model in the settings to a pydantic-ai model.
+"""Resolve the name of a model in the settings to a pydantic-ai model, and describe the errors of models.
 
     anthropic:NAME, openai:NAME, …       a provider that pydantic-ai knows; its key and address come from the
                                          environment, as the provider's own library reads them (OPENAI_API_KEY,
@@ -6,6 +6,9 @@
     http://HOST/v1#NAME                  any endpoint that implements OpenAI's chat completions
 
 A provider's key never goes to an address that a user wrote: an address gets the key that was set for it, or none.
+
+Providers' libraries raise errors of any type, down to IndexError for an answer without choices. Every failure is one of
+three: the provider refused or failed, it could not be reached, or its answer cannot be used.
 """
 
 from __future__ import annotations
@@ -24,19 +27,8 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from pydantic import ValidationError
     from pydantic_ai.models import Model
-
-__all__ = [
-    "CLIENT",
-    "ModelSpec",
-    "ModelUnavailableError",
-    "check_model",
-    "connected",
-    "has_extra",
-    "hint_for",
-    "open_model",
-    "parse_model",
-]
 
 CLIENT = "client"
 """The model of the connected client, through MCP sampling; a server opens it for each call."""
@@ -186,3 +178,40 @@ def _chat_model(spec: ModelSpec, address: str, key: str | None) -> Model:
     # Without an explicit key the library would send OPENAI_API_KEY to this address.
     provider = OpenAICompatibleProvider("openai-compatible", base_url=address, api_key=key or "none")
     return OpenAIChatModel(spec.name, provider=provider)
+
+
+_MAX_ERRORS = 5
+# Most errors that the description of one answer lists.
+
+_UNREADABLE = "the provider's answer cannot be used"
+_EXPECTED_API = "Check that the address speaks the API that the model's name stands for."
+
+
+def describe_model_error(error: Exception) -> str:
+    """Return why a request to a model failed; the provider's part of the text may contain secrets."""
+    return f"The model did not answer: {_reason(error)}"
+
+
+def _reason(error: Exception) -> str:
+    from pydantic import ValidationError  # noqa: PLC0415 - only runs need it
+    from pydantic_ai.exceptions import AgentRunError, UnexpectedModelBehavior, UserError  # noqa: PLC0415 - likewise
+
+    said = " ".join(str(error).split())
+    if isinstance(error, UnexpectedModelBehavior):
+        cause = error.__cause__
+        return f"{_UNREADABLE}: {describe_validation_error(cause) if isinstance(cause, ValidationError) else said}"
+    if isinstance(error, (AgentRunError, UserError)):
+        return said
+    if isinstance(error, OSError):
+        return f"the provider cannot be reached: {said or 'the connection failed'}"
+    if isinstance(error, LookupError):
+        return f"{_UNREADABLE}: it lacks what every answer has, such as an entry in `choices`. {_EXPECTED_API}"
+    if isinstance(error, (AttributeError, TypeError, ValueError)):
+        return f"{_UNREADABLE}: it has another form than answers of such a model. {_EXPECTED_API}"
+    return said or "the library for its provider gives no reason"
+
+
+def describe_validation_error(error: ValidationError) -> str:
+    """Return where a value does not fit its model, and what is expected there."""
+    faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]
+    return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)

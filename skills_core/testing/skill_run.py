@@ -13,8 +13,7 @@ from skills_core.guard import Guard, rules_of
 from skills_core.interaction import NoUser
 from skills_core.run.evaluation import ScoringError, ScoringResult
 from skills_core.run.executor import RunContext, RunRequest, perform_run
-from skills_core.run.limits import DEFAULT_LIMITS
-from skills_core.run.outcome import CriterionScore, RunOutcome, RunStatus, Score
+from skills_core.run.outcome import DEFAULT_LIMITS, CriterionScore, RunOutcome, RunStatus, Score
 from skills_core.run.ports import MemoryJournal
 from skills_core.run.workflow.plan import prepare
 from skills_core.run.workflow.run import run_workflow
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.interaction import User
     from skills_core.run.evaluation import Evaluator, ScoringRequest
-    from skills_core.run.limits import RunLimits
+    from skills_core.run.outcome import RunLimits
     from skills_core.run.workflow.build import WorkflowDefinition
-    from skills_core.run.workflow.outcome import WorkflowOutcome
+    from skills_core.run.workflow.model import WorkflowOutcome
     from skills_core.skill import Skill
     from skills_core.testing.skills import Reply
 

@@ -31,7 +31,7 @@ from skills_core.errors import UnknownSkillError
 if TYPE_CHECKING:
     from server.run.skill_runner import RunParticipants
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.workflow.outcome import WorkflowOutcome
+    from skills_core.run.workflow.model import WorkflowOutcome
 
 runs = typer.Typer(help="List, show, cancel and resume runs.", no_args_is_help=True)
 

@@ -20,14 +20,17 @@ from skills_core.guard import Guard, rules_of
 from skills_core.guard.tool import CallDecision
 from skills_core.library import load_catalog
 from skills_core.run.executor import RunContext, RunRequest, perform_run
-from skills_core.run.limits import RunLimits
 from skills_core.run.models import parse_model
-from skills_core.run.outcome import RunProblem, RunStatus
+from skills_core.run.outcome import RunLimits, RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal
-from skills_core.run.recipient import recipient_for
 from skills_core.run.run_skills import Offer, RunSkills
-from skills_core.run.tools.activate_skill import ACTIVATE, activate_skill_tool, activation_of_call
-from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.run.tools.own_tools import (
+    ACTIVATE,
+    activate_skill_tool,
+    activation_of_call,
+    read_skill_file_tool,
+    recipient_for,
+)
 from skills_core.single_skill import parse_skill
 from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import Source, explicit_sources

@@ -31,7 +31,7 @@ from skills_core.run.executor import PlainTask, RunRequest
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.models import open_model, parse_model
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
-from skills_core.run.skill_selection import select_skills
+from skills_core.run.run_skills import select_skills
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from skills_core.run.trace.store import TraceStore
 

@@ -16,7 +16,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.proposals.proposal import INSTRUCTIONS, Proposal, question, read_proposal
 from skills_core.evals.proposals.proposed_change import RefusedProposalError
-from skills_core.run.model_errors import describe_model_error
+from skills_core.run.models import describe_model_error
 from skills_core.run.outcome import NO_USAGE, Usage
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from skills_core.evals.triggers.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from server.evals.agents.agent import Agent

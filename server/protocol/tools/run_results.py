@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.run.outcome import RunOutcome
-    from skills_core.run.workflow.outcome import WorkflowOutcome
+    from skills_core.run.workflow.model import WorkflowOutcome
 
     Improvements = Sequence[Mapping[str, Any]]
 

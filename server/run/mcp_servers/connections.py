@@ -1,14 +1,11 @@
-"""Connect to MCP servers for the duration of a run, and offer their tools.
-
-Each connection has its own task: a server that fails to start, hangs, dies or sends invalid messages loses its own
-tools only. Tool descriptions are untrusted: names are sanitized, the gate checks schemas, and read-only hints count
-only for servers that the user trusts. Results are not validated against the server's output schema, because a hostile
-schema could take unbounded time; the model reads them as text.
-"""
+"""Connect a run to MCP servers, name their tools for models, and convert the results of calls."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
+import re
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -26,9 +23,7 @@ from pydantic import ValidationError
 from server.remote.bounded_transport import limit_responses
 from server.remote.client import RemoteLimits, http_client
 from server.run.mcp_servers.config_file import file_secrets
-from server.run.mcp_servers.results import text_of
 from server.run.mcp_servers.stdio import open_server
-from server.run.mcp_servers.tool_names import aliases_of, prefixes_of, tool_name
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
 from skills_core.guard.secrets import Secrets
@@ -37,14 +32,84 @@ from skills_core.guard.tool import Effect, Role, Tool
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable
 
+    from mcp_types import CallToolResult, ContentBlock
+
     from server.remote.bounded_transport import HttpExchange
     from server.run.mcp_servers.config_file import ServerSpec
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
 
-__all__ = ["ConnectedTools", "ServerTimeouts", "connect_servers"]
-
 logger = logging.getLogger(__name__)
+
+MAX_NAME = 64
+"""Longest tool name that model APIs accept."""
+
+_HASH_DIGITS = 8
+_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def sanitized(name: str) -> str:
+    """Return the name with `_` in place of each forbidden character."""
+    return _FORBIDDEN.sub("_", name)
+
+
+def tool_name(server: str, tool: str) -> str:
+    """Return the name of a server's tool; a name that is too long is cut and ends with a hash."""
+    name = f"{sanitized(server)}__{sanitized(tool)}"
+    if len(name) <= MAX_NAME:
+        return name
+    digest = hashlib.sha256(f"{server}\0{tool}".encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_DIGITS]
+    return f"{name[: MAX_NAME - _HASH_DIGITS - 1]}_{digest}"
+
+
+def aliases_of(server: str, tool: str) -> tuple[str, ...]:
+    """Return the names by which skills refer to the tool: those of Claude Code, Codex and VS Code."""
+    return (
+        f"{sanitized(server)}__{sanitized(tool)}",
+        f"mcp__{sanitized(server)}__{sanitized(tool)}",
+        f"{server}/{tool}",
+    )
+
+
+def prefixes_of(server: str) -> tuple[str, ...]:
+    """Return the prefixes of the names by which skills refer to a server's tools."""
+    return (f"mcp__{sanitized(server)}__", f"{server}/")
+
+
+_BASE64 = 3 / 4
+
+
+def text_of(result: CallToolResult) -> str:
+    """Return the content blocks as lines of text, or the structured content of a result without blocks."""
+    parts = [_text(block) for block in result.content]
+    if not parts and result.structured_content is not None:
+        return json.dumps(result.structured_content, ensure_ascii=False)
+    return "\n".join(parts)
+
+
+def _text(block: ContentBlock) -> str:
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.ImageContent():
+            return _placeholder("an image", block.mime_type, block.data)
+        case types.AudioContent():
+            return _placeholder("a sound", block.mime_type, block.data)
+        case types.ResourceLink():
+            return f"[a link to the resource {one_line(str(block.uri))[:500]}]"
+        case types.EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _resource(resource: types.TextResourceContents | types.BlobResourceContents) -> str:
+    if isinstance(resource, types.BlobResourceContents):
+        return _placeholder("a file", resource.mime_type or "unknown", resource.blob)
+    return f"[the resource {one_line(str(resource.uri))[:500]}]\n{resource.text}"
+
+
+def _placeholder(what: str, kind: str, data: str) -> str:
+    return f"[{what} of the type {one_line(kind)[:100]}, {int(len(data) * _BASE64)} bytes, which is not shown]"
+
 
 MAX_TOOLS = 500
 """Largest number of tools that a server may offer; the rest is ignored."""

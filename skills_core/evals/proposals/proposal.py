@@ -21,7 +21,7 @@ from skills_core.evals.proposals.proposed_change import (
 from skills_core.evals.proposals.signals import shortened_transcript
 from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
-from skills_core.run.embedded_json import visit_objects
+from skills_core.run.structured_answers import visit_objects
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

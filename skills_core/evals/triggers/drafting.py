@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import QueryFileError, read_queries
-from skills_core.run.embedded_json import visit_objects
-from skills_core.run.model_errors import describe_model_error
+from skills_core.run.models import describe_model_error
 from skills_core.run.outcome import NO_USAGE, Usage
+from skills_core.run.structured_answers import visit_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -1,24 +1,38 @@
-"""Runs a plan: one step after another, each through the journal, so that a restarted run repeats no step.
-
-Conditions and texts depend only on results from the journal, so that a replay takes the same path: no clock, no
-randomness, and no catalog except through the journal.
-"""
+"""Run the plan of a workflow: evaluate the conditions of its steps, and perform those that are due."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import operator as operators
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from decimal import Decimal
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, assert_never
 
 from skills_core.interaction import Progress, discard_progress
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome, RunStatus
-from skills_core.run.workflow.evaluate import UndecidableError, holds
-from skills_core.run.workflow.model import SkillStep, StepKind, all_steps
-from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
-from skills_core.run.workflow.references import Referent
-from skills_core.run.workflow.templates import TextTooLongError
+from skills_core.run.workflow.conditions import (
+    NUMBER,
+    ORDERINGS,
+    Comparison,
+    Junction,
+    Literal,
+    Negation,
+    Operator,
+    Reference,
+    Referent,
+)
+from skills_core.run.workflow.model import (
+    SkillStep,
+    StepKind,
+    StepRecord,
+    StepStatus,
+    TextTooLongError,
+    WorkflowOutcome,
+    WorkflowProblem,
+    all_steps,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -26,11 +40,111 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.interaction import ProgressCallback
     from skills_core.run.ports import Journal
+    from skills_core.run.workflow.conditions import Condition, Expression
     from skills_core.run.workflow.model import ConditionalStep, Step
     from skills_core.run.workflow.plan import Plan
-    from skills_core.run.workflow.references import Reference
 
-__all__ = ["PerformSkill", "run_workflow"]
+_Value: TypeAlias = str | Decimal | bool | None
+
+_ORDER_FUNCTIONS: Final = {
+    Operator.LESS: operators.lt,
+    Operator.LESS_OR_EQUAL: operators.le,
+    Operator.GREATER: operators.gt,
+    Operator.GREATER_OR_EQUAL: operators.ge,
+}
+
+_MAX_SHOWN: Final = 60
+
+
+class UndecidableError(Exception):
+    """A condition orders a value that is not a number; `position` is that of the comparison."""
+
+    def __init__(self, message: str, position: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.position = position
+
+
+def holds(condition: Condition, value_of: Callable[[Reference], str | None]) -> bool:
+    """Tell whether a condition is true; `value_of` returns the value of a reference, None if it is missing.
+
+    Operands are evaluated from left to right, with short circuits.
+
+    Raises:
+        UndecidableError: it orders a value that is not a number.
+    """
+    return _Evaluation(value_of).truth(condition.root)
+
+
+class _Evaluation:
+    def __init__(self, value_of: Callable[[Reference], str | None]) -> None:
+        self._value_of = value_of
+
+    def truth(self, node: Expression) -> bool:
+        value = self._value(node)
+        if isinstance(value, str):
+            return value.strip().lower() not in {"", "false"}
+        return bool(value)
+
+    def _value(self, node: Expression) -> _Value:
+        match node:
+            case Reference():
+                text = self._value_of(node)
+                return None if text is None else text.strip()
+            case Literal():
+                return node.value
+            case Negation():
+                return not self.truth(node.operand)
+            case Junction():
+                truths = (self.truth(operand) for operand in node.operands)
+                return any(truths) if node.any_of else all(truths)
+            case Comparison():
+                return self._compared(node)
+            case _ as never:
+                assert_never(never)
+
+    def _compared(self, node: Comparison) -> bool:
+        left, right = self._value(node.left), self._value(node.right)
+        if node.operator in ORDERINGS:
+            return bool(_ORDER_FUNCTIONS[node.operator](_number(left, node), _number(right, node)))
+        if node.operator in {Operator.EQUAL, Operator.UNEQUAL}:
+            return _equal(left, right) is (node.operator is Operator.EQUAL)
+        if left is None or right is None:
+            return False
+        whole, part = _text(left, node.left), _text(right, node.right)
+        return part in whole if node.operator is Operator.CONTAINS else whole.startswith(part)
+
+
+def _equal(left: _Value, right: _Value) -> bool:
+    if isinstance(right, str) and not isinstance(left, str):
+        left, right = right, left
+    if not isinstance(left, str):
+        return type(left) is type(right) and left == right
+    if isinstance(right, bool):
+        return left.strip().lower() == str(right).lower()
+    if isinstance(right, Decimal):
+        return _as_number(left) == right
+    return left == right
+
+
+def _as_number(value: _Value) -> Decimal | None:
+    if isinstance(value, str) and NUMBER.fullmatch(value.strip()):
+        return Decimal(value.strip())
+    return value if isinstance(value, Decimal) else None
+
+
+def _number(value: _Value, node: Comparison) -> Decimal:
+    number = _as_number(value)
+    if number is None:
+        shown = "a value that is missing" if value is None else repr(value)[:_MAX_SHOWN]
+        raise UndecidableError(f"{node.operator.value!r} compares numbers, and got {shown}", node.position)
+    return number
+
+
+def _text(value: _Value, node: Expression) -> str:
+    if isinstance(value, Decimal) and isinstance(node, Literal):
+        return node.text
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class PerformSkill(Protocol):

@@ -18,7 +18,7 @@ from skills_core.improve.corrections import (
     describe_corrections,
     is_typing_error,
 )
-from skills_core.run.tools.ask_user import ask_user_tool
+from skills_core.run.tools.own_tools import ask_user_tool
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace_names import WorkspaceTool
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.embedded_json import visit_objects
+from skills_core.run.structured_answers import visit_objects
 
 PROSE = (
     st.text()

@@ -23,9 +23,8 @@ from skills_core.guard.secrets import Secrets
 from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Tool
 from skills_core.interaction import NoUser, Progress
 from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
-from skills_core.run.limits import RunLimits
 from skills_core.run.models import open_model, parse_model
-from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
+from skills_core.run.outcome import RunLimits, RunOutcome, RunProblem, RunStatus, Score
 from skills_core.run.ports import MemoryJournal
 from skills_core.run.trace.store import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator

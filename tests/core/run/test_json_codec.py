@@ -23,8 +23,7 @@ from skills_core.run.outcome import (
     Score,
     Usage,
 )
-from skills_core.run.workflow.model import StepKind
-from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
+from skills_core.run.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome, WorkflowProblem
 
 TEXTS = st.text(max_size=20)
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from skills_core import Catalog, Skill, render_activation
-from skills_core.run import skill_selection
+from skills_core.run import run_skills
 from skills_core.run.outcome import Origin
-from skills_core.run.skill_selection import SkillSelection, select_skills
+from skills_core.run.run_skills import SkillSelection, select_skills
 
 Write = Callable[..., Catalog]
 
@@ -112,7 +112,7 @@ def test_skills_with_one_name_that_require_each_other_in_a_circle_end(catalog_of
 
 
 def test_a_chain_of_any_length_is_followed(catalog_of: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(skill_selection, "MAX_COMPANIONS", 3000)
+    monkeypatch.setattr(run_skills, "MAX_COMPANIONS", 3000)
     chain = {f"s{number}": f"requires: [s{number + 1}]" for number in range(1500)}
     found = companions(of(catalog_of({**chain, "s1500": ""}), "s0"))
     assert [found[0][0], found[-1][0], len(found)] == ["s1500", "s1", 1500]
@@ -144,7 +144,7 @@ def test_of_a_long_chain_the_nearest_skills_take_part(
     chain = {f"s{number}": f"requires: [s{number + 1}]" for number in range(9)}
     catalog = catalog_of({**chain, "s9": "", "always": ALWAYS})
     length = len(render_activation(catalog.skill("s1")))
-    monkeypatch.setattr(skill_selection, limit, 3 if limit == "MAX_COMPANIONS" else 3 * length + 1)
+    monkeypatch.setattr(run_skills, limit, 3 if limit == "MAX_COMPANIONS" else 3 * length + 1)
     selection = of(catalog, "s0")
     assert [each.skill.key for each in selection.companions if each.included] == ["s3", "s2", "s1"]
 
@@ -157,7 +157,7 @@ def test_a_text_that_cannot_fit_is_not_rendered(catalog_of: Write, monkeypatch: 
         rendered.append(skill.key)
         return render_activation(skill)
 
-    monkeypatch.setattr(skill_selection, "render_activation", render)
+    monkeypatch.setattr(run_skills, "render_activation", render)
     assert [each.included for each in of(catalog, "doer").companions] == [False, True]
     assert rendered == ["short"]
 
@@ -165,8 +165,8 @@ def test_a_text_that_cannot_fit_is_not_rendered(catalog_of: Write, monkeypatch: 
 def test_the_number_of_companions_and_of_offered_skills_is_bounded(
     catalog_of: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skill_selection, "MAX_COMPANIONS", 2)
-    monkeypatch.setattr(skill_selection, "MAX_OFFERED", 2)
+    monkeypatch.setattr(run_skills, "MAX_COMPANIONS", 2)
+    monkeypatch.setattr(run_skills, "MAX_OFFERED", 2)
     skills: dict[str, Any] = {"doer": {"fields": "requires: [need]", "body": "Then use zeta."}, "need": "", "zeta": ""}
     selection = of(catalog_of({**skills, "r1": ALWAYS, "r2": ALWAYS, "alpha": "", "beta": ""}), "doer")
     assert companions(selection) == [("r1", Origin.ALWAYS_ON), ("need", Origin.REQUIRED)]

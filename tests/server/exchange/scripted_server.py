@@ -21,9 +21,8 @@ from pydantic import AnyHttpUrl, BaseModel
 
 from server.config.machine import current_environment
 from server.config.settings import Transport
-from server.exchange.client_exchange import ClientExchange
+from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.elicitation import user_of
-from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from server.listing.envelope import text_block, tool_result

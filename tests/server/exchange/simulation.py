@@ -17,10 +17,9 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 from mcp.shared.exceptions import MCPError
 
-from server.exchange.client_exchange import ClientExchange
+from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.errors import ExchangeError, RunEndedError
 from server.exchange.lifecycle import MOVES, OVER
-from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.wire.arguments import CONFIRM, CONTINUE
 from tests.server.sessions import Era

@@ -28,7 +28,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
-from server.exchange.sampling import DEFAULT_MAX_TOKENS, request_of, response_of
+from server.exchange.client_model import DEFAULT_MAX_TOKENS, request_of, response_of
 from tests.server.exchange.clients import Callbacks, Connect, allow
 
 RUN = {"agent": {"message": "do it"}}

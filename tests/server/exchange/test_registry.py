@@ -13,9 +13,8 @@ from mcp.server.auth.provider import AccessToken
 
 from server.config.machine import current_environment
 from server.config.settings import Settings
-from server.exchange.client_exchange import ClientExchange
+from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.errors import RunEndedError
-from server.exchange.limits import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
 from skills_core.library import Library

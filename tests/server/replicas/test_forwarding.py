@@ -17,8 +17,8 @@ import redis.asyncio
 from mcp.server.request_state import AESGCMRequestStateCodec
 
 from server.config.machine import current_environment
-from server.exchange.callers import Caller
-from server.exchange.limits import ExchangeLimits
+from server.exchange.client_exchange import ExchangeLimits
+from server.exchange.client_requests import Caller
 from server.exchange.resumption import ResumeKind, Resumption
 from server.hosting.host import Host
 from server.replicas import call_messages

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from server.config.settings import OptionalTool
-from server.run.failure_outcomes import conflict_details
-from server.run.pool_id import pool_id
+from server.run.factory import pool_id
+from server.run.recorded_runs import conflict_details
 from skills_core.run.durable.recorded_run import RUN_FORMAT, RecordedRun, RunConflictError, RunState
 from skills_core.run.tools.workspace_names import WorkspaceTool
 from tests.server.settings import make_settings

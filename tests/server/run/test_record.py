@@ -13,8 +13,7 @@ pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
 from server.config.machine import current_environment
 from server.run import service
-from server.run.factory import create_service, recording
-from server.run.pool_id import pool_id
+from server.run.factory import create_service, pool_id, recording
 from server.run.skill_runner import RunParticipants
 from skills_core.format.yaml12 import JsonObject
 from skills_core.library import Library

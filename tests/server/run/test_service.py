@@ -14,7 +14,7 @@ import pytest
 from server.config.machine import current_environment
 from server.config.settings import ConfigurationError
 from server.run.factory import create_service, recording
-from server.run.failure_outcomes import recorded_outcome
+from server.run.recorded_runs import recorded_outcome
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from skills_core.errors import InvalidRecordError, UnknownSkillError

@@ -6,11 +6,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from skills_core.run.scripts.process import run_process
-from skills_core.run.tools.workspace.commands import command_environment, run_command_tool
-from skills_core.run.tools.workspace.files import list_directory_tool, read_file_tool, write_file_tool
-from skills_core.run.tools.workspace.git_diff import git_diff_tool
-from skills_core.run.tools.workspace.paths import Workspace
-from skills_core.run.tools.workspace.search import grep_tool
+from skills_core.run.tools.workspace.commands import command_environment, git_diff_tool, run_command_tool
+from skills_core.run.tools.workspace.files import grep_tool, list_directory_tool, read_file_tool, write_file_tool
+from skills_core.run.tools.workspace.folder import Workspace
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
 if TYPE_CHECKING:

@@ -12,10 +12,8 @@ from skills_core import Catalog, Recipient, render_activation, render_request
 from skills_core.guard.tool import CallDecision
 from skills_core.run import run_skills
 from skills_core.run.outcome import ActivatedSkill, Origin
-from skills_core.run.run_skills import Offer, RunSkills
-from skills_core.run.skill_selection import select_skills
-from skills_core.run.tools.activate_skill import activate_skill_tool
-from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.run.run_skills import Offer, RunSkills, select_skills
+from skills_core.run.tools.own_tools import activate_skill_tool, read_skill_file_tool
 
 HERE = Recipient(file_tool="read_skill_file")
 

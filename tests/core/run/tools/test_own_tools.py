@@ -12,8 +12,7 @@ from skills_core.guard import Rule, Verdict
 from skills_core.guard.tool import CallDecision
 from skills_core.interaction import NoUser
 from skills_core.run.run_skills import RunSkills
-from skills_core.run.tools.ask_user import ask_user_tool
-from skills_core.run.tools.skill_files import read_skill_file_tool
+from skills_core.run.tools.own_tools import ask_user_tool, read_skill_file_tool
 
 
 async def test_the_user_is_asked_and_the_answer_reaches_the_model(make_gate: Any, person: Any) -> None:

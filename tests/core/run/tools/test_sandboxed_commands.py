@@ -16,8 +16,8 @@ from skills_core.guard.tool import CallDecision
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptSetup
-from skills_core.run.tools.sandboxed_commands import sandboxed_runner
 from skills_core.run.tools.workspace import workspace_tools
+from skills_core.run.tools.workspace.commands import sandboxed_runner
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
 PROGRAMS = ProgramFinder((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))

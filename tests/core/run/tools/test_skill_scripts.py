@@ -11,7 +11,7 @@ import pytest
 from skills_core.guard.tool import CallDecision
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.run.tools.skill_scripts import run_skill_script_tool
+from skills_core.run.tools.own_tools import run_skill_script_tool
 
 LONG = "import sys\nprint(*range(int(sys.argv[1])))"
 FAILS = "import sys\nprint(*range(5))\nprint('from here', *range(4000), file=sys.stderr)\nsys.exit(3)"

@@ -8,10 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.workflow.conditions import MAX_CONDITION, MAX_NESTING, Operator, parse_condition
-from skills_core.run.workflow.evaluate import UndecidableError, holds
-from skills_core.run.workflow.parse_errors import ParseError, excerpt_at
-from skills_core.run.workflow.references import Reference, Referent
+from skills_core.run.workflow.conditions import (
+    MAX_CONDITION,
+    MAX_NESTING,
+    Operator,
+    ParseError,
+    Reference,
+    Referent,
+    excerpt_at,
+    parse_condition,
+)
+from skills_core.run.workflow.run import UndecidableError, holds
 
 VALUES = {
     "text": "  3 CRITICAL findings\n",

@@ -18,7 +18,7 @@ from skills_core.interaction import Progress
 from skills_core.run.json_codec import from_json, to_json
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.ports import Journal, MemoryJournal
-from skills_core.run.workflow.outcome import StepStatus, WorkflowOutcome, WorkflowProblem
+from skills_core.run.workflow.model import StepStatus, WorkflowOutcome, WorkflowProblem
 from skills_core.run.workflow.plan import Plan, plan_from_json, plan_to_json, prepare
 from skills_core.run.workflow.run import run_workflow
 from tests.core.run.workflow.test_document import SEED

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.run.workflow.parse_errors import ParseError
-from skills_core.run.workflow.references import Reference, Referent
-from skills_core.run.workflow.templates import MAX_FILLED, TextTooLongError, parse_template
+from skills_core.run.workflow.conditions import ParseError, Reference, Referent
+from skills_core.run.workflow.model import MAX_FILLED, TextTooLongError, parse_template
 
 
 def filled(text: str, value: str | None = "VALUE") -> str:

@@ -9,12 +9,11 @@ from typing import Any
 import pytest
 
 from server.clients import KNOWN_CLIENTS, StructureUse
-from server.exchange.responses import needs_consent, not_finished
+from server.exchange.resumption import needs_consent, not_finished
 from server.protocol.tools.run_results import skill_result, workflow_result
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
-from skills_core.run.workflow.model import StepKind
-from skills_core.run.workflow.outcome import StepRecord, StepStatus, WorkflowOutcome
+from skills_core.run.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session
 
