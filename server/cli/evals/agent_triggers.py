@@ -13,7 +13,7 @@ from server.cli.evals.trigger_results import cost_lines, result_lines
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.agents.find_agent import check_no_twin, find_agent
-from server.evals.report.live_report import live_report
+from server.evals.report.writing import live_report
 from server.evals.skills.skill_copies import read_copy
 from server.evals.triggers.apply_description import apply_description
 from server.evals.triggers.query_file import queries_in, queries_of_skill

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.evals.report.model import WITH_SKILL
 from skills_core.diagnostics import counted, one_line
-from skills_core.evals.grading.comparing import TIE
+from skills_core.evals.grading.judging import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

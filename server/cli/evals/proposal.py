@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
-from server.evals.proposals.iteration_signals import find_iteration, read_cases, read_current_skill
 from server.evals.proposals.propose import (
     MAX_REQUESTS,
     ProposalFailedError,
     ProposalRequest,
+    find_iteration,
     propose,
+    read_cases,
+    read_current_skill,
     write_proposal,
 )
 from server.listing.runs import runs_unavailable_reason

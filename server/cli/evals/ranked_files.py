@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.gates import Gate, GateOutcome
-from server.evals.report.model import Judgement, Query, TriggerSet, Workspace
-from server.evals.report.model import Verdict as ReportVerdict
+from server.evals.report.model import Query, ShownVerdict, Tone, TriggerSet, Workspace
 from skills_core.evals.triggers.query_summary import Verdict
 
 if TYPE_CHECKING:
@@ -25,9 +24,9 @@ _OUTCOMES: Final = {
 def results_of(found: RankedTriggers) -> tuple[Workspace, tuple[Gate, ...]]:
     """Return the ranks as a workspace with one set of queries, and the gate of the limits."""
     verdict, reasons = found.summary.verdict, "; ".join(found.summary.reasons)
-    judgement = Judgement(ReportVerdict.NONE, "No verdict", reasons) if verdict is Verdict.NONE else None
+    shown = ShownVerdict(Tone.NONE, "No verdict", reasons) if verdict is Verdict.NONE else None
     queries = tuple(map(_query, found.ranked))
-    triggers = TriggerSet(0, "ranked", found.skill.key, queries=queries, judgement=judgement, ranked=True)
+    triggers = TriggerSet(0, "ranked", found.skill.key, queries=queries, verdict=shown, ranked=True)
     gates = () if verdict is None else (Gate("limits of the ranks", _OUTCOMES[verdict], reasons or "kept"),)
     return Workspace(found.skill.key, triggers=(triggers,)), gates
 

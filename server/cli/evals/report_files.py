@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import print_text
+from server.evals.report.ci_files import junit, markdown
 from server.evals.report.gates import GateOutcome
-from server.evals.report.junit import junit
-from server.evals.report.markdown import markdown
 from server.evals.report.writing import write_text
 from skills_core.diagnostics import one_line
 

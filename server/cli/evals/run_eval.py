@@ -14,12 +14,11 @@ from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, pr
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.errors import EvalError
-from server.evals.iterations.eval_agent import EXECUTOR, eval_agent
+from server.evals.iterations.agent_choice import EXECUTOR, choose_judge, eval_agent, judge_agent
 from server.evals.iterations.files import locked
-from server.evals.iterations.judge import choose_judge, judge_agent
 from server.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
-from server.evals.report.live_report import live_report
+from server.evals.report.writing import live_report
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line
 from skills_core.errors import SkillsError

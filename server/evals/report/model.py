@@ -4,31 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.feedback import digest_of_case
 
-__all__ = [
-    "BASELINES",
-    "WITH_SKILL",
-    "Case",
-    "Check",
-    "Comparison",
-    "FileKind",
-    "Iteration",
-    "Judgement",
-    "OutputFile",
-    "Query",
-    "RoundScore",
-    "Run",
-    "Spent",
-    "Status",
-    "Transcript",
-    "TriggerRound",
-    "TriggerSet",
-    "Verdict",
-    "Workspace",
-]
+if TYPE_CHECKING:
+    from skills_core.evals.grading.results import AssertionResult
+    from skills_core.evals.statistics import Interval, Spread
 
 WITH_SKILL: Final = "with_skill"
 """The arm of the skill as it is now."""
@@ -57,8 +40,8 @@ class FileKind(StrEnum):
     OTHER = "other"
 
 
-class Verdict(StrEnum):
-    """What the numbers can carry."""
+class Tone(StrEnum):
+    """How a verdict is marked."""
 
     GOOD = "good"
     BAD = "bad"
@@ -67,21 +50,12 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """A verdict, what it is called, and why."""
+class ShownVerdict:
+    """A verdict: how it is marked, what it is called, and why."""
 
-    verdict: Verdict
+    tone: Tone
     title: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One graded assertion; `passed` is None if the grade is missing."""
-
-    text: str
-    passed: bool | None
-    evidence: str = ""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +93,7 @@ class Run:
     path: str
     status: Status = Status.PENDING
     error: str = ""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[AssertionResult, ...] = ()
     rate: float | None = None
     seconds: float | None = None
     tokens: float | None = None
@@ -144,13 +118,18 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ShownComparison:
     """A blind comparison of two outputs; the rubric has the scores of A and B by criterion."""
 
     winner: str
     reasoning: str
     details: tuple[tuple[str, str], ...] = ()
     rubric: tuple[tuple[str, str, str], ...] = ()
+
+
+def feedback_version(words: str | None) -> str:
+    """Return a text that tells whether feedback has changed; None stands for a case without any."""
+    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,9 +145,14 @@ class Case:
     expected: str = ""
     assertions: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
-    comparison: Comparison | None = None
+    comparison: ShownComparison | None = None
     feedback: str | None = None
     replaced_feedback: str | None = None
+
+    @property
+    def feedback_version(self) -> str:
+        """A text that changes with the feedback."""
+        return feedback_version(self.feedback)
 
     @property
     def outputs_digest(self) -> str:
@@ -181,8 +165,80 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmScore:
+    """The numbers of one arm; None where nothing is known. `cases` are those that passed, and all that count."""
+
+    arm: str
+    runs: int
+    graded: int
+    failed: int
+    rate: Spread | None
+    cases: tuple[int, int]
+    interval: Interval | None
+    seconds: Spread | None
+    tokens: Spread | None
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The cases that are graded in both arms: who alone passes how many, and the differences of the means."""
+
+    cases: int
+    wins: int
+    losses: int
+    probability: float
+    difference: float
+    interval: Interval | None
+    seconds: float | None
+    tokens: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckScore:
+    """How often an assertion passed in each arm, as (arm, passed, graded)."""
+
+    text: str
+    arms: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRow:
+    """What the averages of a case hide, one line for each assertion or run."""
+
+    kind: str
+    case: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the runs of an iteration add up to; `pairing` is None without a case that is graded in both arms."""
+
+    arms: tuple[ArmScore, ...] = ()
+    pairing: Pairing | None = None
+    verdict: ShownVerdict = ShownVerdict(Tone.NONE, "No verdict", "No run is graded.")
+    patterns: tuple[PatternRow, ...] = ()
+
+    def of(self, arm: str) -> ArmScore | None:
+        """Return the numbers of an arm."""
+        return next((each for each in self.arms if each.arm == arm), None)
+
+
+@dataclass(frozen=True, slots=True)
+class TriggerScore:
+    """How many queries had the wanted outcome, as (passed, judged), and what ended without one."""
+
+    all: tuple[int, int]
+    wanted: tuple[int, int]
+    unwanted: tuple[int, int]
+    runs: int
+    failed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Iteration:
-    """One pass over all cases; `judgement` is the verdict that the tool wrote down, None if it wrote none."""
+    """One pass over all cases."""
 
     number: int
     label: str
@@ -190,7 +246,7 @@ class Iteration:
     cases: tuple[Case, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    judgement: Judgement | None = None
+    scores: Scores = Scores()
     complete: bool = True
 
     @property
@@ -283,10 +339,10 @@ class TriggerSet:
     rounds: tuple[TriggerRound, ...] = ()
     best: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
-    judgement: Judgement | None = None
+    verdict: ShownVerdict | None = None
     measured: str = ""
     replaced: tuple[Query, ...] = ()
-    decision: Judgement | None = None
+    decision: ShownVerdict | None = None
     spent: Spent = Spent()
     complete: bool = True
     ranked: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.evals.report.feedback import feedback_version
 from server.evals.report.html.markup import Child, Html, foreign, join, tag
 from server.evals.report.html.parts import arm_name, badge, facts, listed, section, table, text_block
 from server.evals.report.html.transcript import transcript_block
@@ -16,8 +15,7 @@ from skills_core.diagnostics import agreeing
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from server.evals.report.model import Case, Iteration, OutputFile, Run
-    from server.evals.report.scores import CheckScore
+    from server.evals.report.model import Case, CheckScore, Iteration, OutputFile, Run
 
 __all__ = ["cases_section"]
 
@@ -93,9 +91,13 @@ def _grade_badge(passed: int, total: int) -> Html:
     return badge("bad", f"✗ fail{counts}") if not passed else badge("mixed", f"± flaky{counts}")
 
 
-def _evidence(run: Run, words: str, *, passed: bool | None) -> Html:
-    outcome = {True: "pass", False: "fail", None: "not graded"}[passed]
-    return tag("p", tag("strong", f"Run {run.number}, {outcome}: "), foreign("span", words), class_="evidence")
+def _evidence(run: Run, words: str, *, passed: bool) -> Html:
+    return tag(
+        "p",
+        tag("strong", f"Run {run.number}, {'pass' if passed else 'fail'}: "),
+        foreign("span", words),
+        class_="evidence",
+    )
 
 
 def _runs_summary(runs: Iterable[Run]) -> Html:
@@ -206,7 +208,7 @@ def _feedback(case: Case, name: str, earlier: str | None, *, editable: bool) -> 
         tag("p", "Reviewed." if case.feedback is not None else "", role="status", class_="saved"),
         class_="feedback no-print",
         data_case=case.key,
-        data_version=feedback_version(case.feedback),
+        data_version=case.feedback_version,
         data_outputs=case.outputs_digest,
         autocomplete="off",
     )

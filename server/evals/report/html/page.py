@@ -18,7 +18,7 @@ from server.evals.report.html.cost import cost_section
 from server.evals.report.html.markup import Html, foreign, join, raw_text, tag
 from server.evals.report.html.summary import patterns_section, problems_section, summary_section
 from server.evals.report.html.triggers import triggers_section
-from server.evals.report.running_sign import STALE_SECONDS
+from server.evals.report.workspace import STALE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.evals.report.html.markup import Child, Html, foreign, join, tag
-from server.evals.report.model import Verdict
+from server.evals.report.model import Tone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from server.evals.report.model import Judgement
+    from server.evals.report.model import ShownVerdict
 
 __all__ = ["arm_name", "badge", "facts", "listed", "scrolled", "section", "table", "text_block", "verdict_box"]
 
-_MARKS = {Verdict.GOOD: "✓", Verdict.BAD: "✗", Verdict.MIXED: "±", Verdict.NONE: "?"}
+_MARKS = {Tone.GOOD: "✓", Tone.BAD: "✗", Tone.MIXED: "±", Tone.NONE: "?"}
 
 _LONG_CELL = 150
 # Characters of markup from which a cell gets a wider column.
@@ -36,10 +36,10 @@ def badge(kind: str, words: str) -> Html:
     return tag("span", words, class_=f"badge {kind}")
 
 
-def verdict_box(judgement: Judgement) -> Html:
+def verdict_box(verdict: ShownVerdict) -> Html:
     """Return a verdict with its reasons."""
-    word = badge(judgement.verdict.value, f"{_MARKS[judgement.verdict]} {judgement.title}")
-    return tag("p", word, " ", foreign("span", judgement.words), class_=f"verdict {judgement.verdict.value}")
+    word = badge(verdict.tone.value, f"{_MARKS[verdict.tone]} {verdict.title}")
+    return tag("p", word, " ", foreign("span", verdict.reason), class_=f"verdict {verdict.tone.value}")
 
 
 def facts(pairs: Iterable[tuple[str, Child]]) -> Html | None:

@@ -20,10 +20,6 @@ from server.evals.report.numbers import (
 )
 from server.evals.report.scores import (
     baseline_words,
-    iteration_verdict,
-    pairing,
-    patterns,
-    score_arm,
     score_triggers,
     trigger_verdict,
 )
@@ -35,8 +31,7 @@ if TYPE_CHECKING:
 
     from server.evals.report.gates import Gate
     from server.evals.report.html.markup import Child
-    from server.evals.report.model import Iteration, TriggerSet, Workspace
-    from server.evals.report.scores import ArmScore, Pairing
+    from server.evals.report.model import ArmScore, Iteration, Pairing, TriggerSet, Workspace
 
 __all__ = ["patterns_section", "problems_section", "summary_section"]
 
@@ -64,13 +59,12 @@ def _gate(gate: Gate) -> Html:
 
 
 def _iteration_summary(iteration: Iteration) -> list[Child]:
-    scores = [score_arm(iteration, arm) for arm in iteration.arms]
-    rows = [_arm_row(score) for score in scores]
+    rows = [_arm_row(score) for score in iteration.scores.arms]
     heads = ["Arm", "Runs", "Pass rate", "Cases passed", "Seconds", "Tokens", "Errors"]
-    pair = pairing(iteration)
+    pair = iteration.scores.pairing
     compared = None
     if pair is not None:
-        rows.append(["Difference", "", points(pair.difference), _pair_text(pair, iteration), *_deltas(iteration)])
+        rows.append(["Difference", "", points(pair.difference), _pair_text(pair, iteration), *_deltas(pair)])
         span = f" {points_interval(pair.interval)}" if pair.interval else ""
         compared = tag(
             "p",
@@ -80,7 +74,7 @@ def _iteration_summary(iteration: Iteration) -> list[Child]:
         )
     shown = [
         tag("h3", "Evals: ", foreign("span", iteration.label)),
-        verdict_box(iteration_verdict(iteration)),
+        verdict_box(iteration.scores.verdict),
         table("Arms of the newest iteration", heads, rows) if rows else tag("p", "No case has been started."),
         compared,
         facts((name, foreign("span", value)) for name, value in iteration.facts),
@@ -104,34 +98,30 @@ def _pair_text(pair: Pairing, iteration: Iteration) -> str:
     return f"{pair.wins} only with the skill, {pair.losses} only {baseline_words(iteration)}"
 
 
-def _deltas(iteration: Iteration) -> list[str]:
-    ours, theirs = score_arm(iteration, iteration.subject), score_arm(iteration, iteration.baseline or "")
-    pairs = ((ours.seconds, theirs.seconds), (ours.tokens, theirs.tokens))
-    shown = [difference(new.mean - old.mean) if new and old else UNKNOWN for new, old in pairs]
-    return [*shown, ""]
+def _deltas(pair: Pairing) -> list[str]:
+    return [*(UNKNOWN if each is None else difference(each) for each in (pair.seconds, pair.tokens)), ""]
 
 
 def _by_iteration(iterations: Sequence[Iteration]) -> Html:
     arms = dict.fromkeys(arm for iteration in iterations for arm in iteration.arms)
     lines = []
     for arm in arms:
-        rates = [score_arm(iteration, arm).rate for iteration in iterations]
-        lines.append(Line(arm_name(arm), tuple(rate.mean if rate else None for rate in rates)))
+        scores = [iteration.scores.of(arm) for iteration in iterations]
+        lines.append(Line(arm_name(arm), tuple(each.rate.mean if each and each.rate else None for each in scores)))
     return rate_chart("rates", "Pass rate by iteration", [each.label for each in iterations], lines)
 
 
 def _iteration_table(iterations: Iterable[Iteration]) -> Html:
     rows = []
     for iteration in iterations:
-        ours = score_arm(iteration, iteration.subject)
-        pair = pairing(iteration)
+        ours, pair = iteration.scores.of(iteration.subject), iteration.scores.pairing
         rows.append(
             [
                 foreign("span", iteration.label),
-                spread_text(ours.rate, percent),
+                spread_text(ours.rate if ours else None, percent),
                 foreign("span", _baseline(iteration)),
                 f"{points(pair.difference)} {points_interval(pair.interval)}" if pair else UNKNOWN,
-                iteration_verdict(iteration).title,
+                iteration.scores.verdict.title,
                 str(sum(bool((case.feedback or "").strip()) for case in iteration.cases)),
             ]
         )
@@ -175,7 +165,7 @@ def _share(counts: tuple[int, int]) -> str:
 
 def patterns_section(iteration: Iteration) -> Html | None:
     """Return what the averages hide; None if there is nothing."""
-    found = patterns(iteration)
+    found = iteration.scores.patterns
     if not found:
         return None
     rows = [

@@ -6,8 +6,7 @@ import pytest
 
 from skills_core.evals.agents.agent_run import AgentRun
 from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.grading.results import EvalStatus
-from skills_core.evals.grading.run_status import absence_fault, load_fault, load_note, status_of
+from skills_core.evals.grading.results import EvalStatus, absence_fault, load_fault, load_note, status_of
 
 FINE = Transcript(recognized=True)
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from server.evals.report.ci_files import markdown
 from server.evals.report.gates import ci_gates, trigger_gates
-from server.evals.report.markdown import markdown
-from server.evals.report.model import TriggerSet, Verdict
+from server.evals.report.model import Tone, TriggerSet
 from server.evals.report.scores import score_triggers, trigger_verdict
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import current_page
@@ -55,7 +55,7 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
         else "the old description, which stays"
     )
     assert whose in found.measured
-    assert whose in trigger_verdict(found).words
+    assert whose in trigger_verdict(found).reason
     gates = [*trigger_gates(found, min_recall=0.5), *ci_gates(read_workspace(tmp_path), min_pass_rate=0.5)]
     assert len(gates) == 2
     assert all(whose in gate.words for gate in gates)
@@ -68,14 +68,14 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
 def test_without_the_outcomes_of_the_new_description_it_says_so(tmp_path: Path) -> None:
     found = optimized(tmp_path, adopted=True, rounds=[{"number": 1, "description": "x"}], decision={"adopted": True})
     assert score_triggers(found).all == (0, 6)
-    assert "not in this file" in trigger_verdict(found).words
+    assert "not in this file" in trigger_verdict(found).reason
 
 
 def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path) -> None:
     decision = optimized(tmp_path, adopted=True).decision
     assert decision is not None
-    assert (decision.verdict, decision.title) == (Verdict.NONE, "Adopted, no verdict")
-    assert decision.words == (
+    assert (decision.tone, decision.title) == (Tone.NONE, "Adopted, no verdict")
+    assert decision.reason == (
         "sealed test, new description: 2 of 2 queries (95 % interval 0.34 to 1.00); sealed test, old description: "
         "0 of 2 queries (95 % interval 0.00 to 0.66); only the new one passes 2, only the old one 0 (McNemar's exact "
         "test: p = 0.5); about 6 queries would show a difference of this size."
@@ -88,10 +88,10 @@ def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path)
 def test_a_gate_that_passes_is_not_contradicted(tmp_path: Path) -> None:
     some = [query(str(place), should=True, triggers=3 * (place % 2)) for place in range(4)]
     write_triggers(tmp_path / "triggers-1", some)
-    judgement = trigger_verdict(read_workspace(tmp_path).triggers[0])
-    assert (judgement.verdict, judgement.title) == (Verdict.MIXED, "Some not as wanted")
+    verdict = trigger_verdict(read_workspace(tmp_path).triggers[0])
+    assert (verdict.tone, verdict.title) == (Tone.MIXED, "Some not as wanted")
     write_triggers(tmp_path / "triggers-1", some[::2])
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.BAD
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.BAD
 
 
 def test_the_cost_of_queries_is_told_and_added_up(tmp_path: Path) -> None:

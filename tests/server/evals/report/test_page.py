@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from server.evals.report.html.diff import MAX_COMPARED, description_diff
 from server.evals.report.html.markup import Html, foreign, join, raw_text, tag
-from server.evals.report.running_sign import STALE_SECONDS, remove_sign, renew_sign
-from server.evals.report.workspace import read_workspace
+from server.evals.report.workspace import STALE_SECONDS, read_workspace, remove_sign, renew_sign
 from server.evals.report.writing import ReportError, current_page, write_report
 from tests.server.evals.report.workspaces import (
     HOSTILE,
