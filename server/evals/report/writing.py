@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from server.evals.report.html.page import PageOptions, render_page
 from server.evals.report.workspace import (
     RENEWED_SECONDS,
     WorkspaceError,
@@ -66,6 +65,9 @@ def current_page(
     workspace: Workspace, *, running: bool = False, served: bool = False, gates: Sequence[Gate] = ()
 ) -> str:
     """Return the page of a workspace as it is now."""
+    # The engine of the templates is loaded where a page is made.
+    from server.evals.report.html.page import PageOptions, render_page
+
     return render_page(workspace, PageOptions(datetime.now(tz=UTC), served=served, running=running, gates=gates))
 
 
