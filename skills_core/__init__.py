@@ -78,8 +78,8 @@ if TYPE_CHECKING:
     from skills_core.format.gate import Gate
     from skills_core.format.instructions import Instructions
     from skills_core.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
-    from skills_core.integrations.injector import Injector
     from skills_core.integrations.project import (
+        Injector,
         discover_instruction_files,
         discover_skill_files,
         load_skills,
@@ -205,8 +205,7 @@ _HOMES = {
     "format.instructions": "Instructions",
     "gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
     "library": "Change Library",
-    "integrations.injector": "Injector",
-    "integrations.project": "discover_instruction_files discover_skill_files load_skills project_sources",
+    "integrations.project": "Injector discover_instruction_files discover_skill_files load_skills project_sources",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy Similarities SkillIndex SkillSearch",

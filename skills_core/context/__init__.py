@@ -7,21 +7,11 @@ select one skill together with its tools. `blocks` formats skills as text.
 
 from skills_core.context.assembly import AssembledContext, ContextBounds, assemble_context
 from skills_core.context.calls import SkillCall, activation_of, match_skill_call, request_of, stack_activations
-from skills_core.context.coordinator import ContextCoordinator
-from skills_core.context.injection import (
-    MAX_INJECTED_CHARS,
-    Injection,
-    Message,
-    SkillBlock,
-    TextPart,
-    inject,
-    select_block,
-)
-from skills_core.context.rankings import Ranking, by_full_text, by_shared_words
-from skills_core.context.strategies import (
+from skills_core.context.coordinator import (
     ByName,
     ByQuery,
     ByTag,
+    ContextCoordinator,
     CoordinatorConfig,
     MissingTools,
     Rejected,
@@ -31,7 +21,19 @@ from skills_core.context.strategies import (
     Strategy,
     ToolRegistry,
 )
-from skills_core.context.triggers import Triggered, always_on, triggered_by
+from skills_core.context.injection import (
+    MAX_INJECTED_CHARS,
+    Injection,
+    Message,
+    Ranking,
+    SkillBlock,
+    TextPart,
+    by_full_text,
+    by_shared_words,
+    inject,
+    select_block,
+)
+from skills_core.context.section import Triggered, always_on, triggered_by
 
 __all__ = [
     "MAX_INJECTED_CHARS",

@@ -10,14 +10,13 @@ import logging
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from skills_core.context.blocks import prompt_block
 from skills_core.context.calls import activation_of, match_skill_call, request_of
-from skills_core.context.injection import MAX_INJECTED_CHARS
+from skills_core.context.injection import MAX_INJECTED_CHARS, prompt_block
 from skills_core.context.section import section_of
 from skills_core.diagnostics import one_line
 from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
-from skills_core.selection.close_matches import MAX_MENU, menu_of
+from skills_core.selection.policy import MAX_MENU, menu_of
 from skills_core.selection.ranking import TOP_TEN
 from skills_core.withheld_files import files_for_models
 
@@ -26,13 +25,11 @@ if TYPE_CHECKING:
 
     from skills_core.catalog import Catalog
     from skills_core.context.calls import SkillCall
-    from skills_core.context.rankings import Ranking
-    from skills_core.context.section import Section
-    from skills_core.context.triggers import Triggered
+    from skills_core.context.injection import Ranking
+    from skills_core.context.section import Section, Triggered
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skill import Skill
 
-__all__ = ["DEFAULT_CHOICE", "AssembledContext", "ContextBounds", "assemble_context"]
 
 logger = logging.getLogger(__name__)
 

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = ["SkillCall", "activation_of", "match_skill_call", "request_of", "stack_activations"]
 
 _BLANKS = " \t\r\n"
 _BLANK = re.compile(f"[{_BLANKS}]")
@@ -35,7 +34,7 @@ _COMMAND = "skill"
 
 _ASSIGNMENT = re.compile(
     rf"""([A-Za-z_][A-Za-z0-9_-]*)=(?:"([^"\\]*(?:\\.[^"\\]*)*)"|'([^']*)'|([^"'{_BLANKS}][^{_BLANKS}]*))"""
-    # A quoted value that does not end its word is no value.
+    # A quoted value must end its word.
     rf"(?:[{_BLANKS}]+|\Z)",
     re.DOTALL,
 )

@@ -6,36 +6,133 @@ Source: adk-skill's `ContextCoordinator`.
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
-from typing import TYPE_CHECKING, Generic, TypeVar, assert_never
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, assert_never
 
-from skills_core.context.blocks import instruction_of
-from skills_core.context.strategies import (
-    ByName,
-    ByQuery,
-    ByTag,
-    CoordinatorConfig,
-    MissingTools,
-    Rejected,
-    Rejection,
-    Resolution,
-    SkillContext,
-)
+from skills_core.context.injection import by_shared_words, instruction_of
 from skills_core.diagnostics import one_line
-from skills_core.selection.policy import Band, Match
+from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.context.strategies import Strategy, ToolRegistry
+    from skills_core.context.injection import Ranking
     from skills_core.skill import Skill
 
-__all__ = ["NAMED_SCORE", "ContextCoordinator"]
+
+ToolT = TypeVar("ToolT")
+ToolT_co = TypeVar("ToolT_co", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class ByName:
+    """Select the skill whose key, path or `skillKey` is `name`, even one that models may not choose."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByQuery:
+    """Select the skills that match a query best, within the policy."""
+
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class ByTag:
+    """Select the first skill by name that has a tag, ignoring case."""
+
+    tag: str
+
+
+Strategy: TypeAlias = ByName | ByQuery | ByTag
+
+
+class MissingTools(StrEnum):
+    """How to treat a skill whose `allowed-tools` are not all available."""
+
+    STRICT = "strict"
+    """Reject it."""
+    PERMISSIVE = "permissive"
+    """Use it without the missing tools."""
+
+
+class ToolRegistry(Protocol[ToolT_co]):
+    """The tools of a program, by name."""
+
+    def resolve(self, name: str) -> ToolT_co | None:
+        """Return the tool with that name; None if there is none."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorConfig:
+    """How the coordinator selects skills. `generalist` is tried after all strategies.
+
+    `policy` applies to queries, and its excluded tags also to selection by tag. `max_instruction_chars` are code points
+    of a body. `ranking` builds the ranking from the skills: `by_shared_words` for adk-skill's score, or `by_full_text`.
+    """
+
+    policy: SelectionPolicy = field(default_factory=SelectionPolicy)
+    max_instruction_chars: int = 8000
+    treatment: MissingTools = MissingTools.STRICT
+    generalist: Strategy | None = None
+    ranking: Callable[[Iterable[Skill]], Ranking] = by_shared_words
+
+
+class Rejection(StrEnum):
+    """Why a strategy, or a skill that it found, was rejected. The values are stable."""
+
+    UNKNOWN_NAME = "unknown_name"
+    NO_MATCH = "no_match"
+    NOT_ACTIVE = "not_active"
+    MISSING_TOOLS = "missing_tools"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejected:
+    """A strategy that found nothing, or a match that was not acceptable; `missing` are the unavailable tools."""
+
+    strategy: Strategy
+    reason: Rejection
+    match: Match | None = None
+    missing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillContext(Generic[ToolT]):
+    """A skill for a model: the instruction, and exactly the tools that it mentions.
+
+    `granted` are the entries of `allowed-tools` with an available tool, `omitted` those without; `tools` has each tool
+    once. `strategy` found the skill; `fallback` is true if that was the generalist.
+    """
+
+    instruction: str
+    tools: tuple[ToolT, ...]
+    granted: tuple[str, ...]
+    omitted: tuple[str, ...]
+    match: Match
+    strategy: Strategy
+    fallback: bool = False
+
+    @property
+    def skill(self) -> Skill:
+        """The selected skill."""
+        return self.match.skill
+
+
+@dataclass(frozen=True, slots=True)
+class Resolution(Generic[ToolT]):
+    """The context, None if no strategy succeeded, and the rejections before it, in order."""
+
+    context: SkillContext[ToolT] | None
+    rejected: tuple[Rejected, ...] = ()
+
 
 logger = logging.getLogger(__name__)
 
-ToolT = TypeVar("ToolT")
 
 NAMED_SCORE = (2 - 2**-23) * 2.0**127
 """The score of a skill selected by name, as in adk-skill: the largest single-precision number."""

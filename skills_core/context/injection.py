@@ -1,4 +1,4 @@
-"""Inject the best skill for a user's message before it, as a block of text.
+"""Put the best skill for a user's message before it, as a block of text between marks that a skill cannot forge.
 
 Source: adk-skill.
 """
@@ -6,17 +6,74 @@ Source: adk-skill.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.context.blocks import prompt_block
-from skills_core.selection.policy import SelectionPolicy
+from skills_core.diagnostics import one_line
+from skills_core.rendering.escaping import escape_line, escape_tags_and_marks, quote_attribute
+from skills_core.selection import SkillIndex, SkillSearch
+from skills_core.selection.policy import Match, SelectionPolicy
 
 if TYPE_CHECKING:
-    from skills_core.context.rankings import Ranking
-    from skills_core.selection.policy import Match
+    from skills_core.skill import Skill
 
-__all__ = ["MAX_INJECTED_CHARS", "Injection", "Message", "SkillBlock", "TextPart", "inject", "select_block"]
+
+Ranking: TypeAlias = Callable[[str, SelectionPolicy], Sequence[Match]]
+"""A function that returns the best matches for a query, best first."""
+
+
+def by_shared_words(skills: Iterable[Skill]) -> Ranking:
+    """Return adk-skill's ranking of the active ones of `skills` that models may choose."""
+    return SkillIndex().extended(_offered(skills)).select
+
+
+def by_full_text(skills: Iterable[Skill]) -> Ranking:
+    """Return the default ranking of the active ones of `skills` that models may choose."""
+    offered, search = _offered(skills), SkillSearch()
+    return lambda query, policy: search.select(offered, query, policy)
+
+
+def _offered(skills: Iterable[Skill]) -> tuple[Skill, ...]:
+    return tuple(skill for skill in skills if skill.is_offered)
+
+
+def prompt_block(skill: Skill, max_chars: int) -> str:
+    """Return `[skill:<name>]`, at most `max_chars` code points of the body, and `[/skill]`, on separate lines."""
+    return f"{_opening_mark(skill)}\n{escape_tags_and_marks(skill.body)[:max_chars]}\n[/skill]"
+
+
+def instruction_of(skill: Skill, tools: Sequence[str], max_chars: int) -> str:
+    """Return a system instruction: the skill's name and description, its available tools, and its body.
+
+    A body longer than `max_chars` code points is cut, and a line says so.
+    """
+    body = escape_tags_and_marks(skill.body)
+    parts = [_opening_mark(skill), f"# {_mark_name(skill)}\n{escape_tags_and_marks(skill.description)}"]
+    if tools:
+        parts.append(f"Tools for this: {escape_tags_and_marks(', '.join(map(one_line, tools)))}.")
+    parts.append(body[:max_chars])
+    if len(body) > max_chars:
+        parts.append(f"(The instructions are cut here, after {max_chars} of {len(body)} characters.)")
+    return "\n\n".join([*parts, "[/skill]"])
+
+
+def section_entry(skill: Skill) -> str:
+    """Return a skill's entry for the section `<skills>`, with its whole body.
+
+    The element is that of an activation: its name is unmistakable, so the body can hold `</skill>` as its own text.
+    """
+    attributes = f"name={quote_attribute(skill.key)} uri={quote_attribute(skill.uri)}"
+    return f"<skill_content {attributes}>\n{escape_tags_and_marks(skill.body)}\n</skill_content>"
+
+
+def _opening_mark(skill: Skill) -> str:
+    return f"[skill:{_mark_name(skill)}]"
+
+
+def _mark_name(skill: Skill) -> str:
+    return escape_line(skill.key).replace("[", "(").replace("]", ")")
+
 
 logger = logging.getLogger(__name__)
 

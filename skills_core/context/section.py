@@ -5,18 +5,55 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.context.blocks import section_entry
-from skills_core.context.triggers import Triggered, always_on, triggered_by
+from skills_core.context.injection import section_entry
 from skills_core.diagnostics import one_line
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_tags_and_marks
+from skills_core.selection.words import phrase
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from skills_core.skill import Skill
 
-__all__ = ["Section", "left_out_note", "section_of"]
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """A triggered skill, with those of its triggers that occur in the message."""
+
+    skill: Skill
+    triggers: tuple[str, ...]
+
+
+def always_on(skill: Skill) -> bool:
+    """Tell whether the skill applies to every message: trigger `*` or `metadata.jdai.always`, and no declared tools."""
+    return skill.frontmatter.always_on and not skill.frontmatter.tools
+
+
+def triggered_by(message: str, skills: Iterable[Skill]) -> tuple[Triggered, ...]:
+    """Return those of `skills` with a trigger in `message`, in order; always-on skills are left out.
+
+    A trigger occurs in a message if its words do, whole, adjacent and in order. Case, accents, hyphens and the width of
+    gaps do not matter; other signs do.
+    """
+    said = phrase(message)
+    words = frozenset(said.split())
+    found: list[Triggered] = []
+    for skill in skills:
+        front = skill.frontmatter
+        if front.triggers and not front.tools and not front.always_on:
+            triggers = tuple(trigger for trigger in front.triggers if _occurs(trigger, said, words))
+            if triggers:
+                found.append(Triggered(skill, triggers))
+    return tuple(found)
+
+
+def _occurs(trigger: str, said: str, words: frozenset[str]) -> bool:
+    asked = phrase(trigger)
+    parts = asked.split()
+    # Cheap test first: most triggers have a word that is not in the message, and searching a long message is slow.
+    return bool(parts) and words.issuperset(parts) and asked in said
+
 
 MAX_NAMED = 20
 # Maximum number of skills named that do not fit.

@@ -1,4 +1,4 @@
-"""The skills of a project: the files that are skills, and a catalog of them.
+"""The skills of a project: the files that are skills, a catalog of them, and an injector for programs.
 
 Names and order follow adk-skill's discovery and index; what is a skill follows `loading`.
 """
@@ -6,21 +6,24 @@ Names and order follow adk-skill's discovery and index; what is a skill follows 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from skills_core.context.injection import MAX_INJECTED_CHARS, by_shared_words, inject, select_block
 from skills_core.library import Library
 from skills_core.loading.discovery import find_skill_files
 from skills_core.locations import JDAI_FOLDER
+from skills_core.selection.policy import SelectionPolicy
 from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from skills_core.catalog import Catalog
+    from skills_core.context.injection import Injection, Message, Ranking, SkillBlock
     from skills_core.gates import Environment
 
-__all__ = ["discover_instruction_files", "discover_skill_files", "load_skills", "project_sources"]
 
 _HIDDEN_FOLDERS: Final = (
     (f"{JDAI_FOLDER}/skills", Strictness.JDAI),
@@ -35,11 +38,11 @@ def project_sources(
 ) -> tuple[Source, ...]:
     """Return the sources of a project, in order of precedence: `root`, its hidden folders of skills, and `extras`.
 
-    Extras that are no directories are skipped, and so is a hidden folder that is a link out of `root`. With
+    Extras that are not directories are skipped, and so is a hidden folder that is a link out of `root`. With
     `conventions`, convention files (`AGENTS.md` and others) below `root` are skills.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     (whole,) = explicit_sources([root], conventions=conventions)
     hidden = (
@@ -66,7 +69,7 @@ def discover_skill_files(
     for the parameters.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return _sorted(project_sources(root, extras, conventions=False))
 
@@ -77,7 +80,7 @@ def discover_instruction_files(
     """Return the paths that `discover_skill_files` returns, and those of the project's convention files.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return _sorted(project_sources(root, extras))
 
@@ -90,7 +93,7 @@ def load_skills(
     A program that follows changes makes a `Library` of `project_sources` instead.
 
     Raises:
-        InvalidSourceError: `root` is no directory, or cannot be accessed.
+        InvalidSourceError: `root` is not a directory, or cannot be accessed.
     """
     return Library(project_sources(root, extras), lambda: environment).catalog
 
@@ -102,3 +105,46 @@ def _sorted(sources: Iterable[Source]) -> tuple[Path, ...]:
 def _paths(source: Source) -> Iterator[Path]:
     for path in find_skill_files(source):
         yield source.root / path
+
+
+_POLICY = SelectionPolicy()
+
+
+@dataclass(frozen=True, slots=True)
+class Injector:
+    """A ranking of skills with the policy that selects one of them, and the limit for its body.
+
+    It knows the skills that the ranking was made of; make a new injector after they changed.
+    """
+
+    ranking: Ranking
+    policy: SelectionPolicy = _POLICY
+    max_injected_chars: int = MAX_INJECTED_CHARS
+
+    @classmethod
+    def from_root(
+        cls,
+        root: str | os.PathLike[str],
+        environment: Environment,
+        extras: Iterable[str | os.PathLike[str]] = (),
+        *,
+        policy: SelectionPolicy = _POLICY,
+        max_injected_chars: int = MAX_INJECTED_CHARS,
+    ) -> Injector:
+        """Return an injector of the project's skills that models may choose, in adk-skill's ranking.
+
+        See `load_skills` for the first parameters.
+
+        Raises:
+            InvalidSourceError: `root` is not a directory, or cannot be accessed.
+        """
+        ranking = by_shared_words(load_skills(root, environment, extras).offered)
+        return cls(ranking, policy, max_injected_chars)
+
+    def select(self, query: str) -> SkillBlock | None:
+        """Return the block of the best skill for what a user says; None if no skill matches."""
+        return select_block(query, self.ranking, self.policy, self.max_injected_chars)
+
+    def inject(self, message: Message) -> Injection:
+        """Return the message with the block of the best skill before its first text; see `context.injection.inject`."""
+        return inject(message, self.ranking, self.policy, self.max_injected_chars)

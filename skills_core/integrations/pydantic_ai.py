@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from pydantic_ai.tools import RunContext
 
     from skills_core.context.injection import SkillBlock
-    from skills_core.integrations.injector import Injector
+    from skills_core.integrations.project import Injector
 
-__all__ = ["SkillInjection"]
 
 _KEPT_BLOCKS: Final = 256
 """Prompts whose block is kept: each request of an agent sends all prompts of its conversation again."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from skills_core.context.triggers import always_on
+from skills_core.context.section import always_on
 from skills_core.diagnostics import one_line
 from skills_core.rendering import render_activation
 from skills_core.run.outcome import Origin

@@ -6,10 +6,9 @@ query), `fields` (the searched texts), `fulltext` (an SQLite index), `reasons` (
 vectors. `close_matches` tells when the best are too close to choose.
 """
 
-from skills_core.selection.close_matches import menu_of
 from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Reranker, Similarities
 from skills_core.selection.lexical import SkillIndex
-from skills_core.selection.policy import Band, Match, SelectionPolicy
+from skills_core.selection.policy import Band, Match, SelectionPolicy, menu_of
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 __all__ = [

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from skills_core.selection.policy import Match
 
-__all__ = ["DEFAULT_TOLERANCE", "Drift", "FoundBefore", "KeptQuery", "KeptQueryError", "Move", "QueryDrift", "compared"]
 
 DEFAULT_TOLERANCE: Final = 0.1
 """The share of a score that a change must exceed: in the default ranking every new skill shifts scores a little."""
@@ -121,7 +120,7 @@ class Drift:
 
     @property
     def edited(self) -> bool:
-        """Whether the skill's own text is another one."""
+        """Whether the skill's own text has changed."""
         return self.before is not None and self.now is not None and self.before.id != self.now.id
 
     def as_object(self) -> dict[str, Any]:

@@ -13,12 +13,11 @@ from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from skills_core.selection.fields import FIELDS
+from skills_core.selection.words import FIELDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-__all__ = ["FullTextIndex", "Stems"]
 
 # The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.
 _WEIGHTS = (10.0, 8.0, 5.0, 1.0)

@@ -21,18 +21,6 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill
 
-__all__ = [
-    "FITTING_SIMILARITY",
-    "FUSION_DEPTH",
-    "SIMILARITY_WEIGHT",
-    "Fused",
-    "Reranker",
-    "Reranking",
-    "Scored",
-    "Similarities",
-    "checked",
-    "fuse",
-]
 
 _CONSTANT = 60
 

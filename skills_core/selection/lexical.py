@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from skills_core.skill import Skill, SkillContent
 
-__all__ = ["SkillIndex", "tokens"]
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+")
 _FIELDS = ("name", "description", "tags", "body")

@@ -1,19 +1,18 @@
-"""The input and output types of both rankings: policy, match, and the band of a score."""
+"""The input and output types of both rankings: policy, match and band, and the menu of matches that are close."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from skills_core.skill import Skill
-
-__all__ = ["Band", "Match", "SelectionPolicy"]
 
 
 class Band(StrEnum):
@@ -82,3 +81,18 @@ class Match:
     def order(self) -> tuple[float, str, str]:
         """The sort key: best score first, ties by name, then by path."""
         return -self.score, self.skill.name, self.skill.path
+
+
+CLOSE_SHARE = 0.9
+"""Minimum share of the best score that counts as close: adk-skill's 0.5 below 5.0, where its highest band begins."""
+
+MAX_MENU = 5
+
+
+def menu_of(matches: Sequence[Match]) -> tuple[Match, ...]:
+    """Return the leading ones of the ordered `matches` that are close together; empty if the best one stands out.
+
+    Weak matches are left out, because a choice between skills that do not fit is useless.
+    """
+    close = tuple(takewhile(lambda match: match.relative >= CLOSE_SHARE and not match.weak, matches[:MAX_MENU]))
+    return close if len(close) > 1 else ()

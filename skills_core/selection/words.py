@@ -1,11 +1,14 @@
-"""Split a query into words without stop words, and fold texts so that case, accents and letter forms do not matter."""
+"""Split queries and texts of skills into words, and fold them so that case, accents and letter forms do not matter."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from typing import TYPE_CHECKING
 
-__all__ = ["MAX_WORDS", "fold", "index_text", "phrase", "query_words"]
+if TYPE_CHECKING:
+    from skills_core.skill import SkillContent
+
 
 MAX_WORDS = 64
 """Maximum number of words of a query that count: a pasted page must not delay other searches."""
@@ -90,3 +93,13 @@ def _pair_unspaced(run: re.Match[str]) -> str:
 
 def _pairs(run: str) -> list[str]:
     return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+FIELDS = ("name", "description", "tags", "body")
+
+
+def texts_of(content: SkillContent) -> tuple[str, ...]:
+    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
+    front = content.instructions.frontmatter
+    description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
+    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.instructions.body)))

@@ -9,14 +9,16 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from skills_core.testing.script import Call
-from skills_core.testing.skills import evaluate_gates, mock_environment, skill_of
+from skills_core.testing.skills import Call, evaluate_gates, mock_environment, skill_of
 
 if TYPE_CHECKING:
-    from skills_core.testing.scores import SequentialScoreEvaluator
-    from skills_core.testing.scripted_model import ScriptedModel
-    from skills_core.testing.skill_run import perform
-    from skills_core.testing.workflows import CapturedStep, WorkflowCapture
+    from skills_core.testing.skill_run import (
+        CapturedStep,
+        ScriptedModel,
+        SequentialScoreEvaluator,
+        WorkflowCapture,
+        perform,
+    )
 
 __all__ = [
     "Call",
@@ -30,17 +32,11 @@ __all__ = [
     "skill_of",
 ]
 
-_LAZY = {
-    "CapturedStep": "workflows",
-    "ScriptedModel": "scripted_model",
-    "SequentialScoreEvaluator": "scores",
-    "WorkflowCapture": "workflows",
-    "perform": "skill_run",
-}
+_LAZY = ("CapturedStep", "ScriptedModel", "SequentialScoreEvaluator", "WorkflowCapture", "perform")
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     """Import the names that need the extra `run` on first use."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"skills_core.testing.{_LAZY[name]}"), name)
+    return getattr(import_module("skills_core.testing.skill_run"), name)

@@ -1,9 +1,10 @@
-"""Create skills and machines for tests."""
+"""Create skills and machines for tests, and the calls of a scripted model."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.gates import Environment, Exclusion, evaluate_gate
 from skills_core.single_skill import parse_skill
@@ -11,11 +12,9 @@ from skills_core.skill import Skill, SkillContent, State
 from skills_core.sources import Source
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.format.yaml12 import JsonValue
-
-__all__ = ["evaluate_gates", "mock_environment", "skill_of"]
 
 
 def skill_of(text: str) -> Skill:
@@ -48,3 +47,14 @@ def evaluate_gates(skill: Skill, environment: Environment) -> Exclusion | None:
         if exclusion is not None:
             return exclusion
     return None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool by the model; `arguments` may be a string, to imitate a model that writes invalid JSON."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue] | str = field(default_factory=dict)
+
+
+Reply: TypeAlias = "str | Call | Sequence[Call] | Exception"

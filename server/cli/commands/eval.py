@@ -131,6 +131,9 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     grades its outputs again if assertions have changed. The exit code is 1 if a run ended with an error or could not be
     graded, or if a gate does not pass.
     """
+    flags = locals()
+
+    from server.cli.evals.options import EvalFlags
     from server.cli.evals.run_eval import run_eval
 
-    run_eval(locals())
+    run_eval(EvalFlags(**flags))

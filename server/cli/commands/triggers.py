@@ -59,6 +59,15 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 
     The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
     """
-    from server.cli.evals.trigger_modes import run_triggers
+    flags = locals()
 
-    run_triggers(locals())
+    from server.cli.evals.options import TriggerFlags
+
+    options = TriggerFlags(**flags)
+    if options.write_queries:
+        from server.cli.evals.ranked_triggers import draft_into as run
+    elif options.no_model:
+        from server.cli.evals.ranked_triggers import triggers_without_model as run
+    else:
+        from server.cli.evals.agent_triggers import triggers_with_agent as run
+    run(options)

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from server.evals.lint.catalog_lint import CatalogLint, Collision, Competition, Duplicates
     from skills_core.skill import Skill
 
-__all__ = ["lint_object", "print_lint"]
 
 _MAX_LINES = 20
 """Most findings of a kind, and queries of a pair, that the text lists; the JSON has all."""
@@ -59,7 +58,7 @@ def _competition(competition: Competition) -> dict[str, Any]:
 
 def _collision(collision: Collision) -> dict[str, Any]:
     return {
-        "query": collision.query.query,
+        "query": collision.query.text,
         "skill": printable(collision.skill.key),
         "should_trigger": collision.query.should_trigger,
         "rank": collision.rank,
@@ -120,7 +119,7 @@ def _pair_lines(competition: Competition) -> Iterator[str]:
         rank = f"has rank {each.rank}" if each.rank else "is not found"
         needs = "" if each.query.should_trigger else f", which needs {_name(each.rival)}"
         weak = " (a weak match)" if each.weak else ""
-        yield f"  {_name(each.skill)} {rank} for {shortened(each.query.query, _MAX_QUERY)!r}{needs}{weak}"
+        yield f"  {_name(each.skill)} {rank} for {shortened(each.query.text, _MAX_QUERY)!r}{needs}{weak}"
 
 
 def _duplicate_line(found: Duplicates) -> str:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import print_text
 from server.evals.report.ci_files import junit, markdown
-from server.evals.report.gates import GateOutcome
-from server.evals.report.writing import write_text
+from server.evals.report.gates import GateOutcome, ci_gates, trigger_gates
+from server.evals.report.workspace import read_workspace
+from server.evals.report.writing import write_report, write_text
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from server.evals.report.gates import Gate
     from server.evals.report.model import Workspace
-
-__all__ = ["ReportFiles", "gate_objects", "gates_pass", "next_step", "print_gates"]
 
 
 class ReportFiles(NamedTuple):
@@ -59,3 +59,35 @@ def next_step(workspace: Path) -> str:
     return one_line(
         f"Report: {workspace / 'report.html'}; `skillserve report {workspace} --open` opens it for feedback"
     )
+
+
+def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float | None) -> tuple[Gate, ...]:
+    """Write the page and the files that the user asked for, enter them in `report`, and return the gates.
+
+    Results of trigger queries in the same workspace are not judged.
+
+    Raises:
+        SkillsError: a file cannot be written.
+    """
+    workspace = Path(report["workspace"])
+    results = replace(read_workspace(workspace), triggers=())
+    gates = ci_gates(results, **limits)
+    files.write(results, gates)
+    report["report"] = str(write_report(workspace, gates=gates))
+    report["gates"] = gate_objects(gates)
+    return gates
+
+
+def write_trigger_files(results: Path, files: ReportFiles, **limits: float | None) -> tuple[tuple[Gate, ...], Path]:
+    """Write the page and the files that the user asked for; return the gates, and where the page is.
+
+    Evals in the same workspace are not judged.
+
+    Raises:
+        SkillsError: a file cannot be written.
+    """
+    workspace = results.parent.parent
+    found = replace(read_workspace(workspace), iterations=())
+    gates = trigger_gates(found.triggers[-1], **limits)
+    files.write(found, gates)
+    return gates, write_report(workspace, gates=gates)

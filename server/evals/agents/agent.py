@@ -14,10 +14,7 @@ if TYPE_CHECKING:
 
     from server.evals.agents.run_folder import RunFolder
     from skills_core.disk.files import Location
-    from skills_core.evals.agents.agent_run import AgentRun
-    from skills_core.evals.agents.transcript import Transcript
-
-__all__ = ["Agent", "AgentTask", "AgentUnavailableError", "TestedSkill"]
+    from skills_core.evals.agents.transcript import AgentRun, Transcript
 
 
 class AgentUnavailableError(SkillsError):

@@ -15,8 +15,7 @@ from server.config.machine import current_environment
 from server.evals.agents.agent import AgentUnavailableError
 from server.run.prices import price_of
 from skills_core.diagnostics import shortened
-from skills_core.evals.agents.agent_run import AgentRun
-from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.guard import Guard, rules_of
 from skills_core.library import load_catalog
 from skills_core.run.executor import RunContext, RunRequest, SkillExecutor
@@ -43,7 +42,6 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.run.outcome import RunOutcome, ToolCall
 
-__all__ = ["EXECUTOR", "ExecutorAgent"]
 
 EXECUTOR: Final = "skillserve"
 """The name of this agent."""

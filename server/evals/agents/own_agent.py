@@ -24,8 +24,7 @@ from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, 
 from server.run.toolset import open_general_toolset
 from server.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidRecordError
-from skills_core.evals.agents.agent_run import AgentRun
-from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.errors import RunNotDoneError
 from skills_core.run.durable.store import SqliteStore
@@ -50,12 +49,11 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.evals.agents.agent import AgentTask
     from server.evals.agents.run_folder import RunFolder
-    from server.evals.skills.skill_versions import SkillVersion
+    from server.evals.skills.tested_skills import SkillVersion
     from skills_core.run.durable.engine import Engine
     from skills_core.run.models import ModelSpec
     from skills_core.run.ports import Journal, JsonObject
 
-__all__ = ["OwnAgent"]
 
 _KIND: Final = "eval"
 _POOL: Final = "skillserve-evals"

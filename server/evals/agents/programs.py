@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from skills_core.run.scripts.process import ProcessResult
 
-__all__ = ["CANNOT_START", "check_syntax", "run_program", "run_shell", "shell_words"]
 
 CANNOT_START: Final = frozenset({126, 127})
 """Exit codes of a shell that cannot start a program."""

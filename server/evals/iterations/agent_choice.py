@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 from server.evals.agents.agent import AgentTask
-from server.evals.agents.find_agent import find_agent
+from server.evals.agents.cli_agent import find_agent
 from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
 from skills_core.disk.files import Location

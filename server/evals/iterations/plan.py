@@ -11,12 +11,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
-from server.evals.agents.find_agent import check_no_twin
+from server.evals.agents.cli_agent import check_no_twin
 from server.evals.errors import EvalError
 from server.evals.iterations.files import Iteration, check_input_files, iterations_of, new_iteration
 from server.evals.iterations.grading import uncompared
 from server.evals.iterations.runner import work_of
-from server.evals.skills.skill_versions import find_baseline, load_version
+from server.evals.skills.tested_skills import find_baseline, load_version
 from skills_core.diagnostics import counted
 from skills_core.disk.bounded import read_bounded
 from skills_core.disk.names import is_ignored
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.agent_choice import Judge
     from server.evals.iterations.runner import Work
-    from server.evals.skills.skill_versions import SkillVersion
+    from server.evals.skills.tested_skills import SkillVersion
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalRun
     from skills_core.run.ports import JsonObject

@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from server.evals.agents.agent import AgentTask
-from server.evals.agents.outputs import publish_outputs, stray_files
+from server.evals.agents.run_folder import publish_outputs, stray_files
 from server.evals.errors import EvalError
 from server.evals.iterations.files import input_files
 from server.evals.iterations.grading import baseline_fault
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from server.evals.agents.run_folder import RunFolders
     from server.evals.iterations.files import Iteration
     from server.evals.iterations.grading import Grader
-    from server.evals.skills.skill_versions import SkillVersion
-    from skills_core.evals.agents.agent_run import AgentRun
+    from server.evals.skills.tested_skills import SkillVersion
+    from skills_core.evals.agents.transcript import AgentRun
     from skills_core.evals.grading.cases import EvalCase
 
 __all__ = ["EvalRunner", "ProgressListener", "Work", "grade_runs", "work_of"]

@@ -17,7 +17,7 @@ from server.evals.iterations.files import CONFIG
 from server.evals.iterations.grading import BlindComparisons, Grader, check_commands, comparisons_of, instruction_lines
 from server.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.evals.iterations.runner import EvalRunner, grade_runs
-from server.evals.skills.skill_versions import keep
+from server.evals.skills.tested_skills import keep
 from skills_core.diagnostics import counted
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from server.evals.agents.agent import Agent
     from server.evals.iterations.plan import EvalPlan
     from server.evals.iterations.runner import ProgressListener
-    from server.evals.skills.skill_versions import SkillVersion
+    from server.evals.skills.tested_skills import SkillVersion
     from skills_core.evals.grading.results import RunKey
     from skills_core.run.ports import JsonObject
 

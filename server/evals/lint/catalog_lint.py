@@ -10,11 +10,11 @@ from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from server.evals.triggers.query_file import queries_of_skill
+from server.evals.triggers.query_files import queries_of_skill
 from server.hosting.reranker import load_reranker
 from server.visibility.similar_descriptions import similar_descriptions
 from skills_core.evals.triggers.queries import QueryFileError
-from skills_core.evals.triggers.query_ranking import rank_query
+from skills_core.evals.triggers.ranks import rank_query
 from skills_core.selection import TOP_TEN, SkillSearch
 from skills_core.selection.words import fold, query_words
 from skills_core.sources import SkillKind
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.visibility.similar_descriptions import SimilarPair
     from skills_core.evals.triggers.queries import Query
-    from skills_core.evals.triggers.query_ranking import RankedQuery, Search
+    from skills_core.evals.triggers.ranks import RankedQuery, Search
     from skills_core.skill import Skill
 
 
@@ -80,7 +80,7 @@ def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
         if queries:
             by_skill[skill.path] = len(queries)
         for query in queries:
-            first = next(iter(search(query.query, _FIRST)), None)
+            first = next(iter(search(query.text, _FIRST)), None)
             if first is None or (first.skill.path == skill.path) is query.should_trigger:
                 # The usual case takes a fraction of the time of a ranking.
                 continue

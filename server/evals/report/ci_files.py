@@ -14,7 +14,8 @@ from xml.etree import ElementTree as ET
 
 from server.evals.report.gates import GateOutcome
 from server.evals.report.numbers import amount, interval_text, money, percent, points, points_interval, spread_text
-from server.evals.report.scores import check_scores, score_triggers, trigger_verdict
+from server.evals.report.scores import check_scores
+from server.evals.report.trigger_results import trigger_verdict
 from skills_core.diagnostics import counted, without_lone_surrogates
 from skills_core.format.hidden import with_hidden_shown
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from server.evals.report.gates import Gate
-    from server.evals.report.model import Case, Iteration, Query, Run, ShownVerdict, TriggerSet, Workspace
+    from server.evals.report.model import Case, Iteration, Run, ShownVerdict, TriggerSet, Workspace
+    from skills_core.evals.triggers.results import QueryResult
 
 
 _KINDS: Final = ("failure", "error", "skipped")
@@ -135,24 +137,24 @@ def _faults(runs: Iterable[Run]) -> str:
 
 
 def _of_queries(skill: str, triggers: TriggerSet) -> Iterator[_Test]:
-    for query in triggers.queries:
-        kind, message, detail = _query_outcome(query)
-        yield _Test(f"{skill}.{triggers.label}", query.text, 0, kind, message, detail)
+    for each in triggers.results.results:
+        kind, message, detail = _query_outcome(each)
+        yield _Test(f"{skill}.{triggers.label}", each.query.text, 0, kind, message, detail)
 
 
-def _query_outcome(query: Query) -> tuple[str, str, str]:
-    wanted = "should load the skill" if query.should_trigger else "should not load the skill"
-    seen = query.seen or f"loaded in {query.triggers} of {query.counted} runs that count"
-    outcomes = ", ".join(query.outcomes)
-    if query.passed is None:
-        if query.errors:
+def _query_outcome(result: QueryResult) -> tuple[str, str, str]:
+    wanted = "should load the skill" if result.query.should_trigger else "should not load the skill"
+    seen = result.seen or f"loaded in {result.rate.count} of {result.rate.total} runs that count"
+    outcomes = ", ".join(result.outcomes)
+    if result.passed is None:
+        if result.errors:
             return (
                 "error",
-                query.error or f"the runs ended in an error or a timeout: {query.errors} of {query.errors}",
+                result.error or f"the runs ended in an error or a timeout: {result.errors} of {result.errors}",
                 outcomes,
             )
         return "skipped", "no outcome yet", ""
-    return ("", "", "") if query.passed else ("failure", f"{wanted}; {seen}", outcomes)
+    return ("", "", "") if result.passed else ("failure", f"{wanted}; {seen}", outcomes)
 
 
 def _line(text: str) -> str:
@@ -242,7 +244,7 @@ def _failing(iteration: Iteration) -> Iterator[str]:
 
 
 def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
-    score = score_triggers(triggers)
+    results = triggers.results
     yield f"## {_text(triggers.label)}"
     yield ""
     yield _verdict(trigger_verdict(triggers))
@@ -250,15 +252,15 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
         yield ""
         yield _verdict(triggers.decision)
     yield ""
-    yield f"- Queries that should load the skill: {score.wanted[0]} of {score.wanted[1]} as wanted"
-    yield f"- Queries that should not: {score.unwanted[0]} of {score.unwanted[1]} as wanted"
+    yield f"- Queries that should load the skill: {results.recall.count} of {results.recall.total} as wanted"
+    yield f"- Queries that should not: {results.specificity.count} of {results.specificity.total} as wanted"
     if not triggers.ranked:
-        yield f"- Errors and timeouts: {score.failed} of {counted(score.runs, 'run')}"
+        yield f"- Errors and timeouts: {results.faults.count} of {counted(results.faults.total, 'run')}"
     yield ""
     missed = [
-        f"| {_text(query.text)} | {'yes' if query.should_trigger else 'no'} | {_seen(query)} |"
-        for query in triggers.queries
-        if query.passed is False
+        f"| {_text(each.query.text)} | {'yes' if each.query.should_trigger else 'no'} | {_seen(each)} |"
+        for each in results.results
+        if each.passed is False
     ]
     if missed:
         yield from (f"| Query | Should load | {'Found' if triggers.ranked else 'Rate'} |", "|---|---|---|")
@@ -266,8 +268,8 @@ def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
         yield ""
 
 
-def _seen(query: Query) -> str:
-    return _text(query.seen) if query.seen else percent(query.rate)
+def _seen(result: QueryResult) -> str:
+    return _text(result.seen) if result.seen else percent(result.rate.value)
 
 
 def _limited(rows: Sequence[str]) -> Iterator[str]:

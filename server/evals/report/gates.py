@@ -12,16 +12,17 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.model import Status
-from server.evals.report.scores import run_scores, score_triggers
+from server.evals.report.scores import run_scores
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.scores import ungraded
-from skills_core.evals.statistics import too_many_failed, wilson
-from skills_core.evals.triggers.query_summary import MIN_QUERIES
+from skills_core.evals.statistics import too_many_failed
+from skills_core.evals.triggers.ranks import MIN_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.evals.report.model import ArmScore, Iteration, TriggerSet, Workspace
+    from skills_core.evals.triggers.results import Rate
 
 __all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates", "trigger_gates"]
 
@@ -137,27 +138,27 @@ def _iteration_fault(iteration: Iteration) -> str:
 
 def _of_triggers(found: tuple[TriggerSet, ...], least: float | None, most: float | None) -> Iterator[Gate]:
     newest = found[-1]
-    passed, total = score_triggers(newest).all
+    rate = newest.results.passed
     fault = _trigger_fault(newest)
     if least is not None:
         name = f"pass rate of {newest.label} at least {least:.2f}"
-        words = ""
-        if total:
-            low, high = wilson(passed, total)
-            words = f"measured {passed / total:.2f}, {passed} of {total} (95 % interval {low:.2f} to {high:.2f})"
-            words += _whose(newest)
-        yield _gate(name, fault, words, passed=bool(total) and passed / total >= least - _SLACK)
+        words = "" if rate.value is None else f"{_measured(rate)}{_whose(newest)}"
+        yield _gate(name, fault, words, passed=rate.value is not None and rate.value >= least - _SLACK)
     if most is not None:
-        before = score_triggers(found[-2]).all if len(found) > 1 else (0, 0)
+        new, old = rate.value, found[-2].results.passed.value if len(found) > 1 else None
         name = f"regression of {newest.label} at most {most:.2f}"
-        if not fault and not before[1]:
+        if not fault and old is None:
             fault = "there are no earlier results to compare with"
-        if fault:
+        if fault or old is None or new is None:
             yield _gate(name, fault, "", passed=False)
             return
-        old, new = before[0] / before[1], passed / total
         words = f"{new:.2f} after {old:.2f} in {found[-2].label}{_whose(newest)}"
         yield _gate(name, "", words, passed=old - new <= most + _SLACK)
+
+
+def _measured(rate: Rate) -> str:
+    low, high = rate.interval
+    return f"measured {rate.value:.2f}, {rate.count} of {rate.total} (95 % interval {low:.2f} to {high:.2f})"
 
 
 def _whose(triggers: TriggerSet) -> str:
@@ -172,38 +173,31 @@ def trigger_gates(
 
     As for ranked queries, a verdict takes a least number of queries of the kind.
     """
-    fault, score = _trigger_fault(triggers), score_triggers(triggers)
+    fault, results, whose = _trigger_fault(triggers), triggers.results, _whose(triggers)
     gates = []
     if min_recall is not None:
-        gates.append(_share_gate("recall", fault, score.wanted, min_recall, _whose(triggers), at_least=True))
+        gates.append(_share_gate("recall", fault, results.recall, min_recall, whose, at_least=True))
     if max_false is not None:
-        wrong = score.unwanted[1] - score.unwanted[0], score.unwanted[1]
-        gates.append(_share_gate("false triggers", fault, wrong, max_false, _whose(triggers), at_least=False))
+        gates.append(_share_gate("false triggers", fault, results.false_positives, max_false, whose, at_least=False))
     return tuple(gates)
 
 
-def _share_gate(what: str, fault: str, counts: tuple[int, int], limit: float, whose: str, *, at_least: bool) -> Gate:
-    count, total = counts
+def _share_gate(what: str, fault: str, rate: Rate, limit: float, whose: str, *, at_least: bool) -> Gate:
     name = f"{what} at {'least' if at_least else 'most'} {limit:.2f}"
-    if not fault and total < MIN_QUERIES:
-        fault = f"a verdict takes {MIN_QUERIES} queries of the kind, {MIN_QUERIES - total} more than have an outcome"
-    if fault:
+    if not fault and rate.total < MIN_QUERIES:
+        lacking = MIN_QUERIES - rate.total
+        fault = f"a verdict takes {MIN_QUERIES} queries of the kind, {lacking} more than have an outcome"
+    share = rate.value
+    if fault or share is None:
         return _gate(name, fault, "", passed=False)
-    share, (low, high) = count / total, wilson(count, total)
-    words = f"measured {share:.2f}, {count} of {total} (95 % interval {low:.2f} to {high:.2f}){whose}"
     passed = share >= limit - _SLACK if at_least else share <= limit + _SLACK
-    return _gate(name, "", words, passed=passed)
+    return _gate(name, "", f"{_measured(rate)}{whose}", passed=passed)
 
 
 def _trigger_fault(triggers: TriggerSet) -> str:
-    score = score_triggers(triggers)
-    if not score.all[1]:
+    if not triggers.results.judged:
         return "no query has an outcome"
-    if not triggers.complete:
-        return "the measurement is not complete"
-    if too_many_failed(score.failed, score.runs):
-        return "more than a tenth of the runs ended in an error or a timeout"
-    return ""
+    return triggers.results.no_verdict if triggers.complete else "the measurement is not complete"
 
 
 def _gate(name: str, fault: str, words: str, *, passed: bool) -> Gate:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.feedback import digest_of_case
+from skills_core.evals.triggers.results import SetResult
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 if TYPE_CHECKING:
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.evals.statistics import Interval, Spread
+
+_NO_RESULTS: Final = SetResult()
 
 WITH_SKILL: Final = "with_skill"
 """The arm of the skill as it is now."""
@@ -231,17 +237,6 @@ class Scores:
 
 
 @dataclass(frozen=True, slots=True)
-class TriggerScore:
-    """How many queries had the wanted outcome, as (passed, judged), and what ended without one."""
-
-    all: tuple[int, int]
-    wanted: tuple[int, int]
-    unwanted: tuple[int, int]
-    runs: int
-    failed: int
-
-
-@dataclass(frozen=True, slots=True)
 class Iteration:
     """One pass over all cases."""
 
@@ -272,31 +267,6 @@ class Iteration:
         """The arm that it is compared with."""
         usual = [arm for arm in BASELINES if arm in self.arms]
         return next((arm for arm in (*usual, *self.arms) if arm != self.subject), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Query:
-    """The outcomes of one query: whether the skill was loaded as often as it should.
-
-    Errors count neither for nor against: `rate` is the share of the `counted` other runs that loaded the skill.
-    """
-
-    text: str
-    should_trigger: bool
-    rate: float | None = None
-    triggers: int = 0
-    counted: int = 0
-    errors: int = 0
-    denied: int = 0
-    passed: bool | None = None
-    split: str = ""
-    interval: tuple[float, float] | None = None
-    outcomes: tuple[str, ...] = ()
-    error: str = ""
-    seen: str = ""
-    """What was observed, in words, where the counts of runs do not say it."""
-    transcripts: tuple[Transcript, ...] = ()
-    """Those of the runs, in the order of the outcomes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,7 +302,7 @@ class Spent:
 class TriggerSet:
     """One measurement of trigger queries, with the rounds of an optimisation if there were any.
 
-    `queries` are those of the description that counts, which `measured` names if several were tried: a new one as soon
+    `results` are those of the description that counts, which `measured` names if several were tried: a new one as soon
     as it is adopted. `replaced` then has the outcomes of the old one.
     """
 
@@ -340,18 +310,20 @@ class TriggerSet:
     label: str
     skill: str = ""
     description: str = ""
-    queries: tuple[Query, ...] = ()
+    results: SetResult = _NO_RESULTS
     rounds: tuple[TriggerRound, ...] = ()
     best: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
     verdict: ShownVerdict | None = None
     measured: str = ""
-    replaced: tuple[Query, ...] = ()
+    replaced: SetResult = _NO_RESULTS
     decision: ShownVerdict | None = None
     spent: Spent = Spent()
     complete: bool = True
     ranked: bool = False
     """Whether the queries were ranked by a search, so that there were no runs."""
+    transcripts: Mapping[str, Transcript] = field(default_factory=dict)
+    """Those of the runs, by the paths that the results name."""
 
 
 @dataclass(frozen=True, slots=True)

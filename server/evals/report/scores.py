@@ -18,17 +18,16 @@ from server.evals.report.model import (
     ShownVerdict,
     Status,
     Tone,
-    TriggerScore,
 )
-from skills_core.diagnostics import agreeing, counted
+from skills_core.diagnostics import counted
 from skills_core.evals.grading.results import RunScore
 from skills_core.evals.grading.scores import score_iteration
-from skills_core.evals.statistics import Interval, Spread, too_many_failed, wilson
+from skills_core.evals.statistics import Interval, Spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.evals.report.model import Case, Iteration, Run, TriggerSet
+    from server.evals.report.model import Case, Iteration, Run
 
 __all__ = [
     "baseline_words",
@@ -36,8 +35,6 @@ __all__ = [
     "read_scores",
     "read_verdict",
     "run_scores",
-    "score_triggers",
-    "trigger_verdict",
 ]
 
 _VERDICTS: Final = {
@@ -210,42 +207,3 @@ def _passed(case: Case, arm: str, name: str) -> tuple[int, int]:
     runs = (run for run in case.of(arm) if not run.failed)
     grades = [check.passed for run in runs for check in run.checks if check.text == name]
     return sum(grades), len(grades)
-
-
-def score_triggers(triggers: TriggerSet) -> TriggerScore:
-    """Return the numbers of a measurement of queries."""
-    judged = [query for query in triggers.queries if query.passed is not None]
-    wanted = [bool(query.passed) for query in judged if query.should_trigger]
-    unwanted = [bool(query.passed) for query in judged if not query.should_trigger]
-    return TriggerScore(
-        all=(sum(wanted) + sum(unwanted), len(judged)),
-        wanted=(sum(wanted), len(wanted)),
-        unwanted=(sum(unwanted), len(unwanted)),
-        runs=sum(query.counted + query.errors for query in triggers.queries),
-        failed=sum(query.errors for query in triggers.queries),
-    )
-
-
-def trigger_verdict(triggers: TriggerSet) -> ShownVerdict:
-    """Return whether the queries have the wanted outcomes, or why the numbers cannot tell; a recorded one counts."""
-    if triggers.verdict is not None:
-        return triggers.verdict
-    score = score_triggers(triggers)
-    passed, total = score.all
-    if not total:
-        return ShownVerdict(Tone.NONE, "No verdict", "No query has an outcome.")
-    if too_many_failed(score.failed, score.runs):
-        words = (
-            f"{score.failed} of {counted(score.runs, 'run')} ended in an error or a timeout, which is more than a "
-            "tenth. Correct what failed and run them again."
-        )
-        return ShownVerdict(Tone.NONE, "No verdict", words)
-    low, high = wilson(passed, total)
-    queries, have = counted(total, "query", "queries"), agreeing(passed, "has", "have")
-    whose = f" with {triggers.measured}" if triggers.measured else ""
-    words = f"{passed} of {queries} {have} the wanted outcome{whose} (95 % interval {low:.2f} to {high:.2f})."
-    if passed == total:
-        return ShownVerdict(Tone.GOOD, "All as wanted", words)
-    # How many must be is for a gate to say, which may pass.
-    tone, title = (Tone.MIXED, "Some not as wanted") if passed else (Tone.BAD, "None as wanted")
-    return ShownVerdict(tone, title, words)

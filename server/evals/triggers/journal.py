@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["Journal"]
-
 
 class Journal:
     """A file of records by key; the last record of a key counts."""

@@ -10,8 +10,7 @@ from server.hosting.reranker import load_reranker
 from server.visibility.entry_state import EntryState, Sight
 from server.visibility.served_listing import served_skills
 from skills_core.diagnostics import printable
-from skills_core.evals.triggers.query_ranking import rank_queries
-from skills_core.evals.triggers.query_summary import summarize
+from skills_core.evals.triggers.ranks import rank_queries, summarize
 from skills_core.selection import SkillSearch
 
 if TYPE_CHECKING:
@@ -20,11 +19,9 @@ if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.evals.triggers.queries import Query
-    from skills_core.evals.triggers.query_ranking import RankedQuery
-    from skills_core.evals.triggers.query_summary import Limits, QuerySummary, Rate
+    from skills_core.evals.triggers.ranks import Limits, QuerySummary, RankedQuery
+    from skills_core.evals.triggers.results import Rate
     from skills_core.skill import Skill
-
-__all__ = ["ClientSight", "RankedTriggers", "rank_triggers", "triggers_object"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +133,7 @@ def _query(ranked: RankedQuery, *, shown: bool) -> dict[str, Any]:
     query, match = ranked.query, ranked.match
     return {
         "id": query.id,
-        "query": query.query,
+        "query": query.text,
         "should_trigger": query.should_trigger,
         "rank": ranked.rank,
         "shown": shown,
@@ -172,5 +169,5 @@ def _summary(triggers: RankedTriggers) -> dict[str, Any]:
 def _rate(rate: Rate) -> dict[str, Any]:
     """Return a rate with its interval; the share is null without queries."""
     low, high = rate.interval
-    share = None if rate.share is None else round(rate.share, 4)
-    return {"hits": rate.hits, "total": rate.total, "rate": share, "interval": [round(low, 4), round(high, 4)]}
+    share = None if rate.value is None else round(rate.value, 4)
+    return {"hits": rate.count, "total": rate.total, "rate": share, "interval": [round(low, 4), round(high, 4)]}

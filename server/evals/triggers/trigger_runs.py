@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 
 from server.evals.agents.agent import AgentTask
-from server.evals.skills.skill_copies import digest_of
-from server.evals.triggers.back_off import BackOff
+from server.evals.skills.tested_skills import digest_of
 from skills_core.errors import SkillsError
-from skills_core.evals.triggers.outcomes import FAULTS, Outcome, is_decided, outcome_of
-from skills_core.evals.triggers.verdicts import MAX_FAULTS, QueryResult, SetResult, is_settled
+from skills_core.evals.triggers.results import (
+    FAULTS,
+    MAX_FAULTS,
+    Outcome,
+    QueryResult,
+    SetResult,
+    is_decided,
+    is_settled,
+    outcome_of,
+    query_result,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,12 +30,32 @@ if TYPE_CHECKING:
 
     from server.evals.agents.agent import Agent
     from server.evals.agents.run_folder import RunFolder, RunFolders
-    from server.evals.skills.skill_copies import SkillCopy
+    from server.evals.skills.tested_skills import SkillCopy
     from server.evals.triggers.journal import Journal
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["CanaryError", "RunLimitsOfTest", "TriggerRunner", "canary_query"]
+
+_LIMITED: Final = re.compile(r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded", re.IGNORECASE)
+
+_FIRST: Final = 5.0
+_LONGEST: Final = 80.0
+
+
+@dataclass(slots=True)
+class BackOff:
+    """Seconds between runs: none, and after each answer in a row that names a limit twice as many."""
+
+    sleep: Callable[[float], Awaitable[object]] = anyio.sleep
+    _seconds: float = 0.0
+
+    async def after(self, reason: str, *, failed: bool) -> None:
+        """Wait if a run has failed for a reason that names a limit of the provider."""
+        if not failed:
+            self._seconds = 0.0
+        elif _LIMITED.search(reason):
+            self._seconds = min(max(_FIRST, self._seconds * 2), _LONGEST)
+            await self.sleep(self._seconds)
 
 
 class CanaryError(SkillsError):
@@ -119,7 +148,7 @@ class TriggerRunner:
             found = outcomes[query.id]
             async with at_once:
                 while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
-                    outcome, reason = await self._run(skill, query.query, len(found) + 1)
+                    outcome, reason = await self._run(skill, query.text, len(found) + 1)
                     found.append(outcome)
                     if not is_hopeless():
                         await self.back_off.after(reason, failed=outcome in FAULTS)
@@ -138,9 +167,9 @@ class TriggerRunner:
         return results()
 
     def _result(self, skill: SkillCopy, query: Query, outcomes: Sequence[Outcome]) -> QueryResult:
-        keys = [self._key(skill, query.query, number) for number in range(1, len(outcomes) + 1)]
+        keys = [self._key(skill, query.text, number) for number in range(1, len(outcomes) + 1)]
         transcripts = tuple(self._log(key).relative_to(self.folder).as_posix() for key in keys)
-        return QueryResult(query, tuple(outcomes), self.limits.threshold, transcripts)
+        return query_result(query, outcomes, self.limits.threshold, transcripts)
 
     async def _run(self, skill: SkillCopy, query: str, number: int) -> tuple[Outcome, str]:
         key = self._key(skill, query, number)

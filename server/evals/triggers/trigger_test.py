@@ -10,22 +10,25 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from server.evals.agents.run_folder import RunFolders
-from server.evals.skills.skill_copies import digest_of
-from server.evals.triggers.description_model import MAX_REQUESTS
-from server.evals.triggers.description_rounds import Optimization, OptimizationState
+from server.evals.skills.tested_skills import digest_of
 from server.evals.triggers.journal import Journal
+from server.evals.triggers.optimization import MAX_REQUESTS, Optimization, OptimizationState
 from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
 from server.evals.workspace_marker import open_workspace
+from skills_core.diagnostics import printable
+from skills_core.errors import SkillsError
+from skills_core.evals.triggers.queries import Part
 from skills_core.evals.triggers.results import (
+    SetResult,
+    adoption_object,
+    best_round,
+    compare,
     comparison_object,
-    decision_object,
     query_object,
     round_object,
+    set_object,
     summary_object,
 )
-from skills_core.evals.triggers.rounds import best_round
-from skills_core.evals.triggers.split import Part
-from skills_core.evals.triggers.verdicts import SetResult, compare
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -34,14 +37,17 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.evals.agents.agent import Agent
-    from server.evals.skills.skill_copies import SkillCopy
+    from server.evals.skills.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["TestPlan", "TriggerTest", "last_results", "opened_queries", "planned_costs", "test_folder"]
 
 _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
+
+
+class UnreadableResultsError(SkillsError):
+    """The results of an earlier test cannot be read, although something depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +72,7 @@ class TestPlan:
     @property
     def identity(self) -> dict[str, JsonValue]:
         """What a test must have in common with an unfinished one to continue it."""
-        texts = [(query.id, query.query, query.should_trigger, query.split) for query in (*self.queries, *self.holdout)]
+        texts = [(query.id, query.text, query.should_trigger, query.split) for query in (*self.queries, *self.holdout)]
         return {
             "skill": self.skill.digest,
             "rivals": [rival.digest for rival in self.rivals],
@@ -145,12 +151,23 @@ def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:
 
 
 def opened_queries(workspace: Path) -> frozenset[str]:
-    """Return the queries that the sealed tests of finished optimizations in a workspace have opened."""
+    """Return the queries that the sealed tests of finished optimizations in a workspace have opened.
+
+    Raises:
+        UnreadableResultsError: results are there that cannot be read.
+    """
     return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
 
 
 def _opened(folder: Path) -> Iterator[str]:
-    match _read_json(folder / RESULTS):
+    path = folder / RESULTS
+    found = _read_json(path)
+    if not found and path.exists():
+        raise UnreadableResultsError(
+            f"{printable(str(path))}: these results cannot be read, so that it is unknown which queries their test has "
+            "opened; restore the file, or begin anew with another --workspace"
+        )
+    match found:
         case {"finished": True, "decision": {"test": {"old": {"results": list(results)}}}}:
             yield from (
                 each["query"] for each in results if isinstance(each, dict) and isinstance(each.get("query"), str)
@@ -214,7 +231,7 @@ class TriggerTest:
         return self._object(results, finished=not results.no_verdict, holdout=held)
 
     async def _optimize(self) -> dict[str, Any]:
-        from server.evals.triggers.description_model import DescriptionModel
+        from server.evals.triggers.optimization import DescriptionModel
 
         plan = self.plan
         assert plan.parts is not None  # noqa: S101 - the caller has looked
@@ -239,8 +256,7 @@ class TriggerTest:
             for name, skill in skills.items()
         }
         found: dict[str, JsonValue] = {
-            name: {**summary_object(each), "results": [query_object(one) for one in each.results]}
-            for name, each in results.items()
+            name: set_object(each, self.plan.limits.threshold) for name, each in results.items()
         }
         if "new" in results:
             found["comparison"] = comparison_object(compare(results["new"], results["old"]))
@@ -250,11 +266,12 @@ class TriggerTest:
         first, best = state.rounds[0], best_round(state.rounds)
         results = SetResult((*first.train.results, *first.validation.results))
         found = self._object(results, finished=finished, holdout=held)
-        found["rounds"] = [round_object(each) for each in state.rounds]
+        found["rounds"] = [round_object(each, self.plan.limits.threshold) for each in state.rounds]
         found["note"] = state.note or None
         if state.decision is not None:
             chosen = best.description if state.decision.adopted else self.plan.skill.description
-            found["decision"] = decision_object(state.decision, chosen, state.tests, best)
+            threshold = self.plan.limits.threshold
+            found["decision"] = adoption_object(state.decision, chosen, state.tests, best, threshold)
             found["best_description"] = chosen
         return found
 
@@ -272,7 +289,9 @@ class TriggerTest:
             "threshold": plan.limits.threshold,
             "runs_per_query": plan.limits.runs,
             "seed": plan.seed,
-            "results": [query_object(each, part_of.get(each.query.id)) for each in results.results],
+            "results": [
+                query_object(each, plan.limits.threshold, part_of.get(each.query.id)) for each in results.results
+            ],
             "summary": {
                 **summary_object(results),
                 "reasons": [{"reason": reason, "runs": count} for reason, count in reasons[:20]],

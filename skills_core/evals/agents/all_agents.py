@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import Rights, ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["AGENTS", "ANY_AGENT"]
 
 AGENTS: Final[Mapping[str, AgentKind]] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
 

@@ -6,10 +6,16 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
-from skills_core.evals.agents.server_calls import skill_of_server_call
-from skills_core.evals.agents.transcript import skill_name
-from skills_core.evals.agents.values import amount_of, count_of, mapping_of, mappings_of, text_of, text_of_content
+from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, skill_of_uri, skills_read_by
+from skills_core.evals.agents.transcript import (
+    amount_of,
+    count_of,
+    mapping_of,
+    mappings_of,
+    skill_name,
+    text_of,
+    text_of_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["CLAUDE"]
 
 _HOPELESS = (401, 403)
 # The client repeats requests for minutes, although such an answer stays the same.

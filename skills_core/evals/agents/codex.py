@@ -6,9 +6,8 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_uri, skills_read_by
-from skills_core.evals.agents.server_calls import skill_of_server_call
-from skills_core.evals.agents.values import count_of, mapping_of, text_of
+from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
+from skills_core.evals.agents.transcript import count_of, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["CODEX"]
 
 _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")

@@ -7,10 +7,14 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
-from skills_core.evals.agents.server_calls import server_tool, skill_of_server_call
-from skills_core.evals.agents.transcript import skill_name
-from skills_core.evals.agents.values import count_of, mapping_of, text_of
+from skills_core.evals.agents.reads import (
+    server_tool,
+    skill_of_path,
+    skill_of_server_call,
+    skill_of_uri,
+    skills_read_by,
+)
+from skills_core.evals.agents.transcript import count_of, mapping_of, skill_name, text_of
 from skills_core.rendering import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
@@ -19,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["GEMINI"]
 
 _RULE: Final = """\
 [[rule]]

@@ -15,17 +15,6 @@ if TYPE_CHECKING:
 
     from skills_core.evals.agents.transcript import Transcript
 
-__all__ = [
-    "SERVER",
-    "AgentKind",
-    "AgentName",
-    "ReadEvent",
-    "Rights",
-    "ServerCommand",
-    "Setup",
-    "TranscriptReader",
-    "Via",
-]
 
 SERVER: Final = "skills"
 """The name of this server in the settings of an agent."""
@@ -85,7 +74,7 @@ class AgentKind:
     """An agent's command line.
 
     `command` starts it, and `prompt` are its last words, with `{prompt}` for what the user says, so that a text which
-    begins with a hyphen is no option. `model_option` names a model by `{model}`.
+    begins with a hyphen is not an option. `model_option` names a model by `{model}`.
     `skills_folder` is the folder of a project from which it takes skills, and `other_folders` are the other folders of
     a project or home in which it finds them. `setup` returns arguments and files for a run with some rights,
     `variables` are environment variables that would lead it to settings outside of its home, and `read_event` reads its
@@ -129,7 +118,7 @@ class TranscriptReader:
         self._builder = TranscriptBuilder()
 
     def take(self, line: str) -> None:
-        """Read a line; lines that are no JSON object, or an event of another shape, are ignored."""
+        """Read a line; lines that are not a JSON object, or have another shape, are ignored."""
         text = line.strip()
         if not text.startswith("{") or len(text) > MAX_LINE:
             return

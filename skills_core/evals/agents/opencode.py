@@ -6,10 +6,14 @@ import json
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
-from skills_core.evals.agents.server_calls import server_tool, skill_of_server_call
-from skills_core.evals.agents.transcript import ANY_SKILL, skill_name
-from skills_core.evals.agents.values import amount_of, count_of, mapping_of, text_of
+from skills_core.evals.agents.reads import (
+    server_tool,
+    skill_of_path,
+    skill_of_server_call,
+    skill_of_uri,
+    skills_read_by,
+)
+from skills_core.evals.agents.transcript import ANY_SKILL, amount_of, count_of, mapping_of, skill_name, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,7 +21,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.kind import ServerCommand
     from skills_core.evals.agents.transcript import TranscriptBuilder
 
-__all__ = ["OPENCODE"]
 
 _SKILL: Final = "skill"
 _DENIED: Final = ("the user rejected permission", "the user has specified a rule which prevents")

@@ -1,4 +1,4 @@
-"""Which skills an agent has read in full, by the paths that it names and never by parts of a text."""
+"""Which skills an agent has loaded, by the paths, URIs and calls of this server's tools that it names."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import re
 import shlex
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.names import MAIN_FILE
+from skills_core.evals.agents.transcript import skill_name
+from skills_core.rendering import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["skill_of_path", "skill_of_uri", "skills_read_by"]
 
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "powershell", "pwsh", "powershell.exe", "pwsh.exe"})
 _READERS: Final = frozenset({"cat", "nl", "bat", "batcat", "less", "more", "type", "get-content", "gc"})
@@ -158,3 +159,22 @@ def _scripts(arguments: Sequence[str]) -> list[str]:
 
 def _verb(word: str) -> str:
     return word.rpartition("/")[2].lower()
+
+
+READ_TOOL = "read_skill_file"
+
+
+def server_tool(tool: str) -> str:
+    """Return which of the server's tools a prefixed name such as `skills_activate_skill` means; empty for others."""
+    for name in (ACTIVATION_TOOL, READ_TOOL):
+        if tool.endswith(f"_{name}"):
+            return name
+    return ""
+
+
+def skill_of_server_call(tool: str, arguments: Mapping[str, Any]) -> str:
+    """Return the skill that a call of this server's tool loads, otherwise an empty text."""
+    if tool == ACTIVATION_TOOL:
+        return skill_name(arguments.get("name"))
+    whole = arguments.get("path") == MAIN_FILE and arguments.get("first_line") in (None, 1)
+    return skill_name(arguments.get("skill")) if tool == READ_TOOL and whole else ""

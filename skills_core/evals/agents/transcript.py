@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -10,9 +11,69 @@ from typing import TYPE_CHECKING, Any, Final
 from skills_core.diagnostics import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
-__all__ = ["ANY_SKILL", "Transcript", "TranscriptBuilder", "skill_name"]
+
+_MAX_AMOUNT = 1e9
+# More is not a price, and infinity is not JSON.
+
+
+def mapping_of(value: object) -> Mapping[str, Any]:
+    """Return an object, empty if the value is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def mappings_of(value: object) -> Iterator[Mapping[str, Any]]:
+    """Yield the objects of a list."""
+    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+
+
+def text_of(value: object) -> str:
+    """Return a text, empty if the value is none."""
+    return value if isinstance(value, str) else ""
+
+
+def count_of(value: object) -> int:
+    """Return a number of things, 0 if the value is none."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def amount_of(value: object) -> float:
+    """Return an amount of money, 0 if the value is none."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 < value < _MAX_AMOUNT else 0.0
+
+
+def text_of_content(value: object) -> str:
+    """Return the text of a result: a text, or blocks of content."""
+    return value if isinstance(value, str) else "\n".join(text_of(block.get("text")) for block in mappings_of(value))
+
+
+def lines_of(printed: bytes) -> list[str]:
+    """Return the lines of what was printed; a text in JSON may have other line separators than these."""
+    return [line.rstrip("\r") for line in printed.decode("utf-8", "replace").split("\n")]
+
+
+def transcript_lines(stdout: bytes, stderr: bytes) -> Iterator[str]:
+    """Yield the lines of both streams, one JSON value a line; other lines become objects with their text."""
+    for line in lines_of(stdout):
+        if line.strip():
+            yield _json_line(line)
+    for line in lines_of(stderr):
+        if line.strip():
+            yield json.dumps({"text": line, "stream": "stderr"}, ensure_ascii=False)
+
+
+def _json_line(line: str) -> str:
+    try:
+        # A bare word or number is text that happens to be JSON.
+        if isinstance(value := json.loads(line), dict | list):
+            return json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"text": line}, ensure_ascii=False)
+
 
 ANY_SKILL: Final = "*"
 """Stands among denied skills for a call that does not say which skill it is for."""
@@ -128,3 +189,24 @@ class TranscriptBuilder:
 def skill_name(written: object) -> str:
     """Return the name of a skill from what an agent writes, such as `plugin:name` or `/name`; empty if it is none."""
     return written.rpartition(":")[2].removeprefix("/").strip() if isinstance(written, str) else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentRun:
+    """The agent's record of a run, and how the run ended.
+
+    `exit_code` is None if the agent is not a process, or was ended. `stopped` tells that nothing more was to be learned
+    from it, and `fault` says why the run failed, as far as the agent's own record does not. `errors` is the end of what
+    it printed on stderr, `lines` are all lines as JSON values, and `answer` is its last message.
+    """
+
+    transcript: Transcript
+    exit_code: int | None = None
+    timed_out: bool = False
+    stopped: bool = False
+    fault: str = ""
+    seconds: float = 0.0
+    errors: str = ""
+    lines: tuple[str, ...] = ()
+    answer: str = ""
+    notes: tuple[str, ...] = ()

@@ -20,8 +20,7 @@ from skills_core.run.scripts.process import exit_text
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.evals.agents.agent_run import AgentRun
-    from skills_core.evals.agents.transcript import Transcript
+    from skills_core.evals.agents.transcript import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.run.ports import JsonObject
 

@@ -1,4 +1,4 @@
-"""Trigger queries: what users say, and whether a skill should be activated by it.
+"""Trigger queries: what users say, whether a skill should be activated by it, and the parts of a set.
 
 The file is a JSON list of objects with `query` and `should_trigger`, as the guides of the format have it, or that list
 as `queries` of an object. A YAML file has the shape of waza: `should_trigger_prompts` and `should_not_trigger_prompts`.
@@ -6,10 +6,12 @@ as `queries` of an object. A YAML file has the shape of waza: `should_trigger_pr
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
@@ -17,19 +19,8 @@ from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
-__all__ = [
-    "MAX_FILE",
-    "MAX_QUERIES",
-    "MAX_TEXT",
-    "PART_FILES",
-    "QUERY_FILES",
-    "Query",
-    "QueryFileError",
-    "joined_parts",
-    "read_queries",
-]
 
 QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
 """Where the queries of a skill are looked for in its folder, in this order."""
@@ -71,7 +62,7 @@ class Query:
     `expected_skill` is the skill that the query needs instead, if it should not trigger.
     """
 
-    query: str
+    text: str
     should_trigger: bool
     id: str
     split: str | None = None
@@ -82,7 +73,7 @@ def read_queries(raw: bytes, where: str) -> tuple[Query, ...]:
     """Read the file `where`, whose suffix tells JSON from YAML, with the bytes `raw`.
 
     Raises:
-        QueryFileError: the file is no such file, a value is missing or has another type, or two queries are equal.
+        QueryFileError: the file has another form, a value is missing or has another type, or two queries are equal.
     """
     if len(raw) > MAX_FILE:
         _refuse(where, "", f"the file has {len(raw):,} bytes; at most {MAX_FILE:,} are read")
@@ -175,7 +166,7 @@ def _check_set(queries: Sequence[Query], where: str) -> None:
     seen: dict[str, Query] = {}
     ids: set[str] = set()
     for query in queries:
-        text = " ".join(query.query.split()).casefold()
+        text = " ".join(query.text.split()).casefold()
         if other := seen.get(text):
             how = "" if other.should_trigger == query.should_trigger else ", with another should_trigger"
             _refuse(where, f"query {query.id}", f"this is query {other.id} again{how}; remove one of them")
@@ -260,3 +251,118 @@ def _shown(value: object) -> str:
 
 def _refuse(where: str, place: str, message: str) -> NoReturn:
     raise QueryFileError(where, place, message)
+
+
+SEALED_SHARE: Final = 0.25
+"""The share of each kind of query that is sealed for the test at the end."""
+
+TRAIN_SHARE: Final = 0.6
+"""The share of the rest that failures are taken from; the others are for validation."""
+
+
+class Part(StrEnum):
+    """A part of a set of queries."""
+
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+_SPELLED: Final = {**{part.value: part for part in Part}, "val": Part.VALIDATION}
+
+
+class SplitError(SkillsError):
+    """The queries cannot be split; the message says what is missing."""
+
+
+_FRESH: Final = "add fresh queries for the test, or begin anew with another --workspace"
+
+_USED_UP: Final = f"earlier optimizations have opened all queries for the test that {{}}; {_FRESH}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Counts:
+    train: int
+    validation: int
+    test: int
+
+
+def split_queries(
+    queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
+) -> Mapping[Part, tuple[Query, ...]]:
+    """Return the parts, each in the order of the file. Queries that name their part (`split`) are in that one.
+
+    Queries that all name a part, and two parts in all, have an empty test: the part beside training, whether it is
+    called validation or test, is the validation. `opened` are texts of queries that earlier tests have opened.
+
+    Raises:
+        SplitError: a query names another part, or the test although it was opened, or a part would lack queries of one
+            kind.
+    """
+    if two := _two_parts(queries):
+        return two
+    part_of: dict[str, Part] = {}
+    for should_trigger in (True, False):
+        kind = [query for query in queries if query.should_trigger is should_trigger]
+        free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
+        part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
+        counts = _counts(len(free), given=len(free) < len(kind))
+        sealed = [query for query in free if query.text not in opened][: counts.test]
+        rest = [query for query in free if query not in sealed]
+        part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
+        part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
+        part_of |= dict.fromkeys((query.id for query in rest[: counts.validation]), Part.VALIDATION)
+    found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
+    for part, chosen in found.items():
+        for kind_name in _missing_kinds(chosen):
+            if part is Part.TEST and any(query.text in opened for query in queries):
+                raise SplitError(_USED_UP.format(kind_name))
+            raise SplitError(
+                f"the part {part} has no query that {kind_name}; write at least 3 queries of each kind, better 8 to "
+                "10, or name the part of each with `split`: train, validation and test, or train and validation alone"
+            )
+    return found
+
+
+def _two_parts(queries: Sequence[Query]) -> Mapping[Part, tuple[Query, ...]] | None:
+    """Return the parts of a set that names training and one other part throughout; None for any other set."""
+    named = [_SPELLED.get((query.split or "").lower()) for query in queries]
+    if len(set(named)) != len((Part.TRAIN, Part.VALIDATION)) or Part.TRAIN not in named or None in named:
+        return None
+    found = {
+        Part.TRAIN: tuple(query for query, part in zip(queries, named, strict=True) if part is Part.TRAIN),
+        Part.VALIDATION: tuple(query for query, part in zip(queries, named, strict=True) if part is not Part.TRAIN),
+        Part.TEST: (),
+    }
+    for part in (Part.TRAIN, Part.VALIDATION):
+        for kind_name in _missing_kinds(found[part]):
+            raise SplitError(f"the part {part} has no query that {kind_name}; give each part queries of both kinds")
+    return found
+
+
+def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
+    for should_trigger, kind_name in ((True, "should trigger"), (False, "should not trigger")):
+        if not any(query.should_trigger is should_trigger for query in chosen):
+            yield kind_name
+
+
+def _counts(total: int, *, given: bool) -> _Counts:
+    """Return how many queries go into each part; with `given` parts, a part may be left to them."""
+    least = 0 if given or total < len(Part) else 1
+    test = max(round(total * SEALED_SHARE), least)
+    train = max(round((total - test) * TRAIN_SHARE), least)
+    train = min(train, total - test - least)
+    return _Counts(train, total - test - train, test)
+
+
+def _order(query: Query, seed: int) -> bytes:
+    return hashlib.sha256(f"{seed}\n{query.text}".encode()).digest()
+
+
+def _named(query: Query, opened: Collection[str]) -> Part:
+    part = _SPELLED.get((query.split or "").lower())
+    if part is None:
+        raise SplitError(f"query {query.id}: split is {query.split!r}; expected train, validation or test")
+    if part is Part.TEST and query.text in opened:
+        raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
+    return part

@@ -17,20 +17,8 @@ from skills_core.rendering.escaping import escape_json
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.evals.triggers.verdicts import QueryResult
+    from skills_core.evals.triggers.results import QueryResult
 
-__all__ = [
-    "INSTRUCTIONS",
-    "Attempt",
-    "RevisionRequest",
-    "cut_description",
-    "is_stuck",
-    "plain_description",
-    "read_description",
-    "render_again",
-    "render_revision",
-    "render_shortening",
-]
 
 _MAX_BODY: Final = 12_000
 _MAX_FAILURES: Final = 40
@@ -109,7 +97,7 @@ def render_revision(request: RevisionRequest) -> str:
 
 def _failure(result: QueryResult) -> dict[str, str]:
     rate = result.rate
-    return {"query": result.query.query, "triggered": f"{rate.count} of {rate.total} runs"}
+    return {"query": result.query.text, "triggered": f"{rate.count} of {rate.total} runs"}
 
 
 def render_shortening(description: str) -> str:

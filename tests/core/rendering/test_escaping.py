@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 import skills_core
 from skills_core import Recipient, render_activation, render_request
 from skills_core.context.assembly import assemble_context
-from skills_core.context.blocks import instruction_of, prompt_block, section_entry
-from skills_core.context.rankings import by_full_text
+from skills_core.context.injection import by_full_text, instruction_of, prompt_block, section_entry
 from skills_core.rendering.activation import activation_pieces
 from skills_core.rendering.escaping import (
     OWN_TAGS,

@@ -14,7 +14,7 @@ import pytest
 
 from skills_core import EmbeddingReranker, Library, SelectionPolicy, Skill, SkillSearch
 from skills_core.selection import embeddings
-from skills_core.selection.vector_cache import MAX_DIMENSIONS
+from skills_core.selection.embeddings import MAX_DIMENSIONS
 from tests.core.selection.hashing_encoder import encode
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.selection import SkillSearch, ranking, reasons
-from skills_core.selection.fields import texts_of
+from skills_core.selection import SkillSearch, ranking
 from skills_core.selection.fulltext import MAX_STEMS, Stems
-from skills_core.selection.reasons import Vocabulary
+from skills_core.selection.ranking import Vocabulary
+from skills_core.selection.words import texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ def catalog(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[...
 
 def test_a_search_does_not_wait_for_the_reasons_of_another(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
     search, busy, go_on = SkillSearch(), threading.Event(), threading.Event()
-    reasons_for = reasons.reasons_for
+    reasons_for = ranking.reasons_for
 
     def slow(*given: Any) -> Any:
         if threading.current_thread().name.startswith("slow"):

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core.disk.files import MAX_FILE_SIZE
-from skills_core.selection.vector_cache import VectorCache, key_of
+from skills_core.selection.embeddings import VectorCache, key_of
 
 MODEL = "some/model"
 VECTORS = {

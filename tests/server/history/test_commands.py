@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.evals.triggers.apply_description import apply_description
+from server.evals.triggers.optimization import apply_description
 from server.history.recorded_change import recorded_change
 from tests.server.history.helpers import commits, run, write_skill
 

@@ -23,7 +23,7 @@ from skills_core.run.durable.engine import Engine
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunOutcome
 from skills_core.sources import explicit_sources
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.settings import make_settings
 

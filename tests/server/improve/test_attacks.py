@@ -11,7 +11,7 @@ import pytest
 
 from server.improve import model_run
 from server.scripts.factory import script_setup
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import ModelEndpoint
 from tests.server.improve.conftest import OpenLoop
 from tests.server.improve.loops import RIGHT, SKILL, WRONG, Model

@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 
 from server.improve.records import improvement_records
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import ModelEndpoint
 from tests.server.history.helpers import run
 from tests.server.improve.conftest import OpenLoop

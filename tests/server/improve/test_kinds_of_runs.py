@@ -15,7 +15,7 @@ from server.schedules.rights import rights_of
 from server.schedules.store import ScheduleStore
 from skills_core.run.workflow.plan import prepare
 from skills_core.schedules.when import Every
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, Hang, ModelEndpoint
 from tests.server.improve.conftest import OpenLoop
 from tests.server.improve.loops import RIGHT, SKILL, WRONG, Loop, Model

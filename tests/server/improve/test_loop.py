@@ -20,7 +20,7 @@ from server.config.settings.improve import ImproveSettings
 from server.history.histories import Histories
 from server.improve.evals import refusal_of_benchmark
 from skills_core.run.outcome import CallDecision
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, Hang, ModelEndpoint
 from tests.server.improve.conftest import OpenLoop
 from tests.server.improve.loops import FIXES, RIGHT, SKILL, WRONG, Model

@@ -14,7 +14,7 @@ from mcp import Client
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import write_skill
 from tests.core.run.durable.conftest import cluster
 from tests.core.run.durable.postgres import PrivateCluster

@@ -29,7 +29,7 @@ from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.workflow.plan import prepare
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Answer, Hang, ModelEndpoint
 from tests.server.cli.test_cli import run

@@ -23,7 +23,7 @@ from server.run.run_list import RunList
 from skills_core.run.durable.client import open_client
 from skills_core.run.durable.store import store_of
 from skills_core.run.trace.store import TraceStore
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.core.run.durable.conftest import cluster
 from tests.model_endpoint import ModelEndpoint

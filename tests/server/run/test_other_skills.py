@@ -10,7 +10,7 @@ import pytest
 from server.run.skill_runner import RunParticipants
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import CallDecision
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.run.several_skills import ALL, Open, five_skills, names_in, of, opened, replies, system_of

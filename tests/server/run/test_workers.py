@@ -17,7 +17,7 @@ import anyio.abc
 import pytest
 from mcp import Client
 
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.core.run.durable.conftest import cluster
 from tests.core.run.durable.postgres import PrivateCluster

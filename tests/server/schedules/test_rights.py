@@ -29,7 +29,7 @@ from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import Command, ProcessLimits
 from skills_core.run.trace.store import TraceStore
 from skills_core.sources import explicit_sources
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.schedules.conftest import Clock, Make

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +23,8 @@ from server.evals.report.gates import GateOutcome
 from server.evals.report.html.chart import Line, draw_chart
 from server.evals.report.html.diff import description_diff
 from server.evals.report.model import Spent, Tone
-from server.evals.report.scores import baseline_words, check_scores, score_triggers, trigger_verdict
+from server.evals.report.scores import baseline_words, check_scores
+from server.evals.report.trigger_results import trigger_verdict
 from server.evals.report.workspace import STALE_SECONDS
 from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.statistics import wilson
@@ -119,12 +120,10 @@ def _environment() -> Environment:
         "gate_badges": _GATE_BADGES,
         "refresh": REFRESH_SECONDS,
         "run_numbers": _run_numbers,
-        "score_triggers": score_triggers,
         "stale": STALE_SECONDS,
         "tone_marks": _TONE_MARKS,
         "trigger_verdict": trigger_verdict,
         "unknown": numbers.UNKNOWN,
-        "wilson": wilson,
         "zip": zip,
     }
     return environment
@@ -189,7 +188,6 @@ def _of_triggers(found: Sequence[TriggerSet], newest: TriggerSet) -> Mapping[str
     """Return what the templates show of trigger queries."""
     names = dict.fromkeys(name for each in newest.rounds for name, _ in each.scores)
     return {
-        "triggers_before": replace(newest, queries=newest.replaced),
         "measurement_lines": [_measurement_line(found)],
         "round_labels": [f"round {each.number}" for each in newest.rounds],
         "round_lines": [_round_line(name, newest.rounds) for name in names],
@@ -198,10 +196,9 @@ def _of_triggers(found: Sequence[TriggerSet], newest: TriggerSet) -> Mapping[str
 
 
 def _measurement_line(found: Sequence[TriggerSet]) -> Line:
-    counts = [score_triggers(each).all for each in found]
-    rates = tuple(passed / total if total else None for passed, total in counts)
-    intervals = tuple(wilson(passed, total) if total else None for passed, total in counts)
-    return Line("queries with the wanted outcome", rates, intervals)
+    rates = [each.results.passed for each in found]
+    intervals = tuple(rate.interval if rate.total else None for rate in rates)
+    return Line("queries with the wanted outcome", tuple(rate.value for rate in rates), intervals)
 
 
 def _round_line(name: str, rounds: Sequence[TriggerRound]) -> Line:

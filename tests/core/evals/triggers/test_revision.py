@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.evals.triggers.outcomes import Outcome
 from skills_core.evals.triggers.queries import Query
+from skills_core.evals.triggers.results import Outcome, QueryResult, query_result
 from skills_core.evals.triggers.revision import (
     INSTRUCTIONS,
     Attempt,
@@ -18,11 +18,10 @@ from skills_core.evals.triggers.revision import (
     render_revision,
     render_shortening,
 )
-from skills_core.evals.triggers.verdicts import QueryResult
 
 
 def failure(text: str, *, should: bool) -> QueryResult:
-    return QueryResult(Query(text, should, text), (Outcome.NOT_LOADED if should else Outcome.LOADED,) * 2)
+    return query_result(Query(text, should, text), [Outcome.NOT_LOADED if should else Outcome.LOADED] * 2)
 
 
 def attempts(*passed: int) -> tuple[Attempt, ...]:

@@ -10,8 +10,7 @@ import pytest
 
 from skills_core import Catalog, Skill, SkillSearch, load_skills
 from skills_core.evals.triggers.queries import Query, read_queries
-from skills_core.evals.triggers.query_ranking import rank_queries
-from skills_core.evals.triggers.query_summary import summarize
+from skills_core.evals.triggers.ranks import rank_queries, summarize
 from skills_core.testing import mock_environment
 from skills_core.withheld_files import files_for_models
 from tests.core.evals.sample_outputs import SAMPLES
@@ -74,7 +73,7 @@ def test_the_ranking_of_a_sample_is_as_measured(name: str) -> None:
     summary = summarize(ranked, len(catalog.offered))
     rates = (summary.recall_at_1, summary.recall_at_5, summary.first_of_near_misses, summary.false_triggers)
     assert [rate.total for rate in rates] == [10, 10, 10, 10]
-    assert tuple(rate.hits for rate in rates) == FIGURES[name]
+    assert tuple(rate.count for rate in rates) == FIGURES[name]
 
 
 @EACH
@@ -90,14 +89,14 @@ def test_of_twenty_queries_ten_should_trigger_and_some_of_the_near_misses_belong
 
 @EACH
 def test_queries_are_short_and_long_and_few_name_the_skill(name: str) -> None:
-    should = [query.query for query in queries_of(sample(name)[1]) if query.should_trigger]
+    should = [query.text for query in queries_of(sample(name)[1]) if query.should_trigger]
     assert min(map(len, should)) < 80
     assert max(map(len, should)) > 150
     assert sum(name.replace("-", " ") in query.casefold() for query in should) <= 2
 
 
 def test_no_query_is_used_for_two_samples() -> None:
-    texts = Counter(query.query for name in FIGURES for query in queries_of(sample(name)[1]))
+    texts = Counter(query.text for name in FIGURES for query in queries_of(sample(name)[1]))
     assert [text for text, number in texts.items() if number > 1] == []
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from server.evals.agents.agent_process import run_agent
-from skills_core.evals.agents.agent_run import AgentRun
+from server.evals.agents.cli_agent import run_agent
 from skills_core.evals.agents.claude import CLAUDE
-from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.run.scripts.process import Command
 from tests.processes import becomes, sleepers, unique_seconds
 
@@ -50,7 +49,7 @@ async def test_the_last_line_needs_no_end_and_a_separator_in_a_text_is_no_end(tm
 
 
 async def test_output_without_end_ends_the_run_with_a_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.evals.agents.agent_process._MAX_OUTPUT", 100_000)
+    monkeypatch.setattr("server.evals.agents.cli_agent._MAX_OUTPUT", 100_000)
     done = await run("while :; do echo xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx; done", tmp_path)
     assert done.fault == "the agent printed more than 100,000 bytes"
 

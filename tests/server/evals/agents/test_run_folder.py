@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from server.evals.agents.cli_agent import fill
 from server.evals.agents.run_folder import RunFolder, RunFolders, agent_environment
-from server.evals.agents.template import fill
 from server.evals.errors import EvalError
 from skills_core.disk.files import Location
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.testing.script import Call
+from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw
 from tests.server.evals.conftest import HELLO, Lab
 

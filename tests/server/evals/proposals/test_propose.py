@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from server.cli.evals.proposal import print_proposal
+from server.cli.evals.run_eval import print_proposal
 from server.evals.proposals.propose import (
     MissingIterationError,
     find_iteration,

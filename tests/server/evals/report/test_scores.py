@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from server.evals.report.model import Iteration, Tone
-from server.evals.report.scores import check_scores, trigger_verdict
+from server.evals.report.scores import check_scores
 from server.evals.report.workspace import read_workspace
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.results import Arm
@@ -15,12 +15,10 @@ from tests.core.evals.runs import run_of
 from tests.server.evals.report.workspaces import (
     full_workspace,
     grading,
-    query,
     write,
     write_case,
     write_iteration,
     write_run,
-    write_triggers,
 )
 
 METADATA = BenchmarkMetadata(
@@ -140,12 +138,3 @@ def test_the_numbers_of_the_benchmark_are_those_of_the_report(tmp_path: Path) ->
     assert [each.rate.mean for each in scores.arms if each.rate] == [1.0, 0.0]
     assert scores.pairing is not None
     assert (scores.pairing.wins, scores.pairing.difference, scores.pairing.interval) == (1, 1.0, None)
-
-
-def test_over_a_tenth_of_errors_queries_have_no_verdict(tmp_path: Path) -> None:
-    results = [query(str(number), should=True, triggers=3) for number in range(4)]
-    write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.GOOD
-    results[0] = query("0", should=True, triggers=1, runs=1, errors=2, outcomes=["loaded", "error", "timeout"])
-    write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.NONE

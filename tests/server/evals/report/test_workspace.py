@@ -8,6 +8,7 @@ import pytest
 
 from server.evals.report.model import FileKind, Status, Workspace
 from server.evals.report.workspace import WorkspaceError, read_workspace
+from skills_core.evals.triggers.results import Rate
 from tests.server.evals.report.workspaces import (
     creator_workspace,
     full_workspace,
@@ -81,7 +82,7 @@ def test_the_workspace_of_skill_creator_is_read(tmp_path: Path) -> None:
     assert run.transcript.head[0][1].startswith("## Eval Prompt")
     assert [(each.number, dict(each.scores)["test"].rate) for each in triggers.rounds] == [(1, 0.5), (2, 0.5)]
     assert triggers.best == 2
-    assert [each.split for each in triggers.queries] == ["train", "train", "test"]
+    assert [each.query.split for each in triggers.results.results] == ["train", "train", "test"]
 
 
 def test_an_iteration_alone_is_a_workspace_too(tmp_path: Path) -> None:
@@ -136,10 +137,10 @@ def test_errors_leave_the_denominator_of_a_query(tmp_path: Path) -> None:
             query("nothing counts", should=True, triggers=0, runs=3, errors=3, **{"pass": False}),
         ],
     )
-    first, second, third = read_workspace(tmp_path).triggers[0].queries
-    assert (first.counted, first.errors, first.rate) == (1, 2, 1.0)
-    assert (second.counted, second.errors, second.rate) == (1, 2, 1.0)
-    assert (third.counted, third.rate, third.passed) == (0, None, None)
+    first, second, third = read_workspace(tmp_path).triggers[0].results.results
+    assert (first.rate, first.errors) == (Rate(1, 1), 2)
+    assert (second.rate, second.errors) == (Rate(1, 1), 2)
+    assert (third.rate, third.passed) == (Rate(0, 0), None)
 
 
 def test_a_score_of_a_round_is_an_object_or_a_rate(tmp_path: Path) -> None:

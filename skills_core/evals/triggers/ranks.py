@@ -1,20 +1,103 @@
-"""Sum up ranked queries: recall, false triggers, confusions by rival, and a verdict where the numbers carry one."""
+"""Rank a skill among all others for its trigger queries, as `find_skills` does, without a model.
+
+The ranking is deterministic, so each query is asked once. It tells which skill a search finds, not what a model does
+with the matches.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
-from skills_core.evals.statistics import Interval, wilson
+from skills_core.evals.triggers.results import Rate
+from skills_core.selection import TOP_TEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skills_core.evals.triggers.query_ranking import RankedQuery
+    from skills_core.evals.triggers.queries import Query
+    from skills_core.selection import Match, SelectionPolicy
+    from skills_core.skill import Skill
 
-__all__ = ["MIN_QUERIES", "Confusion", "Limits", "QuerySummary", "Rate", "Verdict", "summarize"]
+
+DEEPEST: Final = 100
+"""The last rank that is measured: `find_skills` returns no more matches."""
+
+_MAX_ABOVE: Final = 5
+
+
+class Search(Protocol):
+    """A search over the skills of a catalog."""
+
+    def __call__(self, query: str, policy: SelectionPolicy, /) -> Sequence[Match]:
+        """Return the skills that match best, best first."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedQuery:
+    """Where a query finds the skill.
+
+    `match` is that of the skill at its `rank`, counted from 1; both are None if the search does not find it. `above`
+    are the keys of the first skills with a better rank. `expected_rank` is the rank of the skill that the query names
+    as expected, None if it names none or this one is not found.
+    """
+
+    query: Query
+    rank: int | None
+    match: Match | None
+    above: tuple[str, ...]
+    expected_rank: int | None = None
+
+    @property
+    def is_false_trigger(self) -> bool:
+        """Whether the skill is the best match for a query that should not trigger it, and no weak one."""
+        return not self.query.should_trigger and self.rank == 1 and self.match is not None and not self.match.weak
+
+    @property
+    def is_right(self) -> bool:
+        """Whether a query that should trigger finds the skill first, or one that should not does not."""
+        return self.rank == 1 if self.query.should_trigger else not self.is_false_trigger
+
+
+def rank_queries(search: Search, skill: Skill, queries: Iterable[Query]) -> tuple[RankedQuery, ...]:
+    """Return the rank of `skill` for each query."""
+    return tuple(rank_query(search, skill, query) for query in queries)
+
+
+def rank_query(search: Search, skill: Skill, query: Query) -> RankedQuery:
+    """Return the rank of `skill` for one query.
+
+    The first ranks are those of the search with its default number of matches, because a reranker may rank otherwise
+    where more are asked for.
+    """
+    matches = list(search(query.text, TOP_TEN))
+    if len(matches) == TOP_TEN.top_k and (_rank_of(matches, skill) is None or _lacks_expected(matches, query)):
+        first = {match.skill.path for match in matches}
+        deeper = search(query.text, replace(TOP_TEN, top_k=DEEPEST))
+        matches += [match for match in deeper if match.skill.path not in first]
+    rank = _rank_of(matches, skill)
+    above = matches[: rank - 1] if rank else matches
+    keys = tuple(match.skill.key for match in above[:_MAX_ABOVE])
+    return RankedQuery(query, rank, matches[rank - 1] if rank else None, keys, _expected_rank(matches, query))
+
+
+def _rank_of(matches: Sequence[Match], skill: Skill) -> int | None:
+    ranks = (rank for rank, match in enumerate(matches, 1) if match.skill.path == skill.path)
+    return next(ranks, None)
+
+
+def _lacks_expected(matches: Sequence[Match], query: Query) -> bool:
+    return query.expected_skill is not None and _expected_rank(matches, query) is None
+
+
+def _expected_rank(matches: Sequence[Match], query: Query) -> int | None:
+    ranks = (
+        rank for rank, match in enumerate(matches, 1) if query.expected_skill in {match.skill.key, match.skill.name}
+    )
+    return next(ranks, None)
+
 
 MIN_QUERIES: Final = 8
 """Fewest queries of a kind that carry a verdict: the guides ask for 8 to 10 of each."""
@@ -23,7 +106,7 @@ _FIVE: Final = 5
 # As many matches as the menu of close ones has.
 
 
-class Verdict(StrEnum):
+class LimitVerdict(StrEnum):
     """Whether the rates keep within their limits."""
 
     PASS = "pass"  # noqa: S105 - no password
@@ -37,24 +120,6 @@ class Limits:
 
     min_recall: float | None = None
     max_false: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Rate:
-    """A share of queries."""
-
-    hits: int
-    total: int
-
-    @property
-    def share(self) -> float | None:
-        """The share from 0 to 1; None without queries."""
-        return self.hits / self.total if self.total else None
-
-    @property
-    def interval(self) -> Interval:
-        """Wilson's interval: how far the share may be from that of all queries of this kind."""
-        return wilson(self.hits, self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +151,7 @@ class QuerySummary:
     first_of_near_misses: Rate
     expected_first: Rate
     confusions: tuple[Confusion, ...]
-    verdict: Verdict | None
+    verdict: LimitVerdict | None
     reasons: tuple[str, ...]
 
 
@@ -101,9 +166,9 @@ def summarize(ranked: Sequence[RankedQuery], skills: int, limits: Limits | None 
     false = Rate(sum(each.is_false_trigger for each in should_not), len(should_not))
     lacking = tuple(_lacking(recall, false, skills, limits))
     missed = tuple(_missed(recall, false, limits))
-    verdict = Verdict.NONE if lacking else Verdict.FAIL if missed else None
+    verdict = LimitVerdict.NONE if lacking else LimitVerdict.FAIL if missed else None
     if verdict is None and limits != Limits():
-        verdict = Verdict.PASS
+        verdict = LimitVerdict.PASS
     return QuerySummary(
         recall,
         in_five,
@@ -130,10 +195,10 @@ def _lacking(recall: Rate, false: Rate, skills: int, limits: Limits) -> Iterator
 
 
 def _missed(recall: Rate, false: Rate, limits: Limits) -> Iterator[str]:
-    if limits.min_recall is not None and (recall.share or 0.0) < limits.min_recall:
-        yield f"recall@1 is {recall.share or 0.0:.2f}, below {limits.min_recall:.2f}"
-    if limits.max_false is not None and (false.share or 0.0) > limits.max_false:
-        yield f"{false.share or 0.0:.2f} of the near-misses trigger, above {limits.max_false:.2f}"
+    if limits.min_recall is not None and (recall.value or 0.0) < limits.min_recall:
+        yield f"recall@1 is {recall.value or 0.0:.2f}, below {limits.min_recall:.2f}"
+    if limits.max_false is not None and (false.value or 0.0) > limits.max_false:
+        yield f"{false.value or 0.0:.2f} of the near-misses trigger, above {limits.max_false:.2f}"
 
 
 def _confusions(ranked: Iterable[RankedQuery]) -> tuple[Confusion, ...]:

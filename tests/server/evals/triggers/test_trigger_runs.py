@@ -1,7 +1,8 @@
-"""Waits after answers that name a limit of the provider, and in no other case."""
+"""Waits after answers that name a limit of the provider, and queries that earlier tests have opened."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from pathlib import Path
@@ -10,14 +11,13 @@ import pytest
 
 from server.evals.agents.agent import AgentTask
 from server.evals.agents.run_folder import RunFolders
-from server.evals.skills.skill_copies import read_copy
-from server.evals.triggers.back_off import BackOff
+from server.evals.skills.tested_skills import read_copy
 from server.evals.triggers.journal import Journal
-from server.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
-from skills_core.evals.agents.agent_run import AgentRun
-from skills_core.evals.agents.transcript import Transcript
-from skills_core.evals.triggers.outcomes import Outcome
+from server.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerRunner
+from server.evals.triggers.trigger_test import UnreadableResultsError, opened_queries
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
+from skills_core.evals.triggers.results import Outcome
 from tests.conftest import MakeSkill
 
 
@@ -98,3 +98,16 @@ async def test_without_hope_nothing_waits(make_skill: MakeSkill, tmp_path: Path)
     found = await runner.measure(read_copy(make_skill("tides")), queries, "queries")
     assert waited == [5.0]
     assert [each.outcomes for each in found.results][:3] == [(Outcome.ERROR,), (Outcome.ERROR,), ()]
+
+
+def test_results_that_cannot_be_read_do_not_count_as_a_test_that_opened_nothing(tmp_path: Path) -> None:
+    results = tmp_path / "triggers-1" / "results.json"
+    results.parent.mkdir()
+    assert opened_queries(tmp_path) == frozenset()
+    old = {"results": [{"query": "when is it low"}]}
+    text = json.dumps({"finished": True, "decision": {"test": {"old": old}}})
+    results.write_text(text, encoding="utf-8")
+    assert opened_queries(tmp_path) == {"when is it low"}
+    results.write_text(text[:-1], encoding="utf-8")
+    with pytest.raises(UnreadableResultsError, match="cannot be read"):
+        opened_queries(tmp_path)

@@ -1,4 +1,4 @@
-"""Results of an optimization: whose outcomes count, and how sure the decision is."""
+"""Results of trigger queries: what they say, whose outcomes count after an optimization, and how sure it is."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from server.evals.report.ci_files import markdown
-from server.evals.report.gates import ci_gates, trigger_gates
+from server.evals.report.gates import GateOutcome, ci_gates, trigger_gates
 from server.evals.report.model import Tone, TriggerSet
-from server.evals.report.scores import score_triggers, trigger_verdict
+from server.evals.report.trigger_results import trigger_verdict
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import current_page
+from skills_core.evals.triggers.results import Rate
 from tests.server.evals.report.test_page import Parsed
 from tests.server.evals.report.workspaces import query, write_triggers
 
@@ -46,9 +47,9 @@ def optimized(root: Path, *, adopted: bool, **more: Any) -> TriggerSet:
 @pytest.mark.parametrize(("adopted", "passed"), [(True, 8), (False, 0)])
 def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: bool, passed: int) -> None:
     found = optimized(tmp_path, adopted=adopted)
-    assert score_triggers(found).all == (passed, 8)
+    assert found.results.passed == Rate(passed, 8)
     assert found.description == f"Description {int(adopted)}."
-    assert [each.split for each in found.queries] == ["train"] * 6 + ["sealed test"] * 2
+    assert [each.query.split for each in found.results.results] == ["train"] * 6 + ["sealed test"] * 2
     whose = (
         "the new description (round 1, adopted), training queries included"
         if adopted
@@ -62,12 +63,12 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
     if adopted:
         page = Parsed(current_page(read_workspace(tmp_path))).text
         assert "As wanted, new description" in page
-        assert score_triggers(optimized(tmp_path, adopted=False)).all[1] == len(found.replaced)
+        assert optimized(tmp_path, adopted=False).results == found.replaced
 
 
 def test_without_the_outcomes_of_the_new_description_it_says_so(tmp_path: Path) -> None:
     found = optimized(tmp_path, adopted=True, rounds=[{"number": 1, "description": "x"}], decision={"adopted": True})
-    assert score_triggers(found).all == (0, 6)
+    assert found.results.passed == Rate(0, 6)
     assert "not in this file" in trigger_verdict(found).reason
 
 
@@ -98,3 +99,25 @@ def test_the_cost_of_queries_is_told_and_added_up(tmp_path: Path) -> None:
     optimized(tmp_path, adopted=True)
     page = Parsed(current_page(read_workspace(tmp_path))).text
     assert "triggers-11,06488.51,234,567$1.50" in page
+
+
+def test_over_a_tenth_of_errors_queries_have_no_verdict(tmp_path: Path) -> None:
+    results = [query(str(number), should=True, triggers=3) for number in range(4)]
+    write_triggers(tmp_path / "triggers-1", results)
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.GOOD
+    results[0] = query("0", should=True, triggers=1, runs=1, errors=2, outcomes=["loaded", "error", "timeout"])
+    write_triggers(tmp_path / "triggers-1", results)
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.NONE
+
+
+def test_the_report_judges_by_the_rule_of_the_command(tmp_path: Path) -> None:
+    """No run of one query counts, so neither `triggers` nor the report can tell whether all are as wanted."""
+    results = [query(str(number), should=True, triggers=3) for number in range(10)]
+    results += [query("broken", should=True, triggers=0, runs=0, errors=1, outcomes=["error"])]
+    write_triggers(tmp_path / "triggers-1", results)
+    workspace = read_workspace(tmp_path)
+    verdict = trigger_verdict(workspace.triggers[0])
+    assert (verdict.tone, verdict.reason) == (Tone.NONE, workspace.triggers[0].results.no_verdict)
+    assert verdict.reason == "1 of 11 queries has no run that counts"
+    (gate,) = ci_gates(workspace, min_pass_rate=0.5)
+    assert (gate.outcome, gate.words) == (GateOutcome.NO_VERDICT, verdict.reason)

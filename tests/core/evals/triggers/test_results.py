@@ -1,19 +1,33 @@
+"""Outcomes of runs, and results of queries, sets and rounds."""
+
 from __future__ import annotations
 
 import itertools
 
 import pytest
 
-from skills_core.evals.triggers.outcomes import Outcome
+from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
-from skills_core.evals.triggers.rounds import Round, best_round, decide
-from skills_core.evals.triggers.verdicts import QueryResult, SetResult, compare, is_settled
+from skills_core.evals.triggers.results import (
+    Outcome,
+    QueryResult,
+    Round,
+    SetResult,
+    best_round,
+    compare,
+    decide,
+    is_decided,
+    is_settled,
+    outcome_of,
+    query_result,
+    runs_needed,
+)
 
 L, N, D, E, T = Outcome.LOADED, Outcome.NOT_LOADED, Outcome.DENIED, Outcome.ERROR, Outcome.TIMEOUT
 
 
 def result(outcomes: list[Outcome], *, should: bool = True, number: int = 1, threshold: float = 0.5) -> QueryResult:
-    return QueryResult(Query(f"query {number}", should, str(number)), tuple(outcomes), threshold)
+    return query_result(Query(f"query {number}", should, str(number)), outcomes, threshold)
 
 
 def set_of(*passed: bool) -> SetResult:
@@ -50,10 +64,10 @@ def test_a_query_that_should_not_trigger_passes_below_the_threshold() -> None:
 def test_each_rate_has_its_interval_and_the_runs_that_it_would_take() -> None:
     three = result([L, L, L])
     assert three.rate.interval == pytest.approx((0.44, 1.0), abs=0.005)
-    assert three.runs_needed == 4
-    assert result([L] * 4).runs_needed is None
-    assert result([L, N]).runs_needed is None  # no number of runs tells a rate from itself
-    assert result([E]).runs_needed is None
+    assert runs_needed(three.rate, 0.5) == 4
+    assert runs_needed(result([L] * 4).rate, 0.5) is None
+    assert runs_needed(result([L, N]).rate, 0.5) is None  # no number of runs tells a rate from itself
+    assert runs_needed(result([E]).rate, 0.5) is None
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.3, 0.5, 1.0])
@@ -94,6 +108,7 @@ def test_recall_and_false_positives_are_counted_apart() -> None:
     assert (found.passed.count, found.passed.total) == (3, 5)
     assert (found.recall.count, found.recall.total) == (1, 2)
     assert (found.false_positives.count, found.false_positives.total) == (1, 3)
+    assert (found.specificity.count, found.specificity.total) == (2, 3)
 
 
 def test_a_comparison_without_six_discordant_queries_has_no_verdict_but_says_how_many_it_takes() -> None:
@@ -126,3 +141,58 @@ def test_the_best_round_is_that_of_validation_not_the_last_and_ties_go_to_the_ea
     assert best_round([made(0, 0, 0), made(1, 4, 0)]).number == 0
     without = Round(4, "d", set_of(True), SetResult((result([E]),)))
     assert best_round([*rounds, without]).number == 1
+
+
+SKILL = "tide-tables"
+DONE = Transcript(recognized=True, finished=True)
+
+
+def outcome(
+    transcript: Transcript, *, exit_code: int | None = 0, timed_out: bool = False, installed: bool = True
+) -> Outcome:
+    run = AgentRun(transcript=transcript, exit_code=exit_code, timed_out=timed_out)
+    return outcome_of(run, SKILL, installed=installed).outcome
+
+
+@pytest.mark.parametrize(
+    ("transcript", "expected"),
+    [
+        (DONE, Outcome.NOT_LOADED),
+        (Transcript(recognized=True, loaded=("tide-tables-2", "other")), Outcome.NOT_LOADED),
+        (Transcript(recognized=True, loaded=("other", SKILL)), Outcome.LOADED),
+        (Transcript(recognized=True, loaded=(SKILL,), is_error=True, error="later"), Outcome.LOADED),
+        (Transcript(recognized=True, denied=(SKILL,)), Outcome.DENIED),
+        (Transcript(recognized=True, denied=("*",)), Outcome.DENIED),
+        (Transcript(recognized=True, denied=("other",)), Outcome.NOT_LOADED),
+        (Transcript(recognized=True, failed={SKILL: "no rg"}), Outcome.ERROR),
+        (Transcript(recognized=True, failed={"other": ""}), Outcome.NOT_LOADED),
+        (Transcript(recognized=True, is_error=True, error="401"), Outcome.ERROR),
+        (Transcript(), Outcome.ERROR),
+        (Transcript(recognized=True, available=("other",)), Outcome.ERROR),
+        (Transcript(recognized=True, available=(SKILL, SKILL)), Outcome.ERROR),
+        (Transcript(recognized=True, available=(SKILL,)), Outcome.NOT_LOADED),
+    ],
+)
+def test_the_record_of_the_agent_decides(transcript: Transcript, expected: Outcome) -> None:
+    assert outcome(transcript) is expected
+
+
+def test_a_run_that_failed_or_took_too_long_does_not_say_that_the_skill_was_not_loaded() -> None:
+    assert outcome(DONE, exit_code=1) is Outcome.ERROR
+    assert outcome(DONE, timed_out=True) is Outcome.TIMEOUT
+    assert outcome(Transcript(), timed_out=True, exit_code=None) is Outcome.TIMEOUT
+
+
+def test_a_run_that_was_ended_early_has_no_exit_code_and_counts() -> None:
+    assert outcome(Transcript(recognized=True, tool_calls=20), exit_code=None) is Outcome.NOT_LOADED
+
+
+def test_an_agent_that_has_the_skill_from_a_server_does_not_list_it() -> None:
+    assert outcome(Transcript(recognized=True, available=("other",)), installed=False) is Outcome.NOT_LOADED
+
+
+def test_an_outcome_is_clear_when_the_skill_is_loaded_the_run_failed_or_the_agent_works_without_it() -> None:
+    assert is_decided(Transcript(loaded=(SKILL,)), SKILL, 5)
+    assert is_decided(Transcript(is_error=True), SKILL, 5)
+    assert is_decided(Transcript(tool_calls=5), SKILL, 5)
+    assert not is_decided(Transcript(tool_calls=4, loaded=("other",)), SKILL, 5)

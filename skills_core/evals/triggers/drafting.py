@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from skills_core.run.ports import JsonObject
     from skills_core.skill import Skill
 
-__all__ = ["EACH", "MAX_REQUESTS", "Drafts", "QueryDraftError", "draft_queries", "drafting_prompt"]
 
 EACH: Final = 10
 """Queries that should trigger the skill, and as many near-misses."""
@@ -70,7 +69,7 @@ class Drafts:
 
 def drafting_prompt(skill: Skill, rivals: Iterable[Skill]) -> str:
     """Return the question to the model, with `skill` and the `rivals` that near-misses may need."""
-    # The texts cannot contain a mark that is random.
+    # The mark is random, so the texts of skills cannot contain it.
     mark = secrets.token_hex(6)
     lines = [f"<skill-{mark}>", _entry(skill), "", skill.body[:_MAX_BODY], f"</skill-{mark}>", f"<others-{mark}>"]
     return "\n".join([*lines, *map(_entry, rivals), f"</others-{mark}>"])

@@ -10,8 +10,16 @@ import pytest
 
 from skills_core import SelectionPolicy, SkillSearch
 from skills_core.evals.triggers.queries import Query
-from skills_core.evals.triggers.query_ranking import RankedQuery, rank_queries, rank_query
-from skills_core.evals.triggers.query_summary import Confusion, Limits, Rate, Verdict, summarize
+from skills_core.evals.triggers.ranks import (
+    Confusion,
+    Limits,
+    LimitVerdict,
+    RankedQuery,
+    rank_queries,
+    rank_query,
+    summarize,
+)
+from skills_core.evals.triggers.results import Rate
 
 if TYPE_CHECKING:
     from skills_core import Catalog, Library, Skill
@@ -99,7 +107,7 @@ def test_the_summary_has_rates_with_intervals(catalog: Catalog) -> None:
     assert found.recall_at_1.interval.low == pytest.approx(0.676, abs=0.001)
     assert found.false_triggers.interval.high == pytest.approx(0.324, abs=0.001)
     assert found.expected_first == Rate(0, 0)
-    assert found.expected_first.share is None
+    assert found.expected_first.value is None
     assert (found.verdict, found.reasons) == (None, ())
 
 
@@ -113,20 +121,20 @@ def test_confusions_are_named_by_rival(catalog: Catalog) -> None:
 
 def test_too_few_queries_carry_no_verdict(catalog: Catalog) -> None:
     few = summarize(ranked(catalog, *queries(7, 8)), 3)
-    assert few.verdict is Verdict.NONE
+    assert few.verdict is LimitVerdict.NONE
     assert few.reasons == ("a verdict takes 8 queries that should trigger, 1 more than there are",)
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(max_false=0.5)).verdict is Verdict.PASS
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(min_recall=0.5)).verdict is Verdict.NONE
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(max_false=0.5)).verdict is LimitVerdict.PASS
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(min_recall=0.5)).verdict is LimitVerdict.NONE
 
 
 def test_a_skill_alone_in_its_catalog_has_no_verdict(catalog: Catalog) -> None:
     alone = summarize(ranked(catalog, *queries(8, 8)), 1, Limits(min_recall=0.5))
-    assert (alone.verdict, len(alone.reasons)) == (Verdict.NONE, 1)
+    assert (alone.verdict, len(alone.reasons)) == (LimitVerdict.NONE, 1)
 
 
 def test_limits_decide_the_verdict(catalog: Catalog) -> None:
-    assert summarize(ranked(catalog, *queries(8, 8)), 3, Limits(1.0, 0.0)).verdict is Verdict.PASS
+    assert summarize(ranked(catalog, *queries(8, 8)), 3, Limits(1.0, 0.0)).verdict is LimitVerdict.PASS
     taken = summarize(ranked(catalog, *queries(8, 8), name="csv-import"), 3, Limits(0.75, 0.5))
-    assert taken.verdict is Verdict.FAIL
+    assert taken.verdict is LimitVerdict.FAIL
     assert taken.reasons == ("recall@1 is 0.00, below 0.75", "1.00 of the near-misses trigger, above 0.50")
     assert taken.recall_at_5 == Rate(8, 8)

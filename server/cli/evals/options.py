@@ -1,0 +1,92 @@
+"""The flags of `eval` and `triggers`, as the command line gives them; the commands say what each one does."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerFlags:
+    """The flags of `triggers`."""
+
+    skill_dir: Path
+    no_model: bool
+    queries: Path | None
+    catalog: list[Path] | None
+    client: list[str] | None
+    min_recall: float | None
+    max_false: float | None
+    write_queries: bool
+    model: str | None
+    agent: str | None
+    agent_command: str | None
+    via: str
+    agent_model: str | None
+    agent_home: Path | None
+    runs: int
+    threshold: float
+    jobs: int
+    timeout: float
+    max_calls: int
+    optimize: bool
+    rounds: int
+    seed: int
+    holdout: Path | None
+    apply: bool
+    workspace: Path | None
+    dry_run: bool
+    junit: Path | None
+    markdown: Path | None
+    ci: bool
+    as_json: bool
+    follow_symlinks: bool
+    trust_workspace: bool
+
+    @property
+    def tests_agent(self) -> bool:
+        """Whether an agent is to be tested."""
+        return self.agent is not None or self.agent_command is not None
+
+    @property
+    def revisions(self) -> int:
+        """The most revisions of the description."""
+        return self.rounds if self.optimize else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalFlags:
+    """The flags of `eval`."""
+
+    skill_dir: Path
+    runs: int
+    workspace: Path | None
+    baseline: str | None
+    agent: str | None
+    agent_command: str | None
+    via: str
+    agent_model: str | None
+    agent_home: Path | None
+    model: str | None
+    judge_model: str | None
+    judge_agent: str | None
+    judge_command: str | None
+    run_tools: list[str] | None
+    skill_tools: list[str] | None
+    jobs: int
+    timeout: float | None
+    compare: bool
+    grade: bool
+    no_grade: bool
+    new: bool
+    propose: bool
+    dry_run: bool
+    min_pass_rate: float | None
+    max_regression: float | None
+    junit: Path | None
+    markdown: Path | None
+    ci: bool
+    as_json: bool
