@@ -77,8 +77,9 @@ RUN_FLOORS = (
 )
 
 EVALS_FLOORS = (
-    {"lint", "report"},
-    {"iterations", "triggers", "proposals"},
+    {"lint", "proposals"},
+    {"report"},
+    {"iterations", "triggers"},
     {"agents"},
     {"skills"},
     {"errors", "workspace_marker"},
@@ -86,7 +87,8 @@ EVALS_FLOORS = (
 """The rooms of `server.evals`."""
 
 CORE_EVALS_FLOORS = (
-    {"grading", "triggers", "proposals"},
+    {"proposals"},
+    {"grading", "triggers"},
     {"agents"},
     {"feedback", "statistics"},
 )

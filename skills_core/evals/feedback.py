@@ -56,8 +56,8 @@ def digest_of_case(runs: Iterable[str | None]) -> str:
     return "sha256:" + hashlib.sha256(json.dumps(digests).encode()).hexdigest()
 
 
-def read_feedback(value: object, cases: Collection[str], arm: str = "") -> Feedback:
-    """Return the feedback in the value of a file; with an `arm`, of the reviews those of its runs alone.
+def read_feedback(value: object, cases: Collection[str]) -> Feedback:
+    """Return the feedback in the value of a file.
 
     A review names a run, such as `eval-0-with_skill`; those on the runs of a case are joined. A text by case takes
     their place.
@@ -70,7 +70,7 @@ def read_feedback(value: object, cases: Collection[str], arm: str = "") -> Feedb
         match review:
             case {"run_id": str(run_id), "feedback": str(words)}:
                 name, run = _case_of(run_id, cases)
-                if name and (not run or run.startswith(arm)):
+                if name:
                     lines = [found.get(name, ""), f"{run}: {words}" if run and words.strip() else words]
                     found[name] = "\n".join(line[:_LONGEST] for line in lines if line.strip())
     own = {case: each[:_LONGEST] for case in cases if isinstance(each := value.get(case), str)}

@@ -17,7 +17,7 @@ from server.cli.evals.report_files import (
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.agents.cli_agent import check_no_twin, find_agent
-from server.evals.report.live_report import live_report
+from server.evals.report.writing import live_report
 from server.evals.skills.tested_skills import read_copy
 from server.evals.triggers.optimization import apply_description
 from server.evals.triggers.query_files import chosen_queries, queries_in

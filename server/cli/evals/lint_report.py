@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.cli.console import print_text
-from server.evals.lint.duplicates import DuplicateKind
+from server.evals.lint.catalog_lint import DuplicateKind
 from server.hosting.status import display_path
 from skills_core.diagnostics import agreeing, counted, one_line, printable, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.evals.lint.catalog_lint import CatalogLint, Competition
-    from server.evals.lint.collisions import Collision
-    from server.evals.lint.duplicates import Duplicates
+    from server.evals.lint.catalog_lint import CatalogLint, Collision, Competition, Duplicates
     from skills_core.skill import Skill
 
 

@@ -11,7 +11,7 @@ from server.cli.evals.report_files import ReportFiles
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
 from server.evals.report.gates import Gate, GateOutcome
-from server.evals.report.model import Judgement, TriggerSet, Verdict, Workspace
+from server.evals.report.model import ShownVerdict, Tone, TriggerSet, Workspace
 from server.evals.triggers.query_files import (
     chosen_queries,
     drafts_document,
@@ -68,9 +68,9 @@ _CHARACTERS_A_TOKEN = 4
 def results_of(found: RankedTriggers) -> tuple[Workspace, tuple[Gate, ...]]:
     """Return the ranks as a workspace with one set of queries, and the gate of the limits."""
     verdict, reasons = found.summary.verdict, "; ".join(found.summary.reasons)
-    judgement = Judgement(Verdict.NONE, "No verdict", reasons) if verdict is LimitVerdict.NONE else None
+    shown = ShownVerdict(Tone.NONE, "No verdict", reasons) if verdict is LimitVerdict.NONE else None
     results = SetResult(tuple(map(_query_result, found.ranked)))
-    triggers = TriggerSet(0, "ranked", found.skill.key, results=results, judgement=judgement, ranked=True)
+    triggers = TriggerSet(0, "ranked", found.skill.key, results=results, verdict=shown, ranked=True)
     gates = () if verdict is None else (Gate("limits of the ranks", _OUTCOMES[verdict], reasons or "kept"),)
     return Workspace(found.skill.key, triggers=(triggers,)), gates
 

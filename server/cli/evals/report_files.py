@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.cli.console import print_text
+from server.evals.report.ci_files import junit, markdown
 from server.evals.report.gates import GateOutcome, ci_gates, trigger_gates
-from server.evals.report.junit import junit
-from server.evals.report.markdown import markdown
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import write_report, write_text
 from skills_core.diagnostics import one_line

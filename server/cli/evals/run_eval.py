@@ -13,20 +13,27 @@ from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, pr
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.evals.errors import EvalError
-from server.evals.iterations.eval_agent import EXECUTOR, eval_agent
+from server.evals.iterations.agent_choice import EXECUTOR, choose_judge, eval_agent, judge_agent
 from server.evals.iterations.files import locked
-from server.evals.iterations.judge import choose_judge, judge_agent
 from server.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
-from server.evals.proposals.iteration_signals import find_iteration, read_cases, read_current_skill
-from server.evals.proposals.propose import MAX_REQUESTS, ProposalFailedError, ProposalRequest, propose, write_proposal
-from server.evals.report.live_report import live_report
+from server.evals.proposals.propose import (
+    MAX_REQUESTS,
+    ProposalFailedError,
+    ProposalRequest,
+    find_iteration,
+    propose,
+    read_cases,
+    read_current_skill,
+    write_proposal,
+)
 from server.evals.report.model import WITH_SKILL
+from server.evals.report.writing import live_report
 from server.listing.runs import runs_unavailable_reason
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line, printable
 from skills_core.errors import SkillsError
-from skills_core.evals.grading.comparing import TIE
+from skills_core.evals.grading.judging import TIE
 from skills_core.run.models import CLIENT, connected, open_model, parse_model
 
 if TYPE_CHECKING:

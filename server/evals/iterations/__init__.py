@@ -1,1 +1,1 @@
-"""One iteration of evals: `session` carries out a `plan`, `runner` performs and grades the runs, `files` keeps them."""
+"""One iteration of evals: `session` carries out a `plan`, `runner` performs the runs, `files` keeps them."""

@@ -1,4 +1,8 @@
-"""Grade a finished run: assertions with a command by the command, all others by a model that quotes its evidence."""
+"""Grade what finished runs left behind, and compare the outputs of both arms blindly.
+
+Assertions with a command are decided by it: `sh` runs it in `outputs/`, exit code 0 is a PASS and the output the
+evidence. All others are decided by a model that quotes its evidence.
+"""
 
 from __future__ import annotations
 
@@ -6,33 +10,143 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import anyio.to_thread
 
+from server.evals.agents.programs import CANNOT_START, check_syntax, run_shell
 from server.evals.agents.run_folder import RUNS_PREFIX
 from server.evals.errors import EvalError
-from server.evals.iterations.checks import CheckPlace, run_check
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import is_ignored
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.evals.grading.judging import assertions_for_judge, judge
-from skills_core.evals.grading.material import Material, OutputFile, transcript_text
-from skills_core.evals.grading.results import GradingBasis, grading_to_json
+from skills_core.evals.feedback import digest_of_case
+from skills_core.evals.grading.judging import (
+    Material,
+    OutputFile,
+    assertions_for_judge,
+    compare_blindly,
+    judge,
+    overall_winner,
+    transcript_text,
+)
+from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, GradingBasis, RunKey, grading_to_json
 from skills_core.run.models import connected
+from skills_core.run.scripts.process import ProcessEnding, ProcessLimits, exit_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from pydantic_ai.models import Model
 
     from server.evals.iterations.files import Iteration
-    from skills_core.evals.grading.cases import EvalCase
-    from skills_core.evals.grading.results import AssertionResult, EvalRun
+    from skills_core.evals.grading.cases import Assertion, EvalCase
+    from skills_core.evals.grading.results import EvalRun
+    from skills_core.skill import Skill
 
-__all__ = ["Grader", "final_material", "read_material"]
+
+CHECK_SECONDS: Final = 120.0
+_MAX_OUTPUT: Final = 1_000_000
+_MAX_EVIDENCE: Final = 2000
+
+
+class CheckError(EvalError):
+    """A check could not decide: it did not start, or did not end by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckPlace:
+    """Where checks of a run look: its folder, and the eval files of the skill."""
+
+    folder: Path
+    evals: Path
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment of a check."""
+        own = {
+            "OUTPUTS": str(self.folder / "outputs"),
+            "TRANSCRIPT": str(self.folder / "transcript.jsonl"),
+            "ANSWER": str(self.folder / "answer.txt"),
+            "EVALS": str(self.evals),
+            # A check in Python must not leave files in the skill.
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+        return {**os.environ, **own}
+
+
+async def check_commands(cases: Sequence[EvalCase], where: Path) -> None:
+    """Check the syntax of all commands before any run is paid for.
+
+    Raises:
+        EvalError: a command cannot be read by the shell.
+    """
+    for number, case in enumerate(cases):
+        for position, assertion in enumerate(case.assertions):
+            if assertion.check is not None and (fault := await check_syntax(assertion.check)):
+                place = f"{where}: evals[{number}].assertions[{position}].check"
+                raise EvalError(f"{place}: expected a command for sh, found {assertion.check[:100]!r}: {fault}")
+
+
+async def run_check(assertion: Assertion, place: CheckPlace) -> AssertionResult:
+    """Return the result of an assertion with a command.
+
+    Raises:
+        CheckError: the command could not decide.
+    """
+    limits = ProcessLimits(CHECK_SECONDS, _MAX_OUTPUT)
+    done = await run_shell(assertion.check or "", place.folder / "outputs", place.environment(), limits)
+    output = b"\n".join(filter(None, (done.stdout.strip(), done.stderr.strip()))).decode("utf-8", "replace")
+    named = f"the check of {assertion.text[:100]!r}"
+    match done.ending:
+        case ProcessEnding.NOT_STARTED:
+            raise CheckError(one_line(f"{named} was not started: {done.fault}"))
+        case ProcessEnding.TIMED_OUT:
+            raise CheckError(one_line(f"{named} took longer than {CHECK_SECONDS:g} seconds"))
+        case ProcessEnding.TOO_MUCH_OUTPUT:
+            raise CheckError(one_line(f"{named} printed more than {_MAX_OUTPUT} bytes"))
+    if done.exit_code in CANNOT_START or done.exit_code is None or done.exit_code < 0:
+        raise CheckError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
+    passed = done.exit_code == 0
+    evidence = _cut(output) or ("the check printed nothing" if passed else "")
+    return AssertionResult(
+        assertion.text, passed, evidence if passed else f"exit code {done.exit_code}. {evidence}".strip()
+    )
+
+
+def _cut(text: str) -> str:
+    if len(text) <= _MAX_EVIDENCE:
+        return text
+    half = _MAX_EVIDENCE // 2
+    return f"{text[:half]}\n[…]\n{text[-half:]}"
+
+
+_MIN_LINE: Final = 60
+# A shorter line of a body may occur in any text.
+
+
+def baseline_fault(transcript: Sequence[str], skill: Skill, folders: Iterable[Path], given: str) -> str:
+    """Return why a run without the skill does not count, empty if it does.
+
+    `folders` are those of the skill. `given` is what the agent was given, which may repeat a line of the skill.
+    """
+    text = transcript_text(transcript)
+    for folder in map(str, folders):
+        if f"{folder}/" in text:
+            return f"the baseline is not without the skill: the agent named {folder}"
+    line = max(instruction_lines(skill), key=len, default="")
+    if line and line in text and line not in given:
+        return "the baseline is not without the skill: its transcript has a line of the instructions"
+    return ""
+
+
+def instruction_lines(skill: Skill) -> tuple[str, ...]:
+    """Return the lines of a skill's instructions that are long enough to be recognized in a transcript."""
+    lines = map(str.strip, skill.body.splitlines())
+    return tuple(line for line in lines if len(line) >= _MIN_LINE)
+
 
 _PLACE: Final = re.compile(rf"[^\s\"'`()<>]*{re.escape(RUNS_PREFIX)}[^\s\"'`()<>]*")
 _MAX_FILES: Final = 2000
@@ -151,3 +265,86 @@ def _text_of(raw: bytes) -> str | None:
 def _bounded(path: Path) -> str:
     with path.open("rb") as file:
         return file.read(_MAX_TRANSCRIPT).decode("utf-8", "replace")
+
+
+COMPARISON = "comparison.json"
+
+
+def comparisons_of(iteration: Iteration, runs: Iterable[EvalRun]) -> dict[str, dict[str, Any]]:
+    """Return the comparisons by case; one of outputs that have been replaced since is left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for folder, now in _digests(runs).items():
+        document = iteration.read(f"{folder}/{COMPARISON}")
+        if isinstance(document, dict) and (not now or document.get("outputs_digest") in (None, now)):
+            found[folder] = document
+    return found
+
+
+def uncompared(iteration: Iteration, runs: Sequence[EvalRun]) -> set[str]:
+    """Return the cases whose outputs are not compared."""
+    return {run.key.folder for run in runs} - comparisons_of(iteration, runs).keys()
+
+
+def _digests(runs: Iterable[EvalRun]) -> dict[str, str]:
+    """Return the digest of the outputs of each case in both arms; an empty one is unknown."""
+    by_case: dict[str, list[EvalRun]] = {}
+    for run in runs:
+        by_case.setdefault(run.key.folder, []).append(run)
+    ordered = {case: sorted(found, key=lambda run: str(run.key)) for case, found in by_case.items()}
+    return {
+        case: digest_of_case(run.outcome.outputs_digest for run in found if run.outcome.status is EvalStatus.DONE)
+        for case, found in ordered.items()
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class BlindComparisons:
+    """The comparisons of one iteration by one judge, a limited number of cases at a time."""
+
+    iteration: Iteration
+    model: Model
+    baseline: Arm
+    jobs: int
+
+    async def run(self, runs: Sequence[EvalRun]) -> list[str]:
+        """Compare the cases that are not compared yet; return what failed."""
+        by_key = {run.key: run for run in runs if run.outcome.status is EvalStatus.DONE}
+        pending = uncompared(self.iteration, runs)
+        problems: list[str] = []
+        limiter = anyio.CapacityLimiter(self.jobs)
+
+        async def one(folder: str) -> None:
+            async with limiter:
+                try:
+                    await self._compare(folder, by_key)
+                except SkillsError as error:
+                    problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
+
+        async with connected(self.model), anyio.create_task_group() as group:
+            for folder in sorted(pending):
+                group.start_soon(one, folder)
+        return problems
+
+    async def _compare(self, folder: str, runs: Mapping[RunKey, EvalRun]) -> None:
+        pairs: list[dict[str, object]] = []
+        for number in range(1, self.iteration.runs + 1):
+            ours, theirs = (RunKey(folder, arm, number) for arm in (Arm.WITH_SKILL, self.baseline))
+            if not {ours, theirs} <= runs.keys():
+                continue
+            places = (self.iteration.folder(key) for key in (ours, theirs))
+            first, second = [await anyio.to_thread.run_sync(final_material, place) for place in places]
+            if not first.is_empty and not second.is_empty:
+                found = await compare_blindly(self.model, runs[ours].case, first, second)
+                pairs.append({**found.to_json(), "run_number": number})
+        if not pairs:
+            raise EvalError("no run of both arms has outputs or an answer")
+        document = {
+            **pairs[0],
+            "winner": overall_winner([str(each["winner"]) for each in pairs]),
+            "A": Arm.WITH_SKILL.value,
+            "B": self.baseline.value,
+            "model": self.model.model_name,
+            "outputs_digest": _digests(runs.values())[folder] or None,
+            "runs": pairs,
+        }
+        await anyio.to_thread.run_sync(self.iteration.write, f"{folder}/{COMPARISON}", document)

@@ -13,8 +13,8 @@ import anyio.to_thread
 from server.evals.agents.agent import AgentTask
 from server.evals.agents.run_folder import publish_outputs, stray_files
 from server.evals.errors import EvalError
-from server.evals.iterations.baseline_check import baseline_fault
-from server.evals.iterations.input_files import input_files
+from server.evals.iterations.files import input_files
+from server.evals.iterations.grading import baseline_fault
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.results import (
@@ -23,9 +23,12 @@ from skills_core.evals.grading.results import (
     EvalRun,
     EvalStatus,
     RunKey,
+    absence_fault,
+    load_fault,
+    load_note,
     metadata_of,
+    status_of,
 )
-from skills_core.evals.grading.run_status import absence_fault, load_fault, load_note, status_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence

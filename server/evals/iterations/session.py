@@ -1,7 +1,9 @@
-"""Carry out a planned eval, and return the object that the command prints."""
+"""Carry out a planned eval, show its progress on stderr, and return the object that the command prints."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,34 +12,113 @@ import anyio.to_thread
 
 from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
-from server.evals.iterations.baseline_check import instruction_lines
-from server.evals.iterations.checks import check_commands
-from server.evals.iterations.comparisons import BlindComparisons, comparisons_of
+from server.evals.iterations.agent_choice import check_named
 from server.evals.iterations.files import CONFIG
-from server.evals.iterations.grading import Grader
-from server.evals.iterations.judge import check_named
+from server.evals.iterations.grading import BlindComparisons, Grader, check_commands, comparisons_of, instruction_lines
 from server.evals.iterations.plan import SNAPSHOTS, EvalMode
-from server.evals.iterations.progress import showing_progress
 from server.evals.iterations.runner import EvalRunner, grade_runs
 from server.evals.skills.tested_skills import keep
+from skills_core.diagnostics import counted
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import EVALS_FILE
-from skills_core.evals.grading.comparing import ComparisonSummary
+from skills_core.evals.grading.judging import ComparisonSummary
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from pydantic_ai.models import Model
+    from rich.progress import Progress, TaskID
 
     from server.config.settings import Settings
     from server.evals.agents.agent import Agent
     from server.evals.iterations.plan import EvalPlan
+    from server.evals.iterations.runner import ProgressListener
     from server.evals.skills.tested_skills import SkillVersion
+    from skills_core.evals.grading.results import RunKey
     from skills_core.run.ports import JsonObject
 
-__all__ = ["EvalSession", "check_models", "report_of"]
+
+def _line(run: EvalRun) -> str:
+    seconds = run.outcome.duration_ms / 1000
+    tokens = "" if run.outcome.total_tokens is None else f", {counted(run.outcome.total_tokens, 'token')}"
+    if run.outcome.status is not EvalStatus.DONE:
+        said = f"{run.outcome.status}: {run.problem}"
+    elif run.outcome.grading_error:
+        said = f"not graded: {run.outcome.grading_error}"
+    elif run.results is None:
+        said = "done, not graded"
+    elif run.results:
+        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} passed"
+    else:
+        said = "done, without assertions"
+    return f"{run.key}: {said} ({seconds:.1f} s{tokens})"
+
+
+class _Lines:
+    """Prints a line for each run that has ended."""
+
+    def __init__(self, total: int, show: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._total = total
+        self._count = 0
+        self._show = show
+
+    def started(self, key: RunKey) -> None:
+        del key
+
+    def ended(self, run: EvalRun) -> None:
+        self._count += 1
+        self._show(f"[{self._count}/{self._total}] {_line(run)}")
+        self._changed()
+
+
+class _Bar:
+    """Moves a bar, and prints a line above it for each run that has ended."""
+
+    def __init__(self, progress: Progress, task: TaskID, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._progress = progress
+        self._task = task
+        self._running: list[str] = []
+
+    def started(self, key: RunKey) -> None:
+        self._running.append(str(key))
+        self._update(0)
+
+    def ended(self, run: EvalRun) -> None:
+        from rich.text import Text
+
+        self._running.remove(str(run.key))
+        with suppress(OSError):
+            self._progress.console.print(Text(_line(run)))
+        self._update(1)
+        self._changed()
+
+    def _update(self, advance: int) -> None:
+        with suppress(OSError):
+            self._progress.update(self._task, advance=advance, description=", ".join(self._running)[:60])
+
+
+@contextmanager
+def showing_progress(
+    total: int, show: Callable[[str], None], changed: Callable[[], None], *, plain: bool
+) -> Iterator[ProgressListener]:
+    """Yield the listener for an eval with `total` runs to do.
+
+    `show` prints a line, and `changed` is called after each run. With `plain`, there is no bar.
+    """
+    if plain or not sys.stderr.isatty() or not total:
+        yield _Lines(total, show, changed)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+        yield _Bar(progress, progress.add_task("", total=total), changed)
+
 
 _NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
 
@@ -214,9 +295,6 @@ class EvalSession:
 
     def _benchmark(self, runs: list[EvalRun], label: str, problems: list[str]) -> JsonObject:
         plan = self.plan
-        transcripts = {
-            (run.key.folder, run.key.arm, run.key.number): f"{run.key.path(plan.runs)}/transcript.jsonl" for run in runs
-        }
         metadata = BenchmarkMetadata(
             skill_name=plan.version.skill.name,
             skill_path=str(plan.source),
@@ -233,7 +311,7 @@ class EvalSession:
         said = [] if comparison is None else [comparison.line()]
         counted_runs = runs if plan.options.grades else list(map(_without_grading, runs))
         notes = [*said, *problems, *self._remarks()]
-        benchmark = benchmark_of(counted_runs, plan.baseline, metadata, transcripts, notes)
+        benchmark = benchmark_of(counted_runs, plan.baseline, metadata, notes)
         return {**benchmark, "comparison": None if comparison is None else comparison.to_json()}
 
     def _remarks(self) -> list[str]:

@@ -12,21 +12,22 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from server.evals.report.model import Status
-from server.evals.report.scores import MAX_FAILED, failed_share, score_arm
+from server.evals.report.scores import run_scores
 from skills_core.diagnostics import agreeing, counted
+from skills_core.evals.grading.scores import ungraded
+from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.ranks import MIN_QUERIES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.evals.report.model import Iteration, TriggerSet, Workspace
-    from server.evals.report.scores import ArmScore
+    from server.evals.report.model import ArmScore, Iteration, TriggerSet, Workspace
     from skills_core.evals.triggers.results import Rate
 
 __all__ = ["Gate", "GateOutcome", "ci_exit_code", "ci_gates", "trigger_gates"]
 
-_SLACK: Final = 1e-9
-# Of rates as they are computed: 0.1 + 0.2 is not below 0.3.
+_SLACK: Final = 0.00005
+# `benchmark.json` has rates with four digits.
 
 
 class GateOutcome(StrEnum):
@@ -73,11 +74,12 @@ def ci_gates(
 def _of_iterations(found: tuple[Iteration, ...], least: float | None, most: float | None) -> Iterator[Gate]:
     newest = found[-1]
     fault = _iteration_fault(newest)
-    score = score_arm(newest, newest.subject)
+    score = newest.scores.of(newest.subject)
+    rate = score.rate.mean if score and score.rate else None
     if least is not None:
         name = f"pass rate of {newest.label} at least {least:.2f}"
-        words = fault or (f"measured {score.rate.mean:.2f}{_of_cases(score)}" if score.rate else "")
-        passed = score.rate is not None and score.rate.mean >= least - _SLACK
+        words = "" if score is None or rate is None else f"measured {rate:.2f}{_of_cases(score)}"
+        passed = rate is not None and rate >= least - _SLACK
         yield _gate(name, fault, words, passed=passed)
     if most is not None:
         name = f"regression of {newest.label} at most {most:.2f}"
@@ -129,8 +131,8 @@ def _iteration_fault(iteration: Iteration) -> str:
         return "no run with the skill is graded"
     if not iteration.complete or any(run.status is Status.PENDING for run in runs):
         return "the iteration is not complete"
-    if failed_share(runs) > MAX_FAILED:
-        return f"more than {MAX_FAILED:.0%} of the runs ended in an error or a timeout"
+    if too_many_failed(*ungraded(run_scores(iteration))):
+        return "more than a tenth of the runs have no grading"
     return ""
 
 

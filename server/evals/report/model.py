@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.feedback import digest_of_case
@@ -12,26 +13,9 @@ from skills_core.evals.triggers.results import SetResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "BASELINES",
-    "WITH_SKILL",
-    "Case",
-    "Check",
-    "Comparison",
-    "FileKind",
-    "Iteration",
-    "Judgement",
-    "OutputFile",
-    "RoundScore",
-    "Run",
-    "Spent",
-    "Status",
-    "Transcript",
-    "TriggerRound",
-    "TriggerSet",
-    "Verdict",
-    "Workspace",
-]
+if TYPE_CHECKING:
+    from skills_core.evals.grading.results import AssertionResult
+    from skills_core.evals.statistics import Interval, Spread
 
 _NO_RESULTS: Final = SetResult()
 
@@ -62,8 +46,8 @@ class FileKind(StrEnum):
     OTHER = "other"
 
 
-class Verdict(StrEnum):
-    """What the numbers can carry."""
+class Tone(StrEnum):
+    """How a verdict is marked."""
 
     GOOD = "good"
     BAD = "bad"
@@ -72,21 +56,12 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """A verdict, what it is called, and why."""
+class ShownVerdict:
+    """A verdict: how it is marked, what it is called, and why."""
 
-    verdict: Verdict
+    tone: Tone
     title: str
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One graded assertion; `passed` is None if the grade is missing."""
-
-    text: str
-    passed: bool | None
-    evidence: str = ""
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +99,7 @@ class Run:
     path: str
     status: Status = Status.PENDING
     error: str = ""
-    checks: tuple[Check, ...] = ()
+    checks: tuple[AssertionResult, ...] = ()
     rate: float | None = None
     seconds: float | None = None
     tokens: float | None = None
@@ -143,19 +118,29 @@ class Run:
         return self.status in FAILED
 
     @property
+    def has_outputs(self) -> bool:
+        """Whether there is something to show of what the run made."""
+        return bool(self.outputs or self.notes or self.outputs_note)
+
+    @property
     def graded(self) -> bool:
         """Whether the run counts in rates."""
         return self.rate is not None and not self.failed
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class ShownComparison:
     """A blind comparison of two outputs; the rubric has the scores of A and B by criterion."""
 
     winner: str
     reasoning: str
     details: tuple[tuple[str, str], ...] = ()
     rubric: tuple[tuple[str, str, str], ...] = ()
+
+
+def feedback_version(words: str | None) -> str:
+    """Return a text that tells whether feedback has changed; None stands for a case without any."""
+    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +156,14 @@ class Case:
     expected: str = ""
     assertions: tuple[str, ...] = ()
     runs: tuple[Run, ...] = ()
-    comparison: Comparison | None = None
+    comparison: ShownComparison | None = None
     feedback: str | None = None
     replaced_feedback: str | None = None
+
+    @property
+    def feedback_version(self) -> str:
+        """A text that changes with the feedback."""
+        return feedback_version(self.feedback)
 
     @property
     def outputs_digest(self) -> str:
@@ -186,8 +176,69 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
+class ArmScore:
+    """The numbers of one arm; None where nothing is known. `cases` are those that passed, and all that count."""
+
+    arm: str
+    runs: int
+    graded: int
+    failed: int
+    rate: Spread | None
+    cases: tuple[int, int]
+    interval: Interval | None
+    seconds: Spread | None
+    tokens: Spread | None
+    cost: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """The cases that are graded in both arms: who alone passes how many, and the differences of the means."""
+
+    cases: int
+    wins: int
+    losses: int
+    probability: float
+    difference: float
+    interval: Interval | None
+    seconds: float | None
+    tokens: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckScore:
+    """How often an assertion passed in each arm, as (arm, passed, graded)."""
+
+    text: str
+    arms: tuple[tuple[str, int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRow:
+    """What the averages of a case hide, one line for each assertion or run."""
+
+    kind: str
+    case: str
+    lines: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What the runs of an iteration add up to; `pairing` is None without a case that is graded in both arms."""
+
+    arms: tuple[ArmScore, ...] = ()
+    pairing: Pairing | None = None
+    verdict: ShownVerdict = ShownVerdict(Tone.NONE, "No verdict", "No run is graded.")
+    patterns: tuple[PatternRow, ...] = ()
+
+    def of(self, arm: str) -> ArmScore | None:
+        """Return the numbers of an arm."""
+        return next((each for each in self.arms if each.arm == arm), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Iteration:
-    """One pass over all cases; `judgement` is the verdict that the tool wrote down, None if it wrote none."""
+    """One pass over all cases."""
 
     number: int
     label: str
@@ -195,7 +246,7 @@ class Iteration:
     cases: tuple[Case, ...] = ()
     facts: tuple[tuple[str, str], ...] = ()
     notes: tuple[str, ...] = ()
-    judgement: Judgement | None = None
+    scores: Scores = Scores()
     complete: bool = True
 
     @property
@@ -263,10 +314,10 @@ class TriggerSet:
     rounds: tuple[TriggerRound, ...] = ()
     best: int | None = None
     facts: tuple[tuple[str, str], ...] = ()
-    judgement: Judgement | None = None
+    verdict: ShownVerdict | None = None
     measured: str = ""
     replaced: SetResult = _NO_RESULTS
-    decision: Judgement | None = None
+    decision: ShownVerdict | None = None
     spent: Spent = Spent()
     complete: bool = True
     ranked: bool = False

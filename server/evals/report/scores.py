@@ -1,186 +1,191 @@
-"""Rates, intervals, verdicts and patterns of the results.
+"""What the results add up to: the scores of an iteration as `benchmark.json` has them, and those of trigger queries.
 
-A case passes in an arm if more than half of its graded runs pass all assertions. Runs that ended in an error or a
-timeout count in no rate; if they are more than a tenth, there is no verdict.
+Only where no eval of ours has written them (the work runs, or another tool did it), the runs are scored here, by the
+same rules. Runs that ended in an error or a timeout count in no rate.
 """
 
 from __future__ import annotations
 
-import statistics
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from server.evals.report.model import Judgement, Status, Verdict
-from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.statistics import (
-    MIN_DISCORDANT,
-    SIGNIFICANCE,
-    Interval,
-    Spread,
-    cases_for_power,
-    mcnemar_exact,
-    mean_stddev,
-    paired_bootstrap,
-    wilson,
+from server.evals.report.folder import count, number, record, records, text
+from server.evals.report.model import (
+    ArmScore,
+    CheckScore,
+    Pairing,
+    PatternRow,
+    Scores,
+    ShownVerdict,
+    Status,
+    Tone,
 )
+from skills_core.diagnostics import counted
+from skills_core.evals.grading.results import RunScore
+from skills_core.evals.grading.scores import score_iteration
+from skills_core.evals.statistics import Interval, Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from server.evals.report.model import Case, Iteration, Run
 
 __all__ = [
-    "MAX_FAILED",
-    "ArmScore",
-    "CheckScore",
-    "Pairing",
-    "Pattern",
     "baseline_words",
     "check_scores",
-    "failed_share",
-    "iteration_verdict",
-    "pairing",
-    "patterns",
-    "score_arm",
+    "read_scores",
+    "read_verdict",
+    "run_scores",
 ]
 
-MAX_FAILED: Final = 0.1
-"""Largest share of errors and timeouts with which there can be a verdict."""
+_VERDICTS: Final = {
+    "better": (Tone.GOOD, "Better"),
+    "worse": (Tone.BAD, "Worse"),
+    "no verdict": (Tone.NONE, "No verdict"),
+}
 
-_OUTLIER = 3
-# A run stands out if it takes so many times the median of its arm.
-
-_MIN_RUNS = 3
-# Fewest runs of an arm with which one of them can stand out.
-
-_KINDS: Final = (
-    *("only without", "always fails", "always passes", "flaky", "outlier in seconds", "outlier in tokens"),
-    "only with the skill",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class ArmScore:
-    """The numbers of one arm; None where nothing is known."""
-
-    arm: str
-    runs: int
-    graded: int
-    failed: int
-    pending: int
-    rate: Spread | None
-    cases: tuple[int, int]
-    interval: Interval | None
-    seconds: Spread | None
-    tokens: Spread | None
-    cost: float | None
+_KINDS: Final = {
+    "lost": "only without",
+    "always_fail": "always fails",
+    "always_pass": "always passes",
+    "flaky": "flaky",
+    "outliers": "outlier",
+    "gained": "only with the skill",
+}
 
 
-@dataclass(frozen=True, slots=True)
-class Pairing:
-    """The cases that are graded in both arms: who alone passes how many, and the difference of the mean pass rates."""
-
-    cases: int
-    wins: int
-    losses: int
-    probability: float
-    difference: float
-    interval: Interval | None
+def read_verdict(values: Mapping[str, Any]) -> ShownVerdict | None:
+    """Return the verdict in an object with `verdict` and `reason`; None if it does not say both."""
+    known, reason = _VERDICTS.get(text(values.get("verdict"))), text(values.get("reason"))
+    return ShownVerdict(*known, reason) if known and reason else None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckScore:
-    """How often an assertion passed in each arm, as (arm, passed, graded)."""
-
-    text: str
-    arms: tuple[tuple[str, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Pattern:
-    """What the averages of a case hide, one line for each assertion or run."""
-
-    kind: str
-    case: str
-    lines: tuple[str, ...]
+def read_scores(benchmark: Mapping[str, Any], iteration: Iteration) -> Scores:
+    """Return the scores in a `benchmark.json`; those of the runs if it is not a whole one of ours."""
+    recorded = record(benchmark.get("intervals"))
+    is_ours = all(isinstance(benchmark.get(name), dict) for name in ("run_summary", "patterns"))
+    values = benchmark if is_ours and record(recorded.get("mcnemar")) else _scored(iteration)
+    summary, intervals = record(values.get("run_summary")), record(values.get("intervals"))
+    return Scores(
+        arms=tuple(_arm(iteration, arm, record(summary.get(arm)), intervals) for arm in iteration.arms),
+        pairing=_pairing(iteration, intervals, record(summary.get("delta"))),
+        # Another tool may have a verdict of its own, which counts.
+        verdict=read_verdict(recorded) or read_verdict(intervals) or Scores().verdict,
+        patterns=tuple(_patterns(record(values.get("patterns")), iteration)),
+    )
 
 
-def score_arm(iteration: Iteration, arm: str) -> ArmScore:
-    """Return the numbers of an arm."""
+def _scored(iteration: Iteration) -> Mapping[str, Any]:
+    if not iteration.arms:
+        return {}
+    return score_iteration(run_scores(iteration), iteration.arms, iteration.baseline).to_json()
+
+
+def run_scores(iteration: Iteration) -> list[RunScore]:
+    """Return the runs that have ended, as they count."""
+    runs = [(case, run) for case in iteration.cases for run in case.runs if run.status is not Status.PENDING]
+    return [_run_score(iteration, case, run) for case, run in runs]
+
+
+def _run_score(iteration: Iteration, case: Case, run: Run) -> RunScore:
+    gradable = run.failed or run.graded or bool(case.assertions)
+    return RunScore(
+        case=case.key,
+        arm=run.arm,
+        number=run.number,
+        results=() if run.failed else run.checks,
+        rate=run.rate if run.graded else None,
+        seconds=None if run.failed else run.seconds,
+        tokens=None if run.failed else run.tokens,
+        is_gradable=gradable,
+        is_graded=run.graded or not gradable,
+        transcript=f"{run.path}/transcript.jsonl".removeprefix(f"{iteration.folder}/") if run.transcript else "",
+    )
+
+
+def _arm(iteration: Iteration, arm: str, summary: Mapping[str, Any], intervals: Mapping[str, Any]) -> ArmScore:
     runs = [run for case in iteration.cases for run in case.of(arm)]
-    graded = [run for run in runs if run.graded]
-    outcomes = [_case_passes(case, arm) for case in iteration.cases]
-    judged = [outcome for outcome in outcomes if outcome is not None]
-    failed = sum(run.failed for run in runs)
+    cases = record(record(intervals.get("cases")).get(arm))
+    passed, total = count(cases.get("passed")) or 0, count(cases.get("total")) or 0
     costs = [run.cost for run in runs if run.cost is not None]
     return ArmScore(
         arm=arm,
         runs=len(runs),
-        graded=len(graded),
-        failed=failed,
-        pending=sum(run.status is Status.PENDING for run in runs),
-        rate=_spread(run.rate for run in graded),
-        cases=(sum(judged), len(judged)),
-        interval=wilson(sum(judged), len(judged)) if judged else None,
-        seconds=_spread(run.seconds for run in graded),
-        tokens=_spread(run.tokens for run in graded),
+        graded=sum(run.graded for run in runs),
+        failed=sum(run.failed for run in runs),
+        rate=_spread(summary.get("pass_rate")),
+        cases=(passed, total),
+        interval=_interval(cases.get("interval")) if total else None,
+        seconds=_spread(summary.get("time_seconds")),
+        tokens=_spread(summary.get("tokens")),
         cost=sum(costs) if costs else None,
     )
 
 
-def pairing(iteration: Iteration) -> Pairing | None:
-    """Compare the arms case by case; None without a baseline or without a case that is graded in both."""
-    baseline = iteration.baseline
-    if baseline is None:
+def _spread(values: Any) -> Spread | None:  # noqa: ANN401 - JSON
+    mean, *others = (number(record(values).get(name)) for name in ("mean", "stddev", "min", "max"))
+    return None if mean is None else Spread(mean, *(each or 0.0 for each in others))
+
+
+def _interval(values: Any) -> Interval | None:  # noqa: ANN401 - JSON
+    low, high = number(record(values).get("low")), number(record(values).get("high"))
+    return None if low is None or high is None else Interval(low, high)
+
+
+def _pairing(iteration: Iteration, intervals: Mapping[str, Any], delta: Mapping[str, Any]) -> Pairing | None:
+    test, difference = record(intervals.get("mcnemar")), record(intervals.get("pass_rate_delta"))
+    cases = count(record(record(intervals.get("cases")).get(iteration.subject)).get("total"))
+    mean = number(difference.get("mean"))
+    if iteration.baseline is None or not cases or mean is None:
         return None
-    pairs, differences = [], []
-    for case in iteration.cases:
-        ours, theirs = _case_passes(case, iteration.subject), _case_passes(case, baseline)
-        if ours is not None and theirs is not None:
-            pairs.append((ours, theirs))
-            differences.append(_mean_rate(case, iteration.subject) - _mean_rate(case, baseline))
-    if not pairs:
-        return None
-    wins, losses = pairs.count((True, False)), pairs.count((False, True))
     return Pairing(
-        cases=len(pairs),
-        wins=wins,
-        losses=losses,
-        probability=mcnemar_exact(wins, losses),
-        difference=statistics.fmean(differences),
-        interval=paired_bootstrap(differences),
+        cases=cases,
+        wins=count(test.get("wins")) or 0,
+        losses=count(test.get("losses")) or 0,
+        probability=number(test.get("p_value")) or 0.0,
+        difference=mean,
+        interval=_interval(difference.get("interval")),
+        seconds=number(delta.get("time_seconds")),
+        tokens=number(delta.get("tokens")),
     )
 
 
-def iteration_verdict(iteration: Iteration) -> Judgement:
-    """Return whether the skill makes a difference, or why the numbers cannot tell; a recorded one counts."""
-    if iteration.judgement is not None:
-        return iteration.judgement
-    runs = [run for case in iteration.cases for run in case.runs]
-    if not any(run.graded for run in runs):
-        return _no_verdict("No run is graded.")
-    if failed_share(runs) > MAX_FAILED:
-        failed, ended = sum(run.failed for run in runs), _ended(runs)
-        return _too_many_failed(failed, ended)
-    pair = pairing(iteration)
-    if pair is None:
-        return _no_verdict("No case is graded both with the skill and in a baseline.")
-    return _judged(pair, iteration)
+def _patterns(values: Mapping[str, Any], iteration: Iteration) -> Iterator[PatternRow]:
+    """Yield what to look at first: assertions that say nothing, flaky ones, runs that took long; then what is gained.
+
+    There is one row for each kind and case, in the order of the cases.
+    """
+    for field, kind in _KINDS.items():
+        found: dict[tuple[str, str], list[str]] = {}
+        for each in records(values.get(field)):
+            unit = _unit(each)
+            found.setdefault((f"{kind} in {unit}" if unit else kind, text(each.get("eval"))), []).append(
+                _outlier(each, unit, iteration) if unit else _assertion(each)
+            )
+        for kind_shown in sorted({kind for kind, _ in found}):
+            for case in iteration.cases:
+                if lines := found.get((kind_shown, case.key)):
+                    yield PatternRow(kind_shown, case.name, tuple(lines))
 
 
-def _judged(pair: Pairing, iteration: Iteration) -> Judgement:
-    cases, passes = counted(pair.cases, "case"), agreeing(pair.wins, "passes", "pass")
-    counts = f"Of {cases}, {pair.wins} {passes} only with the skill and {pair.losses} only {baseline_words(iteration)}"
-    discordant = pair.wins + pair.losses
-    if discordant < MIN_DISCORDANT:
-        needed = f"The exact test needs at least {MIN_DISCORDANT} cases that differ.{_needed(iteration)}"
-        return _no_verdict(f"{counts}. {needed}")
-    probability = f"McNemar's exact test: p = {pair.probability:.3g}"
-    if pair.probability >= SIGNIFICANCE:
-        return _no_verdict(f"{counts}, which may be chance ({probability}).{_needed(iteration)}")
-    better = pair.wins > pair.losses
-    verdict, title = (Verdict.GOOD, "Better") if better else (Verdict.BAD, "Worse")
-    return Judgement(verdict, title, f"{counts} ({probability}).")
+def _unit(values: Mapping[str, Any]) -> str:
+    return {"time": "seconds", "tokens": "tokens"}.get(text(values.get("metric")), "")
+
+
+def _assertion(values: Mapping[str, Any]) -> str:
+    shown, runs = text(values.get("assertion")), count(values.get("runs"))
+    if not runs:
+        return shown
+    arm = text(values.get("configuration")).replace("_", " ")
+    return f"{shown} ({count(values.get('passed'))} of {counted(runs, 'run')} {arm})"
+
+
+def _outlier(values: Mapping[str, Any], unit: str, iteration: Iteration) -> str:
+    value, median = number(values.get("value")) or 0.0, number(values.get("median_of_others")) or 0.0
+    times = f", {value / median:.1f} times the median of the others, {median:,.1f}" if median else ""
+    place = text(values.get("transcript"))
+    read = f"; read {f'{iteration.folder}/{place}'.lstrip('/')}" if place else ""
+    arm = text(values.get("configuration")).replace("_", " ")
+    return f"run {text(values.get('run_number'))} {arm}: {value:,.1f} {unit}{times}{read}"
 
 
 def baseline_words(iteration: Iteration) -> str:
@@ -190,114 +195,15 @@ def baseline_words(iteration: Iteration) -> str:
     return known.get(arm, f"in {arm.replace('_', ' ')}")
 
 
-def _no_verdict(words: str) -> Judgement:
-    return Judgement(Verdict.NONE, "No verdict", words)
-
-
-def _too_many_failed(failed: int, ended: int) -> Judgement:
-    return _no_verdict(
-        f"{failed} of {counted(ended, 'run')} ended in an error or a timeout, which is more than {MAX_FAILED:.0%}. "
-        "Correct what failed and run them again."
-    )
-
-
-def _needed(iteration: Iteration) -> str:
-    """Say how many cases would show a difference of the size that was seen."""
-    ours, theirs = (score_arm(iteration, arm).cases for arm in (iteration.subject, iteration.baseline or ""))
-    if not ours[1] or not theirs[1]:
-        return ""
-    cases = cases_for_power(ours[0] / ours[1], theirs[0] / theirs[1])
-    if cases is None or ours[0] / ours[1] == theirs[0] / theirs[1]:
-        return ""
-    return f" About {counted(cases, 'case')} would show a difference of this size."
-
-
-def failed_share(runs: Sequence[Run]) -> float:
-    """Return the share of errors and timeouts among the runs that have ended."""
-    ended = _ended(runs)
-    return sum(run.failed for run in runs) / ended if ended else 0.0
-
-
-def _ended(runs: Sequence[Run]) -> int:
-    return sum(run.failed or run.graded for run in runs)
-
-
 def check_scores(case: Case, arms: Sequence[str]) -> tuple[CheckScore, ...]:
     """Return how often each assertion passed, in their order in the case."""
     names = dict.fromkeys(case.assertions)
     for run in case.runs:
         names |= dict.fromkeys(check.text for check in run.checks)
-    found = []
-    for name in names:
-        counts = []
-        for arm in arms:
-            grades = [
-                check.passed
-                for run in case.of(arm)
-                if not run.failed
-                for check in run.checks
-                if check.text == name and check.passed is not None
-            ]
-            counts.append((arm, sum(grades), len(grades)))
-        found.append(CheckScore(name, tuple(counts)))
-    return tuple(found)
+    return tuple(CheckScore(name, tuple((arm, *_passed(case, arm, name)) for arm in arms)) for name in names)
 
 
-def patterns(iteration: Iteration) -> tuple[Pattern, ...]:
-    """Return what to look at: assertions that say nothing, flaky ones, and runs that took long; then what is gained."""
-    found: dict[tuple[str, str], list[str]] = {}
-    for case in iteration.cases:
-        for score in check_scores(case, iteration.arms):
-            for kind, words in _of_check(score, iteration):
-                found.setdefault((kind, case.name), []).append(words)
-    for arm in iteration.arms:
-        runs = [(case, run) for case in iteration.cases for run in case.of(arm) if run.graded]
-        for unit in ("seconds", "tokens"):
-            for case, words in _outliers(runs, unit):
-                found.setdefault((f"outlier in {unit}", case.name), []).append(words)
-    # By kind, and in the order of the cases within one.
-    ordered = sorted(found, key=lambda key: _KINDS.index(key[0]))
-    return tuple(Pattern(kind, case, tuple(found[kind, case])) for kind, case in ordered)
-
-
-def _of_check(score: CheckScore, iteration: Iteration) -> Iterator[tuple[str, str]]:
-    graded = {arm: (passed, total) for arm, passed, total in score.arms if total}
-    if len(graded) > 1 and all(passed == total for passed, total in graded.values()):
-        yield "always passes", score.text
-    elif len(graded) > 1 and not any(passed for passed, _ in graded.values()):
-        yield "always fails", score.text
-    for arm, (passed, total) in graded.items():
-        if 0 < passed < total:
-            yield "flaky", f"{score.text} ({passed} of {counted(total, 'run')} {arm.replace('_', ' ')})"
-    ours, theirs = graded.get(iteration.subject), graded.get(iteration.baseline or "")
-    if ours and theirs and ours[0] == ours[1] and theirs[0] == 0:
-        yield "only with the skill", score.text
-    if ours and theirs and ours[0] == 0 and theirs[0] == theirs[1]:
-        yield "only without", score.text
-
-
-def _outliers(runs: Sequence[tuple[Case, Run]], unit: str) -> Iterator[tuple[Case, str]]:
-    values = [run.seconds if unit == "seconds" else run.tokens for _, run in runs]
-    known = [value for value in values if value is not None]
-    if len(known) < _MIN_RUNS:
-        return
-    middle = statistics.median(known)
-    for (case, run), value in zip(runs, values, strict=True):
-        if value is not None and middle > 0 and value >= _OUTLIER * middle:
-            times = f"{value / middle:.1f} times the median of {middle:,.1f}"
-            place = f"; read {run.path}/transcript.jsonl" if run.transcript else ""
-            yield case, f"run {run.number} {run.arm.replace('_', ' ')}: {value:,.1f} {unit}, {times}{place}"
-
-
-def _case_passes(case: Case, arm: str) -> bool | None:
-    rates = [run.rate for run in case.of(arm) if run.graded]
-    return sum(rate == 1 for rate in rates) * 2 > len(rates) if rates else None
-
-
-def _mean_rate(case: Case, arm: str) -> float:
-    return statistics.fmean(run.rate for run in case.of(arm) if run.graded and run.rate is not None)
-
-
-def _spread(values: Iterable[float | None]) -> Spread | None:
-    known = [value for value in values if value is not None]
-    return mean_stddev(known) if known else None
+def _passed(case: Case, arm: str, name: str) -> tuple[int, int]:
+    runs = (run for run in case.of(arm) if not run.failed)
+    grades = [check.passed for run in runs for check in run.checks if check.text == name]
+    return sum(grades), len(grades)

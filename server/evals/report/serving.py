@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import socket
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -23,28 +24,68 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from server.evals.report.feedback import (
-    FeedbackChangedError,
-    FeedbackError,
-    feedback_version,
-    save_feedback,
-)
+from server.evals.report.folder import Folder
 from server.evals.report.html.page import content_policy
-from server.evals.report.running_sign import work_runs
-from server.evals.report.workspace import read_workspace
+from server.evals.report.workspace import read_workspace, work_runs
 from server.evals.report.writing import REPORT_FILE, current_page
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.json_files import json_bytes
+from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
-from skills_core.evals.feedback import FEEDBACK_FILE
+from skills_core.evals.feedback import FEEDBACK_FILE, with_words
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Awaitable, Callable, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.responses import Response
 
     Endpoint = Callable[[Request], Awaitable[Response]]
 
-__all__ = ["ReportServer"]
+
+class FeedbackError(SkillsError):
+    """Feedback cannot be saved."""
+
+
+class FeedbackChangedError(FeedbackError):
+    """The feedback on a case has changed since it was shown; `current` is what it is."""
+
+    def __init__(self, current: str) -> None:
+        """Name what would have been overwritten."""
+        super().__init__("the feedback on this case was changed elsewhere, for example in another tab")
+        self.current = current
+
+
+def feedback_version(words: str | None) -> str:
+    """Return a text that tells whether feedback has changed; None stands for a case without any."""
+    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
+
+
+def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "") -> None:
+    """Write the words on one case into the feedback of an iteration, and keep all others.
+
+    `outputs` is the digest of the outputs that they are about, empty if it is unknown.
+
+    Raises:
+        FeedbackError: the existing file is not one of feedback, or the file cannot be written.
+    """
+    relative = f"{iteration}/{FEEDBACK_FILE}".lstrip("/")
+    kept = _existing(workspace, relative)
+    try:
+        write_file(Location(workspace, relative), json_bytes(with_words(kept, case, words, outputs)))
+    except SkillsError as error:
+        raise FeedbackError(f"the feedback was not saved: {error}") from None
+
+
+def _existing(workspace: Path, relative: str) -> Mapping[str, Any]:
+    with Reader() as reader:
+        folder = Folder(workspace, reader)
+        value = folder.json(relative)
+    if folder.problems or not (value is None or isinstance(value, dict)):
+        reason = "; ".join(folder.problems) or f"{relative}: not a JSON object"
+        raise FeedbackError(f"the feedback was not saved, because what is there cannot be read: {reason}")
+    return value or {}
+
 
 _MAX_BODY: Final = 256 * 1024
 # A text of 20,000 characters takes at most half of it as JSON.

@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.evals.report.fields import count, first, number, record, records, text, texts, truth
-from server.evals.report.judgements import read_judgement
-from server.evals.report.model import Judgement, RoundScore, Spent, TriggerRound, TriggerSet, Verdict
-from server.evals.report.transcripts import read_lines
+from server.evals.report.folder import count, first, number, record, records, text, texts, truth
+from server.evals.report.model import RoundScore, ShownVerdict, Spent, Tone, TriggerRound, TriggerSet
+from server.evals.report.outputs import read_lines
+from server.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
 from skills_core.evals.statistics import wilson
 from skills_core.evals.triggers.queries import Query
@@ -73,7 +73,7 @@ def read_triggers(folder: Folder, relative: str, position: int, budget: Budget |
         best=_best(values | dict(decision), rounds),
         facts=tuple(_facts(values, metadata)),
         # The summary is that of the old description.
-        judgement=None if found.replaced else read_judgement(summary),
+        verdict=None if found.replaced else read_verdict(summary),
         measured=found.description,
         replaced=SetResult(tuple(map(_result, found.replaced))),
         transcripts=_transcripts(results, folder, relative, budget) if budget is not None else {},
@@ -214,7 +214,7 @@ def _sealed(test: Mapping[str, Any], name: str) -> Iterator[Mapping[str, Any]]:
     yield from ({**each, "split": "sealed test"} for each in records(record(test.get(name)).get(_RESULTS)))
 
 
-def read_decision(decision: Mapping[str, Any]) -> Judgement | None:
+def read_decision(decision: Mapping[str, Any]) -> ShownVerdict | None:
     """Return the decision with intervals and with whether it may be chance; None without a reason."""
     reason = text(decision.get("reason"))
     if not reason:
@@ -222,11 +222,11 @@ def read_decision(decision: Mapping[str, Any]) -> Judgement | None:
     test = record(decision.get("test"))
     compared = record(test.get("comparison"))
     found = text(compared.get("verdict")) or "no verdict"
-    known = {"better": Verdict.GOOD, "worse": Verdict.BAD}.get(found, Verdict.NONE)
+    known = {"better": Tone.GOOD, "worse": Tone.BAD}.get(found, Tone.NONE)
     title = f"{'Adopted' if decision.get('adopted') is True else 'Not adopted'}, {found}"
     # The reason of a decision by the sealed test says its counts, without their intervals.
     words = [*([] if compared else [reason]), *_rates(test), *_chance(compared)]
-    return Judgement(known, title, "; ".join(words) + ".")
+    return ShownVerdict(known, title, "; ".join(words) + ".")
 
 
 def _rates(test: Mapping[str, Any]) -> Iterator[str]:
@@ -248,19 +248,19 @@ def _chance(compared: Mapping[str, Any]) -> Iterator[str]:
         yield f"about {counted(needed, 'query', 'queries')} would show a difference of this size"
 
 
-def trigger_verdict(triggers: TriggerSet) -> Judgement:
+def trigger_verdict(triggers: TriggerSet) -> ShownVerdict:
     """Return whether the queries have the wanted outcomes, or why the numbers cannot tell; a recorded one counts."""
-    if triggers.judgement is not None:
-        return triggers.judgement
+    if triggers.verdict is not None:
+        return triggers.verdict
     if why := triggers.results.no_verdict:
-        return Judgement(Verdict.NONE, "No verdict", why)
+        return ShownVerdict(Tone.NONE, "No verdict", why)
     rate = triggers.results.passed
     queries, have = counted(rate.total, "query", "queries"), agreeing(rate.count, "has", "have")
     whose = f" with {triggers.measured}" if triggers.measured else ""
     low, high = rate.interval
     words = f"{rate.count} of {queries} {have} the wanted outcome{whose} (95 % interval {low:.2f} to {high:.2f})."
     if rate.count == rate.total:
-        return Judgement(Verdict.GOOD, "All as wanted", words)
+        return ShownVerdict(Tone.GOOD, "All as wanted", words)
     # How many must be is for a gate to say, which may pass.
-    verdict, title = (Verdict.MIXED, "Some not as wanted") if rate.count else (Verdict.BAD, "None as wanted")
-    return Judgement(verdict, title, words)
+    tone, title = (Tone.MIXED, "Some not as wanted") if rate.count else (Tone.BAD, "None as wanted")
+    return ShownVerdict(tone, title, words)

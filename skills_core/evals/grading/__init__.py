@@ -1,1 +1,1 @@
-"""Test cases, grades of their runs, and what the grades add up to: benchmark, patterns and verdict."""
+"""Test cases, grades of their runs, and what the grades add up to: scores and the benchmark."""

@@ -1,31 +1,28 @@
-"""Aggregate the runs of an iteration into `benchmark.json`.
+"""The object of `benchmark.json`: the runs of an iteration, and what they add up to.
 
-Means are over the graded runs of an arm, as skill-creator computes them; errors and timeouts are counted apart. The
-delta pairs cases: one that an arm could not run would otherwise favour it, or the other.
+Means are over the graded runs of an arm, as skill-creator computes them; errors and timeouts are counted apart.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass
-from statistics import fmean
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.grading.patterns import find_patterns
 from skills_core.evals.grading.results import Arm
-from skills_core.evals.grading.verdict import compare_arms
-from skills_core.evals.statistics import mean_stddev
+from skills_core.evals.grading.scores import score_iteration
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from skills_core.evals.grading.results import EvalRun
     from skills_core.run.ports import JsonObject
 
-__all__ = ["BenchmarkMetadata", "benchmark_of"]
+__all__ = ["BENCHMARK_FILE", "BenchmarkMetadata", "benchmark_of"]
 
-_METRICS: Final = ("pass_rate", "time_seconds", "tokens")
+BENCHMARK_FILE: Final = "benchmark.json"
+"""The file in the folder of an iteration."""
+
 _NAMED: Final = 5
 
 
@@ -44,20 +41,13 @@ class BenchmarkMetadata:
 
 
 def benchmark_of(
-    runs: Sequence[EvalRun],
-    baseline: Arm,
-    metadata: BenchmarkMetadata,
-    transcripts: Mapping[tuple[str, Arm, int], str],
-    notes: Sequence[str] = (),
+    runs: Sequence[EvalRun], baseline: Arm, metadata: BenchmarkMetadata, notes: Sequence[str] = ()
 ) -> JsonObject:
-    """Return the object of `benchmark.json`; `transcripts` are paths by run, `notes` further remarks."""
-    summary: JsonObject = {
-        arm.value: {
-            metric: _spread([_metric(run, metric) for run in runs if run.key.arm is arm]) for metric in _METRICS
-        }
-        for arm in (Arm.WITH_SKILL, baseline)
-    }
-    patterns, comparison = find_patterns(runs), compare_arms(runs, baseline)
+    """Return the object of `benchmark.json`; `notes` are further remarks."""
+    per_arm = metadata.runs_per_configuration
+    arms = (Arm.WITH_SKILL.value, baseline.value)
+    scores = score_iteration([run.score(per_arm) for run in runs], arms, baseline.value)
+    comparison, found = scores.comparison, scores.to_json()
     lacking = [*(f"{run.key}: {run.problem}" for run in runs if run.problem), *_unpaired(runs, baseline)]
     further = [*_load_notes(runs), *notes]
     return {
@@ -66,25 +56,25 @@ def benchmark_of(
             "skill_path": metadata.skill_path,
             "iteration": metadata.iteration,
             "timestamp": metadata.timestamp,
-            "runs_per_configuration": metadata.runs_per_configuration,
+            "runs_per_configuration": per_arm,
             "evals_run": list({run.key.folder: run.case.id for run in runs}.values()),
             "model": metadata.model,
             "executor_model": metadata.model,
             "analyzer_model": metadata.judge,
             "baseline": metadata.baseline,
         },
-        "run_summary": {**summary, "delta": {metric: _delta(runs, baseline, metric) for metric in _METRICS}},
+        "run_summary": found["run_summary"],
         "runs": [_run_to_json(run) for run in runs],
         "notes": [
             f"Verdict: {comparison.verdict}. {comparison.reason}",
             *lacking,
-            *patterns.notes(transcripts),
+            *scores.patterns.notes(),
             *further,
         ],
         # The notes that `intervals` and `patterns` do not say.
         "remarks": [*lacking, *further],
-        "intervals": comparison.to_json(),
-        "patterns": patterns.to_json(transcripts),
+        "intervals": found["intervals"],
+        "patterns": found["patterns"],
     }
 
 
@@ -99,36 +89,6 @@ def _load_notes(runs: Sequence[EvalRun]) -> Iterator[str]:
                 f"{agreeing(len(left), 'measures', 'measure')} nothing of it ({named}); "
                 "test its description with `skillserve triggers`."
             )
-
-
-def _metric(run: EvalRun, metric: str) -> float | None:
-    if run.problem:
-        return None
-    if metric == "pass_rate":
-        return run.pass_rate
-    return run.outcome.duration_ms / 1000 if metric == "time_seconds" else run.outcome.total_tokens
-
-
-def _spread(values: Sequence[float | None]) -> JsonObject:
-    """Return the spread of the known values; nulls if there are none."""
-    known = [value for value in values if value is not None]
-    if not known:
-        return dict.fromkeys(("mean", "stddev", "min", "max"))
-    return {name: round(value, 4) for name, value in mean_stddev(known)._asdict().items()}
-
-
-def _delta(runs: Sequence[EvalRun], baseline: Arm, metric: str) -> float | None:
-    """Return the mean difference, with the skill minus the baseline, of the cases that both arms have; else None."""
-    values: dict[str, dict[Arm, list[float]]] = defaultdict(lambda: defaultdict(list))
-    for run in runs:
-        if (value := _metric(run, metric)) is not None:
-            values[run.key.folder][run.key.arm].append(value)
-    differences = [
-        fmean(arms[Arm.WITH_SKILL]) - fmean(arms[baseline])
-        for arms in values.values()
-        if {Arm.WITH_SKILL, baseline} <= arms.keys()
-    ]
-    return round(fmean(differences), 4) if differences else None
 
 
 def _unpaired(runs: Sequence[EvalRun], baseline: Arm) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""The result of one eval run, and the JSON of its files.
+"""The result of one eval run, the JSON of its files, and how the run of an agent counts.
 
 `grading.json` is written for two readers: agentskills.io's guide has `assertion_results`, skill-creator
 `expectations`. A run that did not end by itself is an error or a timeout and has no grading, because it says nothing
@@ -14,31 +14,22 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
+from skills_core.evals.agents.transcript import ANY_SKILL
+from skills_core.run.scripts.process import exit_text
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from skills_core.evals.agents.transcript import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.run.ports import JsonObject
 
-__all__ = [
-    "BASELINES",
-    "Arm",
-    "AssertionResult",
-    "EvalOutcome",
-    "EvalRun",
-    "EvalStatus",
-    "GradingBasis",
-    "RunKey",
-    "grading_from_json",
-    "grading_to_json",
-    "is_grading_of",
-    "metadata_of",
-    "outcome_from_json",
-]
 
 _LISTS: Final = ("assertion_results", "expectations", "assertions")
 # Names of the list of results in the files of different tools.
 
+TRANSCRIPT_FILE: Final = "transcript.jsonl"
+"""The file in the folder of a run."""
 
 _MAX_NUMBER: Final = 2**53
 
@@ -155,6 +146,48 @@ class EvalRun:
             return self.outcome.error or self.outcome.status.value
         return self.outcome.grading_error or ("" if self.results is not None else "it was not graded")
 
+    def score(self, runs: int) -> RunScore:
+        """Return the run as it counts in its iteration, which has `runs` runs for each case and arm."""
+        ended = not self.outcome.error
+        return RunScore(
+            case=self.key.folder,
+            arm=self.key.arm.value,
+            number=self.key.number,
+            results=self.results or (),
+            rate=self.pass_rate,
+            seconds=self.outcome.duration_ms / 1000 if ended else None,
+            tokens=self.outcome.total_tokens if ended else None,
+            is_gradable=bool(self.case.assertions),
+            is_graded=not self.problem,
+            transcript=f"{self.key.path(runs)}/{TRANSCRIPT_FILE}",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunScore:
+    """One run that has ended, as it counts in its iteration; numbers are None where they are unknown.
+
+    `seconds` and `tokens` are those of a run that ended by itself. `is_gradable` tells that the case has assertions,
+    and `is_graded` that nothing kept the run from being graded. `transcript` is relative to the iteration.
+    """
+
+    case: str
+    arm: str
+    number: int
+    results: tuple[AssertionResult, ...] = ()
+    rate: float | None = None
+    seconds: float | None = None
+    tokens: float | None = None
+    is_gradable: bool = True
+    is_graded: bool = True
+    transcript: str = ""
+
+    def metric(self, name: str) -> float | None:
+        """Return what `run_summary` has by this name; a run without a grading counts in no mean."""
+        if not self.is_graded:
+            return None
+        return {"pass_rate": self.rate, "time_seconds": self.seconds}.get(name, self.tokens)
+
 
 def metadata_of(case: EvalCase, key: RunKey | None = None) -> JsonObject:
     """Return the object of `eval_metadata.json`, of a case or of one of its runs."""
@@ -226,28 +259,39 @@ def is_grading_of(value: object, results: Sequence[AssertionResult], case: EvalC
 
 
 def grading_from_json(value: object) -> tuple[AssertionResult, ...] | None:
-    """Return the results in a `grading.json` of any of its dialects, None if it has no usable ones."""
+    """Return the results in a `grading.json` of any of its dialects; None if it has none, or one cannot be used."""
+    listed, results = _listed(value), results_from_json(value)
+    return results if listed is not None and len(results) == len(listed) else None
+
+
+def results_from_json(value: object) -> tuple[AssertionResult, ...]:
+    """Return the results in a `grading.json` of any of its dialects that can be used."""
+    return tuple(result for each in _listed(value) or () if (result := _result(each)) is not None)
+
+
+def _listed(value: object) -> list[Any] | None:
     if not isinstance(value, Mapping):
         return None
-    listed = next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
-    if listed is None:
-        return None
-    results: list[AssertionResult] = []
-    for each in listed:
-        match each:
-            case {"text": str(text), "passed": bool(passed)}:
-                evidence = each.get("evidence")
-                results.append(AssertionResult(text, passed, evidence if isinstance(evidence, str) else ""))
-            case _:
-                return None
-    return tuple(results)
+    return next((value[name] for name in _LISTS if isinstance(value.get(name), list)), None)
+
+
+def _result(value: object) -> AssertionResult | None:
+    match value:
+        case (
+            {"text": str(text), "passed": bool(passed), **rest}
+            | {"assertion": str(text), "passed": bool(passed), **rest}
+            | {"name": str(text), "passed": bool(passed), **rest}
+        ):
+            evidence = rest.get("evidence")
+            return AssertionResult(text, passed, evidence if isinstance(evidence, str) else "")
+    return None
 
 
 def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
     """Return the outcome in `outcome.json` and `timing.json`, None if the first is unusable."""
     if not isinstance(outcome, Mapping) or outcome.get("status") not in set(EvalStatus):
         return None
-    took = timing if isinstance(timing, Mapping) else {}
+    took, notes = timing if isinstance(timing, Mapping) else {}, outcome.get("notes")
     return EvalOutcome(
         status=EvalStatus(outcome["status"]),
         error=_text(outcome.get("error")),
@@ -260,7 +304,7 @@ def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
         attempt=_whole(outcome.get("attempt")) or 1,
         skill_loaded=loaded if isinstance(loaded := outcome.get("skill_loaded"), bool) else None,
         outputs_digest=_text(outcome.get("outputs_digest")),
-        notes=tuple(each for each in outcome.get("notes") or () if isinstance(each, str)),
+        notes=tuple(each for each in notes if isinstance(each, str)) if isinstance(notes, list) else (),
     )
 
 
@@ -278,3 +322,54 @@ def _number(value: object) -> float | None:
         return None
     # NaN and infinity are no numbers of JSON, and others write what they like.
     return value if abs(value) < _MAX_NUMBER else None
+
+
+def status_of(run: AgentRun, seconds: float, *, known: bool) -> tuple[EvalStatus, str]:
+    """Return the status of a run that had `seconds`, and why it is not done.
+
+    `known` tells that the agent is one whose output has to be readable.
+    """
+    record = run.transcript
+    if run.timed_out:
+        return EvalStatus.TIMEOUT, f"the agent took longer than {seconds:g} seconds; raise --timeout"
+    if run.fault:
+        return EvalStatus.ERROR, run.fault
+    if record.is_error:
+        return EvalStatus.ERROR, f"the agent reports: {record.error or 'an error'}"
+    said = f": {run.errors}" if run.errors else ""
+    if run.exit_code not in {0, None}:
+        return EvalStatus.ERROR, f"the agent's command {exit_text(run.exit_code)}{said}"
+    if known and not record.recognized:
+        return EvalStatus.ERROR, f"nothing that the agent printed can be read as its record{said}"
+    return EvalStatus.DONE, ""
+
+
+def absence_fault(record: Transcript, skill: str, *, known: bool) -> str:
+    """Return why a run that must be without the skill was not, empty if it was.
+
+    `known` tells that the agent is one whose list of skills counts.
+    """
+    if skill in record.loaded:
+        return f"the baseline is not without the skill: the agent loaded {skill}"
+    if known and skill in (record.available or ()):
+        return f"the baseline is not without the skill: the agent lists {skill}"
+    return ""
+
+
+def load_fault(record: Transcript, skill: str) -> str:
+    """Return why an agent could not have loaded the skill in its own folder, empty if it could."""
+    if record.available is None or skill in (*record.available, *record.loaded):
+        return ""
+    return f"the agent does not list {skill} among the skills that it has"
+
+
+def load_note(record: Transcript, skill: str) -> str:
+    """Return a remark on a run in which the skill was there and not loaded, empty if it was loaded."""
+    if skill in record.loaded:
+        return ""
+    if skill in record.denied or ANY_SKILL in record.denied:
+        return f"{skill} was never loaded, because a permission stopped the agent: this run measures nothing of it"
+    if skill in record.failed:
+        why = record.failed[skill] or "it gave no reason"
+        return f"{skill} was never loaded, because the agent's own tool failed ({why}): this run measures nothing of it"
+    return f"{skill} was never loaded: this run measures nothing of it"

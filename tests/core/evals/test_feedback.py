@@ -35,16 +35,17 @@ def test_feedback_of_both_forms_is_read_and_an_empty_text_means_fine() -> None:
         {"run_id": "eval-a-b/with_skill/run-2", "feedback": "other"},
         {"run_id": "eval-b-with_skill", "feedback": " "},
     ]
-    of_runs = read_feedback({"reviews": reviews, "status": "complete"}, CASES, "with_skill")
-    said = {"eval-a": "with_skill-run-1: no labels", "eval-a-b": "with_skill/run-2: other", "eval-b": ""}
+    of_runs = read_feedback({"reviews": reviews, "status": "complete"}, CASES)
+    # A line names its run, so that words on the baseline are not taken for words on the skill.
+    ours = "with_skill-run-1: no labels\nwithout_skill-run-1: of the baseline"
+    said = {"eval-a": ours, "eval-a-b": "with_skill/run-2: other", "eval-b": ""}
     assert of_runs.words == said
-    assert "of the baseline" in read_feedback({"reviews": reviews}, CASES).words["eval-a"]
 
 
 def test_words_on_a_case_take_the_place_of_reviews_of_its_runs() -> None:
     value = {"reviews": [{"run_id": "eval-a-with_skill", "feedback": "old"}]}
     said = with_words(value, "eval-a", "new", "")
-    assert read_feedback(said, CASES, "with_skill").words == {"eval-a": "new"}
+    assert read_feedback(said, CASES).words == {"eval-a": "new"}
     assert said["reviews"] == value["reviews"]
 
 

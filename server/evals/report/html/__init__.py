@@ -1,1 +1,1 @@
-"""The report as one self-contained HTML page; every text that is not ours is escaped by `markup`."""
+"""The report as one self-contained HTML page, from templates that escape every text that is not ours."""

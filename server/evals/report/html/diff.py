@@ -6,12 +6,8 @@ import re
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Final
 
-from server.evals.report.html.markup import Html, join, tag
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["description_diff"]
 
 _WORD = re.compile(r"\s+|\w+|[^\w\s]")
 
@@ -22,25 +18,25 @@ _MIN_EQUAL: Final = 3
 # Fewer words that stay between two changes make a difference hard to read.
 
 
-def description_diff(before: str, after: str) -> Html:
-    """Return the new text with what was added and removed, in words for screen readers too."""
+def description_diff(before: str, after: str) -> list[tuple[str, str]]:
+    """Return the new text in pieces, each `kept`, `added` or `removed`."""
     if max(len(before), len(after)) > MAX_COMPARED:
         words = f"(longer than {MAX_COMPARED:,} characters, so only its beginning is shown) {after[:MAX_COMPARED]}"
-        return tag("p", words, class_="diff", dir="auto")
+        return [("kept", words)]
     old, new = _WORD.findall(before), _WORD.findall(after)
-    return tag("p", *_pieces(old, new), class_="diff", dir="auto")
+    return list(_pieces(old, new))
 
 
-def _pieces(old: list[str], new: list[str]) -> Iterator[Html]:
+def _pieces(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
     for is_equal, of_old, of_new in _stretches(old, new):
         removed, added = "".join(old[of_old]), "".join(new[of_new])
         if is_equal:
-            yield join(added)
+            yield "kept", added
             continue
         if removed:
-            yield tag("del", _spoken("[removed: "), removed, _spoken("]"))
+            yield "removed", removed
         if added:
-            yield tag("ins", _spoken("[added: "), added, _spoken("]"))
+            yield "added", added
 
 
 def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, slice]]:
@@ -58,7 +54,3 @@ def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, sl
         yield True, slice(low, low + end - start), slice(start, end)
     if changed:
         yield False, slice(changed[0], len(old)), slice(changed[1], len(new))
-
-
-def _spoken(words: str) -> Html:
-    return tag("span", words, class_="hidden")

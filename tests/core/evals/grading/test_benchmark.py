@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -23,7 +24,7 @@ from skills_core.evals.grading.results import (
     is_grading_of,
     outcome_from_json,
 )
-from skills_core.evals.grading.verdict import Verdict, compare_arms
+from skills_core.evals.grading.scores import ArmComparison, Verdict, compare_arms
 from tests.core.evals.runs import run_of
 
 WITH, WITHOUT = Arm.WITH_SKILL, Arm.WITHOUT_SKILL
@@ -40,9 +41,13 @@ METADATA = BenchmarkMetadata(
 
 
 def benchmark(*runs: EvalRun) -> dict[str, Any]:
-    transcripts = {(run.key.folder, run.key.arm, run.key.number): f"{run.key.path(1)}/transcript.jsonl" for run in runs}
-    made = benchmark_of(runs, WITHOUT, METADATA, transcripts)
+    baseline = next((run.key.arm for run in runs if run.key.arm is not WITH), WITHOUT)
+    made = benchmark_of(runs, baseline, METADATA)
     return json.loads(json.dumps(made, allow_nan=False))  # type: ignore[no-any-return]
+
+
+def compared(runs: Sequence[EvalRun]) -> ArmComparison:
+    return compare_arms([run.score(1) for run in runs], WITH, WITHOUT)
 
 
 def test_the_delta_is_the_skill_minus_the_baseline_in_numbers() -> None:
@@ -159,24 +164,24 @@ def test_a_verdict_needs_six_cases_that_differ(wins: int, losses: int, same: int
         for number, pair in enumerate(outcomes)
         for arm, passed in zip((WITH, WITHOUT), pair, strict=True)
     ]
-    found = compare_arms(runs, WITHOUT)
+    found = compared(runs)
     assert (found.wins, found.losses, found.verdict) == (wins, losses, verdict)
     assert found.interval is None or found.interval.low <= (found.delta or 0) <= found.interval.high
 
 
 def test_no_verdict_says_how_many_more_cases_it_would_take() -> None:
     runs = [run_of(arm, [arm is WITH], name=name) for name in ("x", "y") for arm in (WITH, WITHOUT)]
-    found = compare_arms(runs, WITHOUT)
+    found = compared(runs)
     assert found.more_cases == 4
     assert "about 4 more cases would show it" in found.reason
-    alike = compare_arms([run_of(WITH), run_of(WITHOUT)], WITHOUT)
+    alike = compared([run_of(WITH), run_of(WITHOUT)])
     assert alike.more_cases is None
     assert "would hardly show it" in alike.reason
 
 
 def test_a_case_counts_once_whatever_the_number_of_its_runs() -> None:
     runs = [run_of(arm, [arm is WITH], number=number) for number in range(1, 11) for arm in (WITH, WITHOUT)]
-    found = compare_arms(runs, WITHOUT)
+    found = compared(runs)
     assert (found.cases, found.wins, found.verdict) == (1, 1, Verdict.NONE)
 
 

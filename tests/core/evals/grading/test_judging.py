@@ -8,9 +8,14 @@ from typing import Any
 import pytest
 
 from skills_core.evals.grading.cases import EvalCase
-from skills_core.evals.grading.comparing import compare_blindly, overall_winner
-from skills_core.evals.grading.judging import judge
-from skills_core.evals.grading.material import Material, OutputFile, transcript_text
+from skills_core.evals.grading.judging import (
+    Material,
+    OutputFile,
+    compare_blindly,
+    judge,
+    overall_winner,
+    transcript_text,
+)
 from skills_core.run.structured_answers import NoAnswerError
 from skills_core.testing import ScriptedModel
 

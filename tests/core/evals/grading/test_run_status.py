@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from skills_core.evals.agents.transcript import AgentRun, Transcript
-from skills_core.evals.grading.results import EvalStatus
-from skills_core.evals.grading.run_status import absence_fault, load_fault, load_note, status_of
+from skills_core.evals.grading.results import EvalStatus, absence_fault, load_fault, load_note, status_of
 
 FINE = Transcript(recognized=True)
 

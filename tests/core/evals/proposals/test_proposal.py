@@ -11,9 +11,16 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.proposals.proposal import INSTRUCTIONS, question, read_proposal
-from skills_core.evals.proposals.proposed_change import CurrentSkill, RefusedProposalError
-from skills_core.evals.proposals.signals import CaseSignals, Grade, RunSignals, read_grades
+from skills_core.evals.grading.results import AssertionResult
+from skills_core.evals.proposals.proposal import (
+    INSTRUCTIONS,
+    CaseSignals,
+    CurrentSkill,
+    RefusedProposalError,
+    RunSignals,
+    question,
+    read_proposal,
+)
 
 MAIN = """---
 name: csv-charts
@@ -28,8 +35,9 @@ Draw.
 BETTER = MAIN.replace("Draw.", "Label both axes, because readers cannot guess units.")
 CURRENT = CurrentSkill("csv-charts", MAIN.encode(), frozenset({"SKILL.md", "scripts/draw.py", "references/axes.md"}))
 
-FAILED = Grade("Both axes are labelled", passed=False, evidence="The x axis has no label")
-RUN = RunSignals("run-1", (FAILED, Grade("A chart exists", passed=True)), ("chart.png",), "I drew the chart.")
+PASSED = AssertionResult("A chart exists", passed=True, evidence="")
+FAILED = AssertionResult("Both axes are labelled", passed=False, evidence="The x axis has no label")
+RUN = RunSignals("run-1", (FAILED, PASSED), ("chart.png",), "I drew the chart.")
 CASE = CaseSignals("eval-top-months", "chart pls", "A chart", "no labels", (RUN,), {"Both axes are labelled": (0, 3)})
 
 
@@ -69,7 +77,7 @@ def test_the_model_is_given_the_guidelines(guideline: str) -> None:
 
 
 def test_a_transcript_that_taught_nothing_is_not_sent() -> None:
-    fine = replace(CASE, feedback="", runs=(replace(RUN, grades=(Grade("A chart exists", passed=True),)),))
+    fine = replace(CASE, feedback="", runs=(replace(RUN, grades=(PASSED,)),))
     assert "transcript" not in asked(fine)["cases"][0]["runs"][0]
     assert asked(replace(fine, feedback="ugly"))["cases"][0]["runs"][0]["transcript"]
 
@@ -253,15 +261,3 @@ def test_the_description_may_change() -> None:
 def test_an_answer_of_another_form_is_refused(text: str) -> None:
     with pytest.raises(RefusedProposalError):
         read_proposal(text, CURRENT)
-
-
-def test_grades_of_both_dialects_are_read() -> None:
-    grades = [{"text": "a", "passed": True, "evidence": "seen"}, {"text": "b", "passed": False}]
-    expected = (Grade("a", passed=True, evidence="seen"), Grade("b", passed=False))
-    for key in ("assertion_results", "expectations"):
-        assert read_grades(json.dumps({key: grades}).encode()) == expected
-
-
-@pytest.mark.parametrize("raw", [None, b"", b"null", b"[1]", b"{", b"\xff", b'{"expectations": 3}', b"[" * 100_000])
-def test_a_file_of_another_form_holds_nothing(raw: bytes | None) -> None:
-    assert read_grades(raw) == ()

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.evals.iterations.input_files import input_paths
+from server.evals.iterations.files import input_paths
 from skills_core.evals.grading.cases import EvalCase
 from tests.server.evals.conftest import HELLO, Lab
 

@@ -10,8 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from server.config.settings import Settings
-from server.evals.lint.catalog_lint import lint_catalog
-from server.evals.lint.duplicates import DuplicateKind, duplicates
+from server.evals.lint.catalog_lint import DuplicateKind, duplicates, lint_catalog
 from server.hosting.usage import Usage, usage_file
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run

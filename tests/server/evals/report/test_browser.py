@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from server.evals.report.feedback import save_feedback
-from server.evals.report.running_sign import renew_sign
+from server.evals.report.serving import save_feedback
+from server.evals.report.workspace import renew_sign
 from server.evals.report.writing import write_report
 from tests.server.evals.report.chromium import CHROMIUM, Chromium
 from tests.server.evals.report.workspaces import (

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+from server.evals.report.ci_files import junit, markdown
 from server.evals.report.gates import ci_gates
-from server.evals.report.junit import junit
-from server.evals.report.markdown import markdown
 from server.evals.report.workspace import read_workspace
 from tests.server.evals.report.workspaces import (
     full_workspace,
@@ -108,7 +107,7 @@ def test_the_summary_has_verdict_rates_and_gates(tmp_path: Path) -> None:
     text = markdown(found, ci_gates(found, min_pass_rate=0.8))
     assert "- ✅ **passed**: pass rate of iteration-3 at least 0.80 — measured 0.96" in text
     assert "- ❌ **failed**: pass rate of triggers-1 at least 0.80" in text
-    assert "**No verdict:** Of 5 cases, 4 pass only with the skill" in text
+    assert "**No verdict:** 4 cases pass only with the skill" in text
     assert re.search(r"\| with skill \| 96\s% ± 12\s% \| 4 of 5 \(95\s%: 0.38 to 0.96\) \|", text)
     assert "| convert this PDF to text | no | 67\u00a0% |" in text
 

@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from server.evals.report.feedback import FeedbackError, save_feedback
-from server.evals.report.serving import MAX_FEEDBACK, ReportServer
+from server.evals.report.serving import MAX_FEEDBACK, FeedbackError, ReportServer, save_feedback
 from skills_core.evals.feedback import read_feedback
 from tests.server.evals.report.workspaces import write, write_iteration
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from server.evals.report.ci_files import markdown
 from server.evals.report.gates import GateOutcome, ci_gates, trigger_gates
-from server.evals.report.markdown import markdown
-from server.evals.report.model import TriggerSet, Verdict
+from server.evals.report.model import Tone, TriggerSet
 from server.evals.report.trigger_results import trigger_verdict
 from server.evals.report.workspace import read_workspace
 from server.evals.report.writing import current_page
@@ -56,7 +56,7 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
         else "the old description, which stays"
     )
     assert whose in found.measured
-    assert whose in trigger_verdict(found).words
+    assert whose in trigger_verdict(found).reason
     gates = [*trigger_gates(found, min_recall=0.5), *ci_gates(read_workspace(tmp_path), min_pass_rate=0.5)]
     assert len(gates) == 2
     assert all(whose in gate.words for gate in gates)
@@ -69,14 +69,14 @@ def test_the_description_that_the_skill_has_counts(tmp_path: Path, *, adopted: b
 def test_without_the_outcomes_of_the_new_description_it_says_so(tmp_path: Path) -> None:
     found = optimized(tmp_path, adopted=True, rounds=[{"number": 1, "description": "x"}], decision={"adopted": True})
     assert found.results.passed == Rate(0, 6)
-    assert "not in this file" in trigger_verdict(found).words
+    assert "not in this file" in trigger_verdict(found).reason
 
 
 def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path) -> None:
     decision = optimized(tmp_path, adopted=True).decision
     assert decision is not None
-    assert (decision.verdict, decision.title) == (Verdict.NONE, "Adopted, no verdict")
-    assert decision.words == (
+    assert (decision.tone, decision.title) == (Tone.NONE, "Adopted, no verdict")
+    assert decision.reason == (
         "sealed test, new description: 2 of 2 queries (95 % interval 0.34 to 1.00); sealed test, old description: "
         "0 of 2 queries (95 % interval 0.00 to 0.66); only the new one passes 2, only the old one 0 (McNemar's exact "
         "test: p = 0.5); about 6 queries would show a difference of this size."
@@ -89,10 +89,10 @@ def test_a_decision_has_intervals_and_says_that_it_may_be_chance(tmp_path: Path)
 def test_a_gate_that_passes_is_not_contradicted(tmp_path: Path) -> None:
     some = [query(str(place), should=True, triggers=3 * (place % 2)) for place in range(4)]
     write_triggers(tmp_path / "triggers-1", some)
-    judgement = trigger_verdict(read_workspace(tmp_path).triggers[0])
-    assert (judgement.verdict, judgement.title) == (Verdict.MIXED, "Some not as wanted")
+    verdict = trigger_verdict(read_workspace(tmp_path).triggers[0])
+    assert (verdict.tone, verdict.title) == (Tone.MIXED, "Some not as wanted")
     write_triggers(tmp_path / "triggers-1", some[::2])
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.BAD
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.BAD
 
 
 def test_the_cost_of_queries_is_told_and_added_up(tmp_path: Path) -> None:
@@ -104,10 +104,10 @@ def test_the_cost_of_queries_is_told_and_added_up(tmp_path: Path) -> None:
 def test_over_a_tenth_of_errors_queries_have_no_verdict(tmp_path: Path) -> None:
     results = [query(str(number), should=True, triggers=3) for number in range(4)]
     write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.GOOD
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.GOOD
     results[0] = query("0", should=True, triggers=1, runs=1, errors=2, outcomes=["loaded", "error", "timeout"])
     write_triggers(tmp_path / "triggers-1", results)
-    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).verdict is Verdict.NONE
+    assert trigger_verdict(read_workspace(tmp_path).triggers[0]).tone is Tone.NONE
 
 
 def test_the_report_judges_by_the_rule_of_the_command(tmp_path: Path) -> None:
@@ -116,8 +116,8 @@ def test_the_report_judges_by_the_rule_of_the_command(tmp_path: Path) -> None:
     results += [query("broken", should=True, triggers=0, runs=0, errors=1, outcomes=["error"])]
     write_triggers(tmp_path / "triggers-1", results)
     workspace = read_workspace(tmp_path)
-    judgement = trigger_verdict(workspace.triggers[0])
-    assert (judgement.verdict, judgement.words) == (Verdict.NONE, workspace.triggers[0].results.no_verdict)
-    assert judgement.words == "1 of 11 queries has no run that counts"
+    verdict = trigger_verdict(workspace.triggers[0])
+    assert (verdict.tone, verdict.reason) == (Tone.NONE, workspace.triggers[0].results.no_verdict)
+    assert verdict.reason == "1 of 11 queries has no run that counts"
     (gate,) = ci_gates(workspace, min_pass_rate=0.5)
-    assert (gate.outcome, gate.words) == (GateOutcome.NO_VERDICT, judgement.words)
+    assert (gate.outcome, gate.words) == (GateOutcome.NO_VERDICT, verdict.reason)

@@ -184,8 +184,8 @@ def test_a_decision_on_a_description_is_told_with_the_sealed_test(tmp_path: Path
     decided = found.triggers[0].decision
     assert decided is not None
     assert decided.title == "Adopted, no verdict"
-    assert "new description: 4 of 4 queries (95 % interval 0.51 to 1.00)" in decided.words
-    assert "old description: 3 of 4 queries (95 % interval 0.30 to 0.95)" in decided.words
+    assert "new description: 4 of 4 queries (95 % interval 0.51 to 1.00)" in decided.reason
+    assert "old description: 3 of 4 queries (95 % interval 0.30 to 0.95)" in decided.reason
 
 
 @pytest.fixture(scope="module")

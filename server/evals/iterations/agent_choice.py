@@ -1,4 +1,4 @@
-"""Who grades: a model, or a coding agent that is started for each question, decides what no command can."""
+"""Choose the agent of an eval and its judge: a model, or a coding agent that is started for each question."""
 
 from __future__ import annotations
 
@@ -12,12 +12,10 @@ from server.evals.agents.agent import AgentTask
 from server.evals.agents.cli_agent import find_agent
 from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
-from server.evals.iterations.eval_agent import EXECUTOR
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
-from skills_core.evals.agents.kind import Rights
-from skills_core.evals.grading.results import EvalStatus
-from skills_core.evals.grading.run_status import status_of
+from skills_core.evals.agents.kind import Rights, Via
+from skills_core.evals.grading.results import EvalStatus, status_of
 from skills_core.run.models import CLIENT, ModelUnavailableError, check_model, has_extra, open_model, parse_model
 
 if TYPE_CHECKING:
@@ -30,7 +28,33 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.evals.agents.cli_agent import CliAgent
 
-__all__ = ["Judge", "check_named", "choose_judge", "judge_agent"]
+
+EXECUTOR: Final = "skillserve"
+"""The name of our own executor among the agents."""
+
+
+def eval_agent(
+    name: str | None, template: str | None, *, via: str, model: str | None, home: Path | None
+) -> CliAgent | None:
+    """Return the agent, None for our own executor.
+
+    Raises:
+        EvalError: the options do not go together.
+        AgentUnavailableError: the agent cannot be used.
+    """
+    if name == EXECUTOR and template is not None:
+        raise EvalError(
+            "--agent skillserve is our own executor; --agent-command starts another agent: name one of them"
+        )
+    if template is None and name in {None, EXECUTOR}:
+        given = {"--agent-model": model, "--agent-home": home, "--via server": via == Via.SERVER or None}
+        if wrong := next((flag for flag, value in given.items() if value is not None), None):
+            raise EvalError(f"{wrong} is for a coding agent, such as --agent claude; our own executor has --model")
+        return None
+    # A command without a known agent says itself where the skill is, by {skill}.
+    way = Via(via) if name is not None else None
+    return find_agent(name, template, via=way, rights=Rights.WORK, model=model, home=home)
+
 
 _QUESTION: Final = "question.md"
 _MAX_ARGUMENT: Final = 30_000
