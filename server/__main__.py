@@ -26,7 +26,7 @@ def main() -> None:
         print(f"skillserve {__version__}")  # noqa: T201 - the command line for people takes a while to import
         return
     if sys.argv[1:2] == ["serve"]:
-        from server.cli.plain_serve import serve_plainly  # noqa: PLC0415 - see below
+        from server.cli.start_server import serve_plainly  # noqa: PLC0415 - see below
 
         if serve_plainly(sys.argv[2:]):
             return

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 import httpx2
 from pydantic import BaseModel, ValidationError
 
-from server.admin.paths import RELOAD_PATH
+from server.admin.sockets import RELOAD_PATH
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-__all__ = ["admin_socket", "sockets_of"]
+logger = logging.getLogger(__name__)
+
+RELOAD_PATH = "/admin/reload"
+STATUS_PATH = "/admin/status"
+
 
 _PATIENCE_SECONDS = 2.0
 # A server whose connection queue is full does not answer, but it is running.
-
-logger = logging.getLogger(__name__)
 
 
 class _UnusableError(SkillsError):

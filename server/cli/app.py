@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
@@ -31,15 +31,12 @@ from server.cli.commands.skills import activate, catalog, show, status
 from server.cli.commands.token import token
 from server.cli.commands.visibility import visibility
 from server.cli.console import print_text
-from server.cli.early_errors import asked_format, end_with_line, format_in
-from server.cli.process import command_process
+from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
 from server.config.settings import LogFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     add_completion=False,
@@ -98,22 +95,29 @@ _UsageError: type[Exception] = typer.BadParameter.__bases__[0]
 def main() -> None:
     """Run the command line and exit."""
     with command_process():
-        if sys.argv[1:2] == ["serve"] and _logs_json(sys.argv[2:]):
-            _serve_with_json()
+        if sys.argv[1:2] == ["serve"]:
+            _serve()
         app(prog_name="skillserve")
 
 
-def _logs_json(words: Sequence[str]) -> bool:
-    format_ = asked_format(format_in(words), os.environ, current_places().config_home)
-    return format_ is LogFormat.JSON
-
-
-def _serve_with_json() -> NoReturn:
-    """Run `serve`; write the error of a wrong command line as a line of the log, as collectors of logs expect."""
+def _serve() -> NoReturn:
+    """Run `serve`; write the error of a wrong command line in the format of the log, as collectors of logs expect."""
     try:
         code = app(prog_name="skillserve", standalone_mode=False)
     except _UsageError as error:
-        end_with_line(error.format_message() if hasattr(error, "format_message") else error)
+        if asked_format(_given_format(sys.argv[2:]), os.environ, current_places().config_home) is LogFormat.JSON:
+            end_with_line(error.format_message() if hasattr(error, "format_message") else error)
+        # The library shows its error.
+        code = app(prog_name="skillserve")
     except typer.Abort:
         raise SystemExit(1) from None
     raise SystemExit(code)
+
+
+def _given_format(words: Sequence[str]) -> object:
+    """Return the value of `--log-format` on a command line of `serve` that is wrong elsewhere."""
+    commands: Any = typer.main.get_command(app)
+    command = commands.commands["serve"]
+    return command.make_context("serve", [*words], resilient_parsing=True, ignore_unknown_options=True).params.get(
+        "log_format"
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.cli.commands.authoring import diagnostic_lines
+from server.cli.validation_report import diagnostic_lines
 from server.hosting.status import advised_diagnostic, diagnostic_object
 from server.plugins.folder import SkillChangeKind
 from server.plugins.operations import PluginState

@@ -1,15 +1,25 @@
-"""Start an MCP server: the part of `serve` that needs no command-line library."""
+"""Start an MCP server: the part of `serve` that needs no command-line library.
+
+A server that cannot start is started again and again, and each time its message goes where its log goes. So errors are
+written in the format of the log, also those before the settings are read.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from io import TextIOWrapper
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from server.config.bootstrap import open_library, settings_with_logs
+from msgspec import structs
+
+from server.cli.serve_options import parse_plain_options
+from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
+from server.config.files import own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
-from server.config.settings import ConfigurationError, LogFormat, Transport
+from server.config.settings import ConfigurationError, LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
 from server.config.unknown_variables import unknown_variables
 from server.history.at_start import complete_interrupted_changes
@@ -19,20 +29,52 @@ from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from server.cli.serve_options import ServeOptions
     from server.config.settings import Settings
     from skills_core.library import Library
     from skills_core.skill import Skill
 
-__all__ = ["start_server"]
-
 logger = logging.getLogger(__name__)
 
+_EXIT_USAGE: Final = 2
+_EXIT_INTERRUPTED: Final = 130
 
-def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
-    """Serve the skills in `directories` with the settings that `flags` override, until the client or a signal ends it.
+
+@contextmanager
+def command_process() -> Iterator[None]:
+    """Write UTF-8 within the block, and exit with a message if it raises an error that the user can correct."""
+    for stream in (sys.stdout, sys.stderr):
+        # Pipes carry UTF-8. Escape characters that a terminal cannot print, instead of failing.
+        if isinstance(stream, TextIOWrapper):
+            encoding = stream.encoding if stream.isatty() else "utf-8"
+            stream.reconfigure(encoding=encoding, errors="backslashreplace")
+    try:
+        yield
+    except (SkillsError, ConfigurationError) as error:
+        # The console imports the command-line library, which a plain start does without.
+        from server.cli.console import fail
+
+        fail(str(error), _EXIT_USAGE)
+
+
+def serve_plainly(words: Sequence[str]) -> bool:
+    """Serve as the words after `serve` say, and return True at the end; return False if the words are not plain."""
+    parsed = parse_plain_options(words)
+    if parsed is None:
+        return False
+    try:
+        with command_process():
+            start_server(*parsed)
+    except KeyboardInterrupt:
+        raise SystemExit(_EXIT_INTERRUPTED) from None
+    return True
+
+
+def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> None:
+    """Serve the skills in `directories` until the client or a signal ends it; `options` override settings.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -43,17 +85,36 @@ def start_server(directories: Sequence[Path] | None, flags: Mapping[str, object]
     machine = Machine(current_places())
     log_format: LogFormat | None = None
     try:
-        settings = settings_with_logs(machine, **flags)
+        settings = settings_with_logs(machine, **structs.asdict(options))
         log_format = settings.logging.format
         _start(directories, settings, machine)
     except (SkillsError, ConfigurationError) as error:
-        from server.cli.early_errors import asked_format, end_with_line
-
         if log_format is None:
-            log_format = asked_format(flags.get("log_format"), os.environ, machine.places.config_home)
+            log_format = asked_format(options.log_format, os.environ, machine.places.config_home)
         if log_format is not LogFormat.JSON:
             raise
         end_with_line(error)
+
+
+def asked_format(flag: object, environment: Mapping[str, str], config_home: Path) -> LogFormat:
+    """Return the format that the flag, the variable or the user's file asks for, whatever is wrong with the rest."""
+    for value in (flag, environment.get("SKILLSERVE_LOG_FORMAT")):
+        if value in list(LogFormat):
+            return LogFormat(str(value))
+    try:
+        logs: Any = read_settings_file(own_file(config_home)).get("logging")
+    except ConfigurationError:
+        return LogFormat.TEXT
+    asks = isinstance(logs, dict) and logs.get("format") == LogFormat.JSON
+    return LogFormat.JSON if asks else LogFormat.TEXT
+
+
+def end_with_line(error: object) -> NoReturn:
+    """Exit with an error as one JSON line on stderr."""
+    # If logs are set up already, this changes nothing.
+    log_to_stderr(LoggingSettings(format=LogFormat.JSON))
+    logger.critical("%s", error)
+    raise SystemExit(_EXIT_USAGE) from None
 
 
 def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:

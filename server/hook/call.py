@@ -1,22 +1,29 @@
-"""Parse the tool call that a host announces: one JSON object, accepted or refused as a whole.
+"""Parse the tool call that a host announces, and answer the host exactly once.
 
-Source: the hooks reference of Claude Code, read 2026-10. Ambiguous input is refused rather than repaired: the host may
-interpret it differently, and then run a call that the guard never saw.
+Source: the hooks reference of Claude Code, read 2026-10. The call is one JSON object, accepted or refused as a whole:
+ambiguous input is refused rather than repaired, because the host may interpret it differently, and then run a call that
+the guard never saw. Exit code 0 with an object on stdout decides; 0 without output leaves the call to the host; 2
+blocks it and takes stderr as the reason. Any other code lets the call pass, and so does a hook that outlasts the
+host's patience. Hence the process only ever exits with 0 or 2.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import threading
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
+from skills_core.guard.guard import Verdict
 
 if TYPE_CHECKING:
-    from skills_core.format.yaml12 import JsonValue
+    from collections.abc import Iterator
 
-__all__ = ["MAX_INPUT", "HookCall", "OtherEventError", "UnreadableCallError", "read_call"]
+    from skills_core.format.yaml12 import JsonValue
 
 MAX_INPUT = 32 * 1024 * 1024
 """Maximum size of one call in bytes; larger than any file that a tool writes in one call."""
@@ -117,3 +124,76 @@ def _refuse_lone_surrogates(value: object) -> None:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         raise UnreadableCallError("a string in it has a lone surrogate, half of a character") from None
+
+
+DONE: Final = 0
+BLOCKED: Final = 2
+
+_PERMISSIONS: Final = {Verdict.DENY: "deny", Verdict.CONFIRM: "ask"}
+
+_STDOUT: Final = 1
+_STDERR: Final = 2
+
+
+class Answer:
+    """The single answer of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._given = False
+
+    def give(self, verdict: Verdict, reason: str) -> int:
+        """Write the decision and return the exit code; block any later call until the first one ends the process."""
+        with self._lock:
+            if self._given:
+                threading.Event().wait()
+            self._given = True
+        if verdict is Verdict.ALLOW:
+            return DONE
+        output = {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": _PERMISSIONS[verdict],
+            "permissionDecisionReason": reason,
+        }
+        try:
+            _write(_STDOUT, json.dumps({"hookSpecificOutput": output}) + "\n")
+        except OSError:
+            # The host does not read stdout, so it would not ask the user either: block.
+            write_error(reason)
+            return BLOCKED
+        return DONE
+
+    @contextmanager
+    def deadline(self, seconds: float) -> Iterator[None]:
+        """Deny the call and exit the process unless the block answers within `seconds`."""
+
+        def expire() -> None:
+            code = BLOCKED
+            try:
+                reason = f"The call is denied: the guard made no decision within {seconds:g} seconds."
+                code = self.give(Verdict.DENY, reason)
+            finally:
+                os._exit(code)
+
+        timer = threading.Timer(seconds, expire)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def write_error(message: str) -> None:
+    """Write a message to stderr; a closed stderr is no error."""
+    try:
+        _write(_STDERR, f"skillserve: {message}\n")
+    except OSError:
+        return
+
+
+def _write(handle: int, text: str) -> None:
+    """Write the whole text, bypassing Python's streams: a failing flush at exit would change the exit code."""
+    data = text.encode("utf-8", "backslashreplace")
+    while data:
+        data = data[os.write(handle, data) :]

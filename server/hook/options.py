@@ -1,30 +1,28 @@
-"""The options of the hook, and a parser for plain command lines that imports no command-line library.
-
-The parser leaves everything that it does not know, and every error, to the full command line, which explains it.
-"""
+"""The options of the hook, and those of them that a plain command line may have."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from server.config.plain_options import PlainOption, parse_plain_words
 from server.config.settings import Conventions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["HookOptions", "parse_plain_options"]
-
-_SWITCHES: Final = (
-    "--follow-symlinks",
-    "--gitignore",
-    "--never-ask",
-    "--no-skills",
-    "--strict",
-    "--trust-workspace",
-)
-_WITH_VALUE: Final = {"--skill": str, "--project": Path, "--conventions": Conventions}
+PLAIN_OPTIONS: Final = {
+    "--conventions": PlainOption(Conventions),
+    "--follow-symlinks": PlainOption(),
+    "--gitignore": PlainOption(),
+    "--never-ask": PlainOption(),
+    "--no-skills": PlainOption(),
+    "--project": PlainOption(Path),
+    "--skill": PlainOption(str, "skill"),
+    "--strict": PlainOption(),
+    "--trust-workspace": PlainOption(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,25 +49,10 @@ class HookOptions:
 
 
 def parse_plain_options(words: Sequence[str]) -> HookOptions | None:
-    """Return the options of a plain command line; None if the full parser has to read it."""
-    found: dict[str, Any] = {}
-    directories: list[Path] = []
-    skills: list[str] = []
-    rest = iter(words)
-    for word in rest:
-        name = word.removeprefix("--").replace("-", "_")
-        if not word.startswith("-"):
-            directories.append(Path(word))
-        elif word in _SWITCHES:
-            found[name] = True
-        elif (kind := _WITH_VALUE.get(word)) and (value := next(rest, "-")) and not value.startswith("-"):
-            if kind is Conventions and value not in list(Conventions):
-                return None
-            if word == "--skill":
-                skills.append(value)
-            else:
-                found[name] = kind(value)
-        else:
-            return None
-    options = HookOptions(tuple(directories), tuple(skills), **found)
+    """Return the options of a plain command line; None if the command-line library has to parse it."""
+    parsed = parse_plain_words(words, PLAIN_OPTIONS)
+    if parsed is None:
+        return None
+    directories, values = parsed
+    options = HookOptions(tuple(directories), tuple(values.pop("skill", ())), **values)
     return None if options.contradiction else options

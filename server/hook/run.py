@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from server.hook.answer import BLOCKED, Answer, write_error
-from server.hook.call import MAX_INPUT, OtherEventError, UnreadableCallError, read_call
+from server.hook.call import BLOCKED, MAX_INPUT, Answer, OtherEventError, UnreadableCallError, read_call, write_error
 from server.hook.decide import decide_call
 from skills_core.diagnostics import one_line
 from skills_core.guard.guard import Decision, Verdict
@@ -21,7 +20,7 @@ SECONDS = 10
 
 
 def answer_call(options: HookOptions) -> int:
-    """Read a call from stdin, answer it, and return the exit code that `server.hook.answer` documents."""
+    """Read a call from stdin, answer it, and return the exit code that `server.hook.call` documents."""
     answer = Answer()
     try:
         with answer.deadline(SECONDS):

@@ -1,15 +1,103 @@
-"""Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a secret."""
+"""Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a secret.
+
+Values of clients may be in messages of libraries, and clients decide how often some of them are logged. These loggers
+write values that clients choose, at the level `warning` or above: `mcp.server.transport_security` (the headers Host and
+Origin), `mcp.server.streamable_http_manager` (ids of sessions), `mcp.server.runner`, `mcp.shared.dispatcher` and
+`mcp.shared.jsonrpc_dispatcher` (names of methods, ids of requests), `mcp.server.subscriptions` (ids of subscriptions)
+and `mcp.server.request_state` (names of methods). All that log errors with a traceback, among them `uvicorn.error`, may
+quote a request in the text of an error. Below `warning`, `mcp` writes whole messages, `sse_starlette` whole events, and
+HTTP clients addresses with their queries.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
-from typing import Any, Final
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
 
-from server.operation.library_messages import RareWarnings, is_own, message_of
 from skills_core.diagnostics import shortened
 
-__all__ = ["TextFormatter", "TextHandler", "prepare_logs"]
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_OWN: Final = ("server", "skills_core")
+# The packages whose messages never contain texts of requests.
+
+_FACING_CLIENTS: Final = frozenset({"mcp", "uvicorn", "starlette", "sse_starlette"})
+# The packages that answer requests, so that whoever can connect can have them log a warning.
+
+_SECURITY: Final = "mcp.server.transport_security"
+_ADVICE: Final = {
+    "Invalid Host header": "http.allowed_hosts does not name it",
+    "Invalid Origin header": "http.allowed_origins does not name it",
+}
+# What is logged instead of a name that a stranger sent.
+
+_SESSION: Final = re.compile(r"\b[0-9a-f]{32}\b")
+# The form of the ids of sessions.
+
+_MOST: Final = 10
+_WINDOW_SECONDS: Final = 60.0
+_NOTE: Final = "skillserve_note"
+# The attribute of a log record with what is added to its message.
+
+
+def is_own(record: logging.LogRecord) -> bool:
+    """Tell whether a record is of this server, and not of a library."""
+    return record.name.partition(".")[0] in _OWN
+
+
+def message_of(record: logging.LogRecord) -> str:
+    """Return the message of a record; that of a library without ids of sessions and without hostile names."""
+    try:
+        message = record.getMessage()
+    except Exception:  # noqa: BLE001 - the arguments do not fit, and a line with less is better than none
+        return record.msg if isinstance(record.msg, str) else type(record.msg).__name__
+    if is_own(record):
+        return message
+    if record.name == _SECURITY:
+        head = message.partition(":")[0]
+        message = f"{head}: {_ADVICE[head]}" if head in _ADVICE else head
+    return _SESSION.sub("[id]", message) + getattr(record, _NOTE, "")
+
+
+class RareWarnings(logging.Filter):
+    """Lets ten warnings a minute through from each place in the libraries that answer requests, and all other records.
+
+    What clients cause would otherwise fill the log, one line a request.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """Begin with nothing counted."""
+        super().__init__()
+        self._clock = clock
+        self._window = clock()
+        self._counts: dict[tuple[str, int], int] = {}
+        self._left: dict[tuple[str, int], int] = {}
+        # Libraries may log in any thread.
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Tell whether a record is logged; note in it that others are left out."""
+        if record.levelno != logging.WARNING or record.name.partition(".")[0] not in _FACING_CLIENTS:
+            return True
+        place = record.pathname, record.lineno
+        with self._lock:
+            if self._clock() - self._window >= _WINDOW_SECONDS:
+                self._window = self._clock()
+                self._left = {place: count - _MOST for place, count in self._counts.items() if count > _MOST}
+                self._counts.clear()
+            count = self._counts[place] = self._counts.get(place, 0) + 1
+            left = self._left.pop(place, 0)
+        if left:
+            setattr(record, _NOTE, f" ({left} more of these were left out)")
+        elif count == _MOST:
+            setattr(record, _NOTE, " (more of these are left out for up to a minute)")
+        return count <= _MOST
+
 
 _MAX_MESSAGE: Final = 1000
 _MAX_LINE: Final = 500

@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from server.access.principal import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
 from server.admin.actions import read_status, reload_everything
-from server.admin.paths import RELOAD_PATH, STATUS_PATH
+from server.admin.sockets import RELOAD_PATH, STATUS_PATH
 from server.hosting.status import StatusFilter, StatusFilterError
 from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal

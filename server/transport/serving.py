@@ -9,7 +9,7 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -33,7 +33,7 @@ from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from pathlib import Path
 
     from server.hosting.usage import Usage
@@ -80,14 +80,14 @@ def serve(
 async def _run_background(
     host: Host,
     server: SkillServer,
-    *others: Callable[[], Awaitable[object]],
+    *others: Callable[[], Coroutine[Any, Any, object]],
     caught_up: Callable[[], Awaitable[None]] | None = None,
 ) -> None:
     """Run the background tasks of both transports, and `others`, until cancelled.
 
     Changes are announced once the client has `caught_up`, so that it is notified of the first one.
     """
-    tasks: list[Callable[[], Awaitable[object]]] = [host.usage.run, host.texts.run, server.runs.run, *others]
+    tasks: list[Callable[[], Coroutine[Any, Any, object]]] = [host.usage.run, host.texts.run, server.runs.run, *others]
     async with anyio.create_task_group() as group:
         for task in tasks:
             group.start_soon(task)
@@ -246,7 +246,7 @@ async def _serve_clients(
     from server.transport.listening import AcceptFaults
 
     asyncio.get_running_loop().set_exception_handler(AcceptFaults())
-    others: list[Callable[[], Awaitable[object]]] = [server.keep_login]
+    others: list[Callable[[], Coroutine[Any, Any, object]]] = [server.keep_login]
     if replica is not None:
         others.append(replica.run)
     if admin is not None:

@@ -11,7 +11,7 @@ from typer.main import get_command
 
 from server.cli.app import app
 from server.cli.console import EXIT_EMPTY, EXIT_LIMIT, EXIT_NO, EXIT_NOT_RUN, EXIT_USAGE
-from server.hook.answer import BLOCKED
+from server.hook.call import BLOCKED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

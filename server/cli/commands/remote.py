@@ -27,10 +27,9 @@ Headers = Annotated[
     list[str] | None,
     typer.Option("--header", metavar="NAME: VALUE", help="Send this HTTP header with each request; repeatable."),
 ]
-PrintJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 
 
-def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: PrintJson = False) -> None:
+def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: AsJson = False) -> None:
     """Verify the skills of another MCP server.
 
     Compares each file with the size and digest that the server publishes, and checks the rules of the format.
@@ -56,7 +55,7 @@ def fetch(
         bool, typer.Option("--force", help="Replace folders that were edited, or that come from another server.")
     ] = False,
     header: Headers = None,
-    as_json: PrintJson = False,
+    as_json: AsJson = False,
 ) -> None:
     """Verify the skills of another MCP server and download them."""
     import anyio

@@ -22,11 +22,10 @@ from server.cli.commands.options import (
     TrustWorkspace,
     Workspace,
 )
+from server.cli.serve_options import ServeOptions
 from server.cli.start_server import start_server
 from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
 from skills_core.watch_options import WatchMode
-
-__all__ = ["serve"]
 
 ServedTransport = Annotated[
     Transport | None, typer.Option(help="The transport to clients.", show_default=Transport.STDIO)
@@ -162,5 +161,6 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 
     The server watches the folders and notifies clients of changes.
     """
-    flags = {name: flag for name, flag in locals().items() if name != "directories"}
-    start_server(directories, flags)
+    # The parameters are the fields, as a test compares.
+    options = locals()
+    start_server(options.pop("directories"), ServeOptions(**options))

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.client_lists import name_and_version
-from server.cli.commands.authoring import print_skill
 from server.cli.commands.options import (
     AsJson,
     ConventionFiles,
@@ -22,6 +21,7 @@ from server.cli.commands.options import (
     parse_name_values,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.validation_report import print_skill
 from server.config.bootstrap import open_quietly, open_with_settings
 from server.config.settings import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from server.admin.paths import STATUS_PATH
+from server.admin.sockets import STATUS_PATH
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.places import folder_fault
 from server.config.settings import ConfigurationError, Transport

@@ -10,7 +10,7 @@ import pytest
 from typer.main import get_command
 
 from server.cli.app import app
-from server.hook.options import _SWITCHES, _WITH_VALUE, HookOptions, parse_plain_options
+from server.hook.options import PLAIN_OPTIONS, HookOptions, parse_plain_options
 from server.hook.run import SECONDS
 from tests.conftest import write_skill
 from tests.server.hook.helpers import DENYING, Hook, call
@@ -53,8 +53,8 @@ def test_the_plain_parser_knows_every_option_of_the_command() -> None:
     guard = get_command(app).commands["guard"]  # type: ignore[attr-defined]
     switches = {option for each in guard.params for option in each.opts if getattr(each, "is_flag", False)}
     with_value = {option for each in guard.params for option in each.opts} - switches - {"directories"}
-    assert switches == set(_SWITCHES)
-    assert with_value == set(_WITH_VALUE)
+    assert switches == {name for name, option in PLAIN_OPTIONS.items() if option.convert is None}
+    assert with_value == PLAIN_OPTIONS.keys() - switches
 
 
 def test_both_parsers_lead_to_the_same_answer(hook: Hook, skills: Path) -> None:
@@ -79,4 +79,4 @@ def test_the_documented_host_settings_are_json_with_a_plain_command() -> None:
         HookOptions(project=Path("$CLAUDE_PROJECT_DIR")),
     )
     assert (entry["onFailure"], entry["timeout"] > SECONDS) == ("block", True)
-    assert all(f"`{option}" in text for option in (*_SWITCHES, *_WITH_VALUE))
+    assert all(f"`{option}" in text for option in PLAIN_OPTIONS)

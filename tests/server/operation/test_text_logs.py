@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.operation.json_logs import JsonHandler
-from server.operation.library_messages import RareWarnings
-from server.operation.text_logs import TextHandler
+from server.operation.text_logs import RareWarnings, TextHandler
 from tests.conftest import MakeSkill
 from tests.server.operation.processes import served_by_process
 from tests.server.operation.test_json_logs import JWT, STATIC, objects
