@@ -57,7 +57,7 @@ MAX_ANCHOR: Final = 128
 
 
 class InvalidLineError(ValueError):
-    """A line is no record, or not what was written."""
+    """A line is not a record, or not what was written."""
 
 
 @dataclass(frozen=True, slots=True)

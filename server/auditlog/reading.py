@@ -66,7 +66,7 @@ class RecordFilter:
 
 @dataclass(slots=True)
 class LogReader:
-    """Reads one log; `unreadable` counts the lines that were no records."""
+    """Reads one log; `unreadable` counts the lines that were not records."""
 
     folder: Path
     unreadable: int = field(default=0, init=False)

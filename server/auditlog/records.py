@@ -48,8 +48,8 @@ class AuditEvent(StrEnum):
 class AuditRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One event. `when` is in UTC; None stands for what does not apply or is not known.
 
-    `target` names what a request was about where it was no skill. `count` is the number of events of this kind that one
-    record stands for.
+    `target` names what a request was about where it was not a skill. `count` is the number of events of this kind that
+    one record stands for.
     """
 
     when: str

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from server.auditlog.records import ChainedRecord
 
-__all__ = ["Finding", "FindingKind", "LogVerdict", "Verification", "anchors_in", "verify"]
+__all__ = ["LogFault", "LogFaultKind", "LogVerdict", "Verification", "anchors_in", "verify"]
 
 _ATTEMPTS: Final = 3
 _CHUNK: Final = 1024 * 1024
@@ -51,7 +51,7 @@ class LogVerdict(StrEnum):
     """The records fit one another, and are all there up to the anchors. What is newer is only consistent."""
 
 
-class FindingKind(StrEnum):
+class LogFaultKind(StrEnum):
     """What was found; the last five are not damage."""
 
     CHANGED = "changed"
@@ -84,15 +84,15 @@ class FindingKind(StrEnum):
 
 
 _HARMLESS: Final = frozenset(
-    {FindingKind.TORN, FindingKind.OPEN, FindingKind.GAP, FindingKind.IGNORED, FindingKind.UNCONFIRMED}
+    {LogFaultKind.TORN, LogFaultKind.OPEN, LogFaultKind.GAP, LogFaultKind.IGNORED, LogFaultKind.UNCONFIRMED}
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class LogFault:
     """What was found in a file, at a line if it has a place."""
 
-    kind: FindingKind
+    kind: LogFaultKind
     file: str
     message: str
     line: int | None = None
@@ -106,7 +106,7 @@ class Verification:
     `anchored_until` is the time of the newest of these.
     """
 
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[LogFault] = field(default_factory=list)
     ends: list[FileEnd] = field(default_factory=list)
     records: int = 0
     anchored_until: str | None = None
@@ -221,12 +221,12 @@ def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verificat
         if name in present:
             _check_claims(present[name], claimed.items(), "another file")
         elif name not in deleted:
-            found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; another file names it"))
+            found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; another file names it"))
     _check_anchors(found, present, claims, anchors)
     _note_times(folder, found, there.files)
     for each in there.foreign:
-        kind = FindingKind.IGNORED if LogFileName.parse(each) is None else FindingKind.FOREIGN
-        found.findings.append(Finding(kind, each, "this is not a file of the audit log; it was not opened"))
+        kind = LogFaultKind.IGNORED if LogFileName.parse(each) is None else LogFaultKind.FOREIGN
+        found.findings.append(LogFault(kind, each, "this is not a file of the audit log; it was not opened"))
     return found, len(present) == len(checked)
 
 
@@ -246,10 +246,10 @@ def _check_anchors(
         if name in present:
             _check_claims(present[name], named, "an anchor")
         elif name not in deleted:
-            found.findings.append(Finding(FindingKind.REMOVED, name, "this file is missing; an anchor names it"))
+            found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; an anchor names it"))
         elif name not in confirmed:
             message = "an anchor names this file; a record that no anchor covers says that retention deleted it"
-            found.findings.append(Finding(FindingKind.UNCONFIRMED, name, message))
+            found.findings.append(LogFault(LogFaultKind.UNCONFIRMED, name, message))
     found.ends = [replace(end, anchored=covered.get(end.file, 0)) for end in found.ends]
 
 
@@ -288,10 +288,10 @@ def _check_claims(file: _CheckedFile, claimed: Iterable[tuple[int, str]], who: s
     """Compare a file with what others say about its end."""
     for seq, digest in sorted(claimed):
         if seq >= file.expected:
-            file.note(FindingKind.SHORTENED, f"{who} names its record {seq}, but the last one is {file.expected - 1}")
+            file.note(LogFaultKind.SHORTENED, f"{who} names its record {seq}, but the last one is {file.expected - 1}")
             return
         if file.hashes.get(seq, digest) != digest:
-            file.note(FindingKind.CHANGED, f"record {seq} is another one than {who} names", seq + 1)
+            file.note(LogFaultKind.CHANGED, f"record {seq} is another one than {who} names", seq + 1)
             return
 
 
@@ -325,12 +325,12 @@ class _CheckedFile:
     def add(self, number: int, line: bytes, *, complete: bool) -> None:
         """Check the next line."""
         if not complete:
-            self.note(FindingKind.TORN, f"the last line is not complete ({len(line)} bytes)", number)
+            self.note(LogFaultKind.TORN, f"the last line is not complete ({len(line)} bytes)", number)
             return
         try:
             entry = read_line(line)
         except InvalidLineError as error:
-            self.note(FindingKind.CHANGED, str(error), number)
+            self.note(LogFaultKind.CHANGED, str(error), number)
             self.expected += 1
             self.prev = None
             return
@@ -342,32 +342,32 @@ class _CheckedFile:
         self.found.records += 1
         self.claims.add(entry, self.name)
         if entry.lost:
-            self.note(FindingKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
+            self.note(LogFaultKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
 
     def _check_place(self, entry: ChainedRecord, number: int) -> None:
         expected = self.expected
         if expected == 0 and entry.file != self.name:
             written = f"it was written as {entry.file}" if entry.file else "its first record is missing"
-            kind = FindingKind.FOREIGN if entry.file else FindingKind.MISSING
+            kind = LogFaultKind.FOREIGN if entry.file else LogFaultKind.MISSING
             self.note(kind, f"this is not the file that was begun under this name: {written}", number)
         elif self.ended:
-            self.note(FindingKind.ADDED, "there are records after the last one", number)
+            self.note(LogFaultKind.ADDED, "there are records after the last one", number)
         elif entry.seq > expected:
-            self.note(FindingKind.MISSING, f"records {expected} to {entry.seq - 1} are missing", number)
+            self.note(LogFaultKind.MISSING, f"records {expected} to {entry.seq - 1} are missing", number)
         elif entry.seq < expected:
-            self.note(FindingKind.MISSING, f"record {entry.seq} is not in its place", number)
+            self.note(LogFaultKind.MISSING, f"record {entry.seq} is not in its place", number)
         elif self.prev is not None and entry.prev != self.prev:
-            self.note(FindingKind.CHANGED, "the record before this one is not the one that was written", number)
+            self.note(LogFaultKind.CHANGED, "the record before this one is not the one that was written", number)
 
     def finish(self) -> None:
         """Note the end of the file."""
         if not self.expected:
-            self.note(FindingKind.TORN, "there is no complete record")
+            self.note(LogFaultKind.TORN, "there is no complete record")
             return
         if not self.ended:
-            self.note(FindingKind.OPEN, "there is no last record: its writer was killed, or is still running")
+            self.note(LogFaultKind.OPEN, "there is no last record: its writer was killed, or is still running")
         self.found.ends.append(FileEnd(self.name, self.expected, self.hashes.get(self.expected - 1, "")))
 
-    def note(self, kind: FindingKind, message: str, line: int | None = None) -> None:
+    def note(self, kind: LogFaultKind, message: str, line: int | None = None) -> None:
         """Add a finding in this file."""
-        self.found.findings.append(Finding(kind, self.name, message, line))
+        self.found.findings.append(LogFault(kind, self.name, message, line))

@@ -130,12 +130,12 @@ def results_object(results: Iterable[PluginResult], *, dry_run: bool) -> dict[st
 
 def plugin_lines(plugin: InstalledPlugin) -> list[str]:
     """Return the lines of `list` for one plugin."""
-    record = plugin.record
-    if record is None:
+    receipt = plugin.receipt
+    if receipt is None:
         return [one_line(f"{plugin.name}: {plugin.problem}")]
     return [
-        f"{plugin.name} ({_origin(record.server, record.commit)}), updated {one_line(record.updated)}",
-        *(f"  {shown(skill.name)} {shown(skill.version or '')}".rstrip() for skill in record.skills),
+        f"{plugin.name} ({_origin(receipt.server, receipt.commit)}), updated {one_line(receipt.updated)}",
+        *(f"  {shown(skill.name)} {shown(skill.version or '')}".rstrip() for skill in receipt.skills),
         *([f"  edited: {named_files(plugin.edited)}"] if plugin.edited else []),
     ]
 
@@ -147,16 +147,16 @@ def plugins_object(plugins: Iterable[InstalledPlugin]) -> dict[str, Any]:
 
 
 def _plugin_object(plugin: InstalledPlugin) -> dict[str, Any]:
-    record = plugin.record
+    receipt = plugin.receipt
     return {
         "name": plugin.name,
-        "server": record and record.server,
-        "kind": record and record.kind.value,
-        "ref": record and record.ref,
-        "commit": record and record.commit,
-        "installed": record and record.installed,
-        "updated": record and record.updated,
-        "skills": [_skill_object(skill) for skill in record.skills] if record else [],
+        "server": receipt and receipt.server,
+        "kind": receipt and receipt.kind.value,
+        "ref": receipt and receipt.ref,
+        "commit": receipt and receipt.commit,
+        "installed": receipt and receipt.installed,
+        "updated": receipt and receipt.updated,
+        "skills": [_skill_object(skill) for skill in receipt.skills] if receipt else [],
         "edited": list(plugin.edited),
         "problem": plugin.problem,
     }

@@ -223,7 +223,7 @@ def _warn_of(root: Path, place: Path) -> None:
 
 
 SCHEDULE_STATE: Final = frozenset({"schedule.json"})
-"""The file beside a scheduler skill that changes at each firing; it is no part of the skill."""
+"""The file beside a scheduler skill that changes at each firing; it is not part of the skill."""
 
 _MANY = 20
 # With more skills than this, the whole source is compared; for each skill by itself it would take longer.

@@ -1,7 +1,6 @@
 """Plugins: folders of skills that come from elsewhere, and are updated from there.
 
-`origins` reads where from: an MCP server, a folder, an archive (`archives`) or a git repository (`git`), whose skills
-`local_skills` copies. `folder` holds the plugins of this user, `record` what is known of each, `staging` brings and
-checks a new version beside them, `changes` compares it with the installed one, and `operations` installs, updates
-and removes.
+`installed` has where each comes from, and the receipt of what was installed. `folder` holds the plugins of this user.
+`staging` brings a new version beside them, with the files of an archive or a git repository from `retrieval`, and
+checks it; `operations` installs, updates and removes.
 """

@@ -51,7 +51,7 @@ class PluginsFolder:
         """Return the folder for a plugin.
 
         Raises:
-            PluginError: this is no name for a plugin.
+            PluginError: a plugin cannot have this name.
         """
         if _NAME.fullmatch(name) is None or is_ignored(name) or disk_faults([name], windows=True):
             message = (
@@ -68,11 +68,11 @@ class PluginsFolder:
         except OSError:
             return ()
 
-    def record(self, name: str) -> PluginReceipt:
-        """Return the record of an installed plugin.
+    def receipt(self, name: str) -> PluginReceipt:
+        """Return the receipt of an installed plugin.
 
         Raises:
-            PluginError: there is none of this name, skillserve did not install it, or its record cannot be read.
+            PluginError: there is none of this name, skillserve did not install it, or its receipt cannot be read.
         """
         place = self.place(name)
         kind = kind_of(place)
@@ -87,9 +87,9 @@ class PluginsFolder:
         except PluginError as error:
             raise PluginError(error.reason, f"{place}: {error.message}") from None
 
-    def edits(self, name: str, record: PluginReceipt) -> list[str]:
-        """Return the files of a plugin that differ from its record, including added and removed ones."""
-        return edited_files(self.place(name), record.files, record=RECEIPT_FILE)
+    def edits(self, name: str, receipt: PluginReceipt) -> list[str]:
+        """Return the files of a plugin that differ from its receipt, including added and removed ones."""
+        return edited_files(self.place(name), receipt.files, record=RECEIPT_FILE)
 
     @contextmanager
     def changing(self) -> Generator[None]:

@@ -48,7 +48,7 @@ _LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class OriginKind(StrEnum):
-    """The kind of an origin, as a plugin's record has it."""
+    """The kind of an origin, as a plugin's receipt has it."""
 
     SERVER = "server"
     FOLDER = "folder"
@@ -58,7 +58,7 @@ class OriginKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Where a plugin comes from; `shown` names it in messages and in the record, without secrets.
+    """Where a plugin comes from; `shown` names it in messages and in the receipt, without secrets.
 
     `address` is that of a server, `path` that of a folder or archive. `url` is what git is given, with `headers` for
     the repository's host; `ref` names a branch, tag or commit, None for the repository's own choice.
@@ -76,7 +76,7 @@ class Origin:
 def parse_origin(
     text: str, headers: Sequence[str] = (), ref: str | None = None, kind: OriginKind | None = None
 ) -> Origin:
-    """Return the origin that a user names; `kind` is that of a record, which is not guessed again.
+    """Return the origin that a user names; `kind` is that of a receipt, which is not guessed again.
 
     Raises:
         AddressError: the text names none, or a header or the ref is not for this kind.
@@ -235,7 +235,7 @@ class PluginReceipt(Struct, frozen=True):
 
 
 def read_receipt(folder: Path) -> PluginReceipt:
-    """Return the record in a plugin's folder.
+    """Return the receipt in a plugin's folder.
 
     Raises:
         PluginError: there is none, or it cannot be read.
@@ -254,11 +254,11 @@ def read_receipt(folder: Path) -> PluginReceipt:
     raise PluginError(Reason.UNREADABLE, message)
 
 
-def write_receipt(folder: Path, record: PluginReceipt) -> None:
-    """Write the record into a plugin's folder that has none.
+def write_receipt(folder: Path, receipt: PluginReceipt) -> None:
+    """Write the receipt into a plugin's folder that has none.
 
     Raises:
         OSError: it cannot be written.
     """
     with (folder / RECEIPT_FILE).open("xb") as stream:
-        stream.write(json_bytes(to_builtins(record)))
+        stream.write(json_bytes(to_builtins(receipt)))

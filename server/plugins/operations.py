@@ -79,10 +79,10 @@ class PluginResult:
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugin:
-    """An installed plugin with the files that were edited; `problem` says why its record cannot be read."""
+    """An installed plugin with the files that were edited; `problem` says why its receipt cannot be read."""
 
     name: str
-    record: PluginReceipt | None = None
+    receipt: PluginReceipt | None = None
     edited: tuple[str, ...] = ()
     problem: str | None = None
 
@@ -99,7 +99,7 @@ async def install_plugin(
     with _access(plugins, options):
         place = plugins.place(name)
         if kind_of(place) is not None:
-            server = plugins.record(name).server
+            server = plugins.receipt(name).server
             message = (
                 f"the plugin '{name}' is installed from {server}; update it with `skillserve plugin update {name}`, "
                 "or remove it first"
@@ -112,8 +112,8 @@ async def install_plugin(
                 return _refused(name, origin.shown, place, (*staged.findings, *refusals))
             uris = tuple(skill.uri for skill in staged.skills) if chosen else None
             now = _now()
-            record = _recorded(origin, uris, (now, now), staged)
-            _put(plugins, name, staged, record, options)
+            receipt = _receipt(origin, uris, (now, now), staged)
+            _put(plugins, name, staged, receipt, options)
             changes = compare_skills((), staged.skills)
             findings = staged.findings
             return PluginResult(name, PluginState.INSTALLED, origin.shown, place, changes, findings, staged.commit)
@@ -132,20 +132,20 @@ async def update_plugin(
     `ref` takes the place of the recorded branch, tag or commit.
 
     Raises:
-        PluginError: there is no such plugin, its record cannot be read, or the folder of plugins cannot be changed.
+        PluginError: there is no such plugin, its receipt cannot be read, or the folder of plugins cannot be changed.
         AddressError: a header or the ref is invalid, or not for this origin.
     """
     with _access(plugins, options):
-        place, record = plugins.place(name), plugins.record(name)
-        origin = origin or _recorded_origin(place, record, headers, ref)
+        place, receipt = plugins.place(name), plugins.receipt(name)
+        origin = origin or _origin_in_receipt(place, receipt, headers, ref)
         with plugins.staging(elsewhere=options.dry_run) as staging:
-            staged = await stage_plugin(origin, record.chosen or (), staging / name, place, keep_missing=True)
+            staged = await stage_plugin(origin, receipt.chosen or (), staging / name, place, keep_missing=True)
             if staged.faults:
                 return _refused(name, origin.shown, place, staged.faults)
-            changes = compare_skills(record.skills, staged.skills)
-            edits = plugins.edits(name, record)
+            changes = compare_skills(receipt.skills, staged.skills)
+            edits = plugins.edits(name, receipt)
             same = all(change.kind is SkillChangeKind.UNCHANGED for change in changes)
-            known = (record.kind, record.server, record.ref) == (origin.kind, origin.shown, origin.ref)
+            known = (receipt.kind, receipt.server, receipt.ref) == (origin.kind, origin.shown, origin.ref)
             if same and known and not (edits and options.force):
                 warnings = (_edited(place, edits, Severity.WARNING),) if edits else ()
                 return PluginResult(name, PluginState.UNCHANGED, origin.shown, place, changes, warnings, staged.commit)
@@ -155,13 +155,13 @@ async def update_plugin(
             if refusals:
                 found = (*staged.findings, *refusals)
                 return replace(_refused(name, origin.shown, place, found), changes=changes)
-            updated = _recorded(origin, record.chosen, (record.installed, _now()), staged)
+            updated = _receipt(origin, receipt.chosen, (receipt.installed, _now()), staged)
             _put(plugins, name, staged, updated, options)
             findings = staged.findings
             return PluginResult(name, PluginState.UPDATED, origin.shown, place, changes, findings, staged.commit)
 
 
-def _recorded(
+def _receipt(
     origin: Origin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
 ) -> PluginReceipt:
     installed, updated = times
@@ -182,15 +182,15 @@ def remove_plugin(plugins: PluginsFolder, name: str, *, force: bool = False) -> 
     """Remove a plugin that skillserve installed.
 
     Raises:
-        PluginError: there is no such plugin, its record cannot be read, or the folder of plugins cannot be changed.
+        PluginError: there is no such plugin, its receipt cannot be read, or the folder of plugins cannot be changed.
     """
     with plugins.changing():
-        place, record = plugins.place(name), plugins.record(name)
-        edits = plugins.edits(name, record)
+        place, receipt = plugins.place(name), plugins.receipt(name)
+        edits = plugins.edits(name, receipt)
         if edits and not force:
-            return _refused(name, record.server, place, (_edited(place, edits, Severity.ERROR),))
+            return _refused(name, receipt.server, place, (_edited(place, edits, Severity.ERROR),))
         plugins.remove(name)
-        return PluginResult(name, PluginState.REMOVED, record.server, place, compare_skills(record.skills, ()))
+        return PluginResult(name, PluginState.REMOVED, receipt.server, place, compare_skills(receipt.skills, ()))
 
 
 def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
@@ -198,19 +198,19 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     found: list[InstalledPlugin] = []
     for name in plugins.names():
         try:
-            record = plugins.record(name)
-            found.append(InstalledPlugin(name, record, tuple(plugins.edits(name, record))))
+            receipt = plugins.receipt(name)
+            found.append(InstalledPlugin(name, receipt, tuple(plugins.edits(name, receipt))))
         except PluginError as error:
             found.append(InstalledPlugin(name, problem=error.message))
     return tuple(found)
 
 
-def _recorded_origin(place: Path, record: PluginReceipt, headers: Sequence[str], ref: str | None) -> Origin:
+def _origin_in_receipt(place: Path, receipt: PluginReceipt, headers: Sequence[str], ref: str | None) -> Origin:
     try:
-        parse_origin(record.server, ref=record.ref, kind=record.kind)
+        parse_origin(receipt.server, ref=receipt.ref, kind=receipt.kind)
     except AddressError as error:
         raise PluginError(Reason.UNREADABLE, f"{place}: the recorded server is not usable: {error}") from None
-    return parse_origin(record.server, headers, ref or record.ref, record.kind)
+    return parse_origin(receipt.server, headers, ref or receipt.ref, receipt.kind)
 
 
 def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextManager[None]:
@@ -218,10 +218,10 @@ def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextM
 
 
 def _put(
-    plugins: PluginsFolder, name: str, staged: StagedPlugin, record: PluginReceipt, options: InstallOptions
+    plugins: PluginsFolder, name: str, staged: StagedPlugin, receipt: PluginReceipt, options: InstallOptions
 ) -> None:
     if not options.dry_run:
-        write_receipt(staged.place, record)
+        write_receipt(staged.place, receipt)
         plugins.put(staged.place, name)
 
 

@@ -68,7 +68,7 @@ class Tree:
 class LocalSkills:
     """The skills that were written to the staging folder, with digests of all files by path below it."""
 
-    records: tuple[SkillReceipt, ...] = ()
+    receipts: tuple[SkillReceipt, ...] = ()
     files: Mapping[str, str] = field(default_factory=dict)
     faults: tuple[Diagnostic, ...] = ()
     notes: tuple[Diagnostic, ...] = ()
@@ -121,7 +121,7 @@ class _Found(NamedTuple):
 
     @property
     def uri(self) -> str:
-        """What names it in the record."""
+        """What names it in the receipt."""
         return f"{self.path}/{MAIN_FILE}".lstrip("/")
 
 
@@ -208,7 +208,7 @@ def _written(
 ) -> LocalSkills:
     names = {each.uri: _folder_name(each) for each in found}
     folders = FolderNames(names.values())
-    records: list[SkillReceipt] = []
+    receipts: list[SkillReceipt] = []
     files: dict[str, str] = {}
     whole: list[tuple[str, str, frozenset[str]]] = []
     for each in selected:
@@ -231,8 +231,8 @@ def _written(
         files |= {f"{root.name}/{folder}/{path}": digest for path, digest in digests.items()}
         digest = "sha256:" + hashlib.sha256(json.dumps(sorted(digests.items())).encode()).hexdigest()
         version = each.skill.content.instructions.frontmatter.version
-        records.append(SkillReceipt(each.uri, each.skill.content.name, folder, version, digest))
-    return LocalSkills(tuple(records), files, notes=notes)
+        receipts.append(SkillReceipt(each.uri, each.skill.content.name, folder, version, digest))
+    return LocalSkills(tuple(receipts), files, notes=notes)
 
 
 def _folder_name(found: _Found) -> str:
@@ -325,11 +325,11 @@ async def stage_plugin(
     found = await anyio.to_thread.run_sync(partial(copy, keep_missing=keep_missing))
     if found.faults:
         return StagedPlugin(place, faults=found.faults)
-    findings, invalid = _findings(place, {record.folder: record.name for record in found.records})
+    findings, invalid = _findings(place, {receipt.folder: receipt.name for receipt in found.receipts})
     shown_findings = (_at_final_place(each, place, final) for each in findings)
     return StagedPlugin(
         place,
-        found.records,
+        found.receipts,
         dict(found.files),
         findings=(*found.notes, *shown_findings),
         invalid=invalid,
@@ -348,12 +348,12 @@ async def _from_server(
         faults += [each for each in (*result.skill.diagnostics, *result.faults) if each.severity is Severity.ERROR]
     if faults:
         return StagedPlugin(place, faults=tuple(_at_final_place(each, place, final) for each in faults))
-    skills = _records(fetched, root)
+    skills = _receipts(fetched, root)
     warnings = [each for result in fetched for each in result.skill.diagnostics]
-    findings, invalid = _findings(place, {record.folder: record.name for record, _ in skills})
+    findings, invalid = _findings(place, {receipt.folder: receipt.name for receipt, _ in skills})
     return StagedPlugin(
         place,
-        tuple(record for record, _ in skills),
+        tuple(receipt for receipt, _ in skills),
         _digests(place, skills),
         findings=tuple(_at_final_place(each, place, final) for each in (*warnings, *findings)),
         invalid=invalid,
@@ -364,8 +364,8 @@ def _is_missing(diagnostic: Diagnostic) -> bool:
     return diagnostic.code is Reason.UNKNOWN_SKILL
 
 
-def _records(fetched: Sequence[Fetched], root: Path) -> list[tuple[SkillReceipt, Entry]]:
-    """Return the record of each skill with its entry; enclosing skills come before those nested in them."""
+def _receipts(fetched: Sequence[Fetched], root: Path) -> list[tuple[SkillReceipt, Entry]]:
+    """Return the receipt of each skill with its entry; enclosing skills come before those nested in them."""
     found: list[tuple[SkillReceipt, Entry]] = []
     for result in fetched:
         entry = result.skill.entry
@@ -373,7 +373,7 @@ def _records(fetched: Sequence[Fetched], root: Path) -> list[tuple[SkillReceipt,
         if result.folder is not None:
             folder = Path(result.folder).relative_to(root).as_posix()
         else:
-            paths = ((record.folder, path_below(outer.root, entry.root)) for record, outer in found)
+            paths = ((receipt.folder, path_below(outer.root, entry.root)) for receipt, outer in found)
             folder = next(f"{above}/{path}" for above, path in paths if path is not None)
         files = sorted((file.path, file.digest) for file in entry.files)
         digest = "sha256:" + hashlib.sha256(json.dumps(files).encode()).hexdigest()
@@ -395,8 +395,8 @@ def _version(entry: Entry) -> str | None:
 def _digests(place: Path, skills: Sequence[tuple[SkillReceipt, Entry]]) -> dict[str, str]:
     """Return the digest of each file by its path in the plugin."""
     digests: dict[str, str] = {}
-    for record, entry in skills:
-        above = f"{SKILLS_FOLDER}/{record.folder}"
+    for receipt, entry in skills:
+        above = f"{SKILLS_FOLDER}/{receipt.folder}"
         digests |= {f"{above}/{file.path}": file.digest for file in entry.files}
         origin = f"{above}/{ORIGIN_FILE}"
         if (place / origin).exists():  # not in the folder of a nested skill

@@ -3,8 +3,8 @@
 A `Tree` maps each folder, as a `/`-separated path relative to the root (`""` is the root itself), to its `Listing`.
 `scan` walks everything; `rescan` lists only the folders that changed. Links are followed if the source follows links
 and `follow` allows the target; then `locate` returns where the bytes of a path are. Ignored names are left out, and so
-is the content of workspaces of test results, which hold copies of skills; a root and a skill are no such workspace.
-Agenvoy's scheduler skills are left out too.
+is the content of workspaces of test results, which hold copies of skills; a root or a skill never counts as such a
+workspace. Agenvoy's scheduler skills are left out too.
 
 A folder that the system cannot list keeps its last listing, and the tree names it as unread.
 

@@ -159,7 +159,7 @@ class _Loading:
         return self.before.source
 
     def load_folder(self, folder: str) -> None:
-        """Load the skill of a folder, or remove it if the folder is no skill."""
+        """Load the skill of a folder, or remove it if the folder is not one."""
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None

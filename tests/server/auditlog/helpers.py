@@ -8,7 +8,7 @@ from pathlib import Path
 from server.auditlog.log_folder import LogFile, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
 from server.auditlog.records import AuditEvent, AuditRecord, ChainedRecord, timestamp
-from server.auditlog.verification import FindingKind, verify
+from server.auditlog.verification import LogFaultKind, verify
 
 TODAY = datetime.now(UTC).date()
 
@@ -43,9 +43,9 @@ def skills_in(folder: Path) -> list[str | None]:
     return [entry.skill for entry in entries(folder) if entry.event is AuditEvent.ACTIVATION]
 
 
-def damage(folder: Path) -> set[FindingKind]:
+def damage(folder: Path) -> set[LogFaultKind]:
     return {finding.kind for finding in verify(folder).findings if finding.kind.is_damage}
 
 
-def kinds(folder: Path) -> set[FindingKind]:
+def kinds(folder: Path) -> set[LogFaultKind]:
     return {finding.kind for finding in verify(folder).findings}

@@ -18,7 +18,7 @@ from server.auditlog.audit_log import AuditLog, append_now
 from server.auditlog.log_folder import LogFile, anchors_of, fields_of
 from server.auditlog.reading import LogReader, RecordFilter
 from server.auditlog.records import AuditEvent, AuditLogError, bounded, timestamp
-from server.auditlog.verification import FindingKind, LogVerdict, verify
+from server.auditlog.verification import LogFaultKind, LogVerdict, verify
 from tests.server.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
 
@@ -95,7 +95,7 @@ def test_what_does_not_fit_into_memory_is_counted_as_a_gap(folder: Path, caplog:
         pass
     assert skills_in(folder) == [f"skill-{number}" for number in range(10)]
     (gap,) = entries(folder, RecordFilter(event=AuditEvent.GAP))
-    assert (gap.lost, kinds(folder), damage(folder)) == (15, {FindingKind.GAP}, set())
+    assert (gap.lost, kinds(folder), damage(folder)) == (15, {LogFaultKind.GAP}, set())
     assert caplog.messages == []
 
 
@@ -151,7 +151,7 @@ def test_while_the_disk_is_full_serving_goes_on_with_one_warning_and_the_gap_is_
     assert len(recorded) == len(set(recorded))
     assert len(recorded) + sum(gap.lost for gap in gaps) == int(done.stdout)
     assert sum(gap.lost for gap in gaps) > 0
-    assert kinds(folder) == {FindingKind.GAP}
+    assert kinds(folder) == {LogFaultKind.GAP}
 
 
 def writer(folder: Path, name: str, number: int) -> subprocess.Popen[str]:
@@ -190,7 +190,7 @@ def test_a_killed_writer_leaves_what_it_wrote_and_the_next_one_goes_on(folder: P
     assert found[: told + 1] == [f"one-{number}" for number in range(told + 1)]
     assert "later" in found
     assert damage(folder) == set()
-    assert FindingKind.OPEN in kinds(folder)
+    assert LogFaultKind.OPEN in kinds(folder)
 
 
 @posix
@@ -213,7 +213,7 @@ def test_a_file_that_is_taken_from_its_writer_is_not_continued_and_the_loss_is_f
         log.record(activation("after"))
     assert skills_in(folder) == ["after"]
     assert "cannot be continued" in caplog.text
-    found = {"shortened": FindingKind.SHORTENED, "replaced": None}.get(change, FindingKind.REMOVED)
+    found = {"shortened": LogFaultKind.SHORTENED, "replaced": None}.get(change, LogFaultKind.REMOVED)
     assert damage(folder) == ({found} if found else set())  # a copy has the same bytes
 
 
@@ -226,9 +226,9 @@ def test_retention_deletes_whole_days_and_says_so(folder: Path) -> None:
     assert [file.exists() for file in (*old, *kept)] == [False, False, False, True, True]
     assert (folder / "2020-01-01.txt").exists()
     assert skills_in(folder).count("kept") == 2
-    assert kinds(folder) == {FindingKind.IGNORED}
+    assert kinds(folder) == {LogFaultKind.IGNORED}
     kept[0].unlink()
-    assert damage(folder) == {FindingKind.REMOVED}
+    assert damage(folder) == {LogFaultKind.REMOVED}
 
 
 def test_retention_never_deletes_through_a_link(folder: Path, tmp_path: Path) -> None:
@@ -286,7 +286,7 @@ def test_files_of_earlier_and_of_later_days_are_named_by_those_that_are_begun_af
     files = sorted(path for path in folder.iterdir() if b'"skill":"a"' in path.read_bytes())
     (changed,) = files if which == 0 else [max(folder.iterdir())]
     changed.write_bytes(b"".join(changed.read_bytes().splitlines(keepends=True)[:1]))
-    assert damage(folder) == {FindingKind.SHORTENED}
+    assert damage(folder) == {LogFaultKind.SHORTENED}
 
 
 def test_the_records_of_a_file_of_a_later_day_are_found_by_their_times(folder: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_file_that_others_changed_is_told_as_it_was(folder: Path) -> None:
         (file,) = folder.iterdir()
         file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
         log.record(activation("b"))
-    assert FindingKind.SHORTENED in {each.kind for each in verify(folder, anchors_of(" ".join(told))).findings}
+    assert LogFaultKind.SHORTENED in {each.kind for each in verify(folder, anchors_of(" ".join(told))).findings}
 
 
 @pytest.mark.parametrize(

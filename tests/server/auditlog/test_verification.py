@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from server.auditlog.log_folder import FileEnd, FolderContents, LogFile, chained_line, contents, read_line
 from server.auditlog.reading import RecordFilter
 from server.auditlog.records import AuditEvent
-from server.auditlog.verification import FindingKind, LogVerdict, anchors_in, verify
+from server.auditlog.verification import LogFaultKind, LogVerdict, anchors_in, verify
 from tests.server.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
 from tests.thoroughness import examples
 
@@ -100,7 +100,7 @@ def test_a_removed_file_is_found_unless_retention_deleted_it(folder: Path) -> No
     file = write_file(folder, "a")
     write_file(folder, "b")
     file.unlink()
-    assert damage(folder) == {FindingKind.REMOVED}
+    assert damage(folder) == {LogFaultKind.REMOVED}
 
 
 def write_retention(folder: Path, **fields: object) -> None:
@@ -135,7 +135,7 @@ def test_a_file_that_somebody_removes_while_the_log_is_verified_is_missing(
     listed = contents(folder)
     gone.unlink()
     monkeypatch.setattr("server.auditlog.verification.contents", lambda _: listed)
-    assert kinds(folder) == {FindingKind.REMOVED}
+    assert kinds(folder) == {LogFaultKind.REMOVED}
 
 
 def test_retention_by_a_wrong_clock_accounts_for_the_files_that_it_names_only(folder: Path) -> None:
@@ -145,7 +145,7 @@ def test_retention_by_a_wrong_clock_accounts_for_the_files_that_it_names_only(fo
     assert verify(folder).findings == []
     removed.unlink()
     (found,) = verify(folder).findings
-    assert (found.kind, found.file) == (FindingKind.REMOVED, removed.name)
+    assert (found.kind, found.file) == (LogFaultKind.REMOVED, removed.name)
 
 
 def test_retention_without_names_as_older_versions_wrote_it_accounts_for_all_earlier_files(folder: Path) -> None:
@@ -154,7 +154,7 @@ def test_retention_without_names_as_older_versions_wrote_it_accounts_for_all_ear
     old.unlink()
     assert verify(folder).findings == []
     later.unlink()
-    assert damage(folder) == {FindingKind.REMOVED}
+    assert damage(folder) == {LogFaultKind.REMOVED}
 
 
 @pytest.mark.parametrize("day", [TODAY, date(2099, 1, 1)])
@@ -164,7 +164,7 @@ def test_retention_by_a_wrong_clock_accounts_for_nothing(day: date, folder: Path
     file.append_all([{"when": "2099-01-01T00:00:00.000Z", "event": AuditEvent.RETENTION, "before": "2098-01-01"}])
     file.close()
     removed.unlink()
-    assert damage(folder) == {FindingKind.REMOVED}
+    assert damage(folder) == {LogFaultKind.REMOVED}
 
 
 @pytest.mark.parametrize("seq", [10**9, 10**15])
@@ -174,7 +174,7 @@ def test_a_record_with_a_high_number_takes_no_memory_for_those_that_are_missing(
     line, _ = chained_line({"when": last.when, "event": "activation"}, seq, last.hash)
     with file.open("ab") as opened:
         opened.write(line)
-    assert damage(folder) == {FindingKind.MISSING}
+    assert damage(folder) == {LogFaultKind.MISSING}
 
 
 @pytest.mark.parametrize("seq", [-1, -3, pytest.param(10**4299, id="huge")])
@@ -186,13 +186,13 @@ def test_a_number_that_no_record_can_have_makes_a_line_no_record(seq: int, folde
     digest = hashlib.sha256(body + b"}").hexdigest()
     with file.open("ab") as opened:
         opened.write(b'%s,"hash":"%s"}\n' % (body, digest.encode()))
-    assert damage(folder) == {FindingKind.CHANGED}
+    assert damage(folder) == {LogFaultKind.CHANGED}
 
 
 def test_a_file_under_the_name_of_another_is_found(folder: Path) -> None:
     first, second = write_file(folder, "a"), write_file(folder, "b")
     first.write_bytes(second.read_bytes())
-    assert FindingKind.FOREIGN in damage(folder)
+    assert LogFaultKind.FOREIGN in damage(folder)
 
 
 def test_a_record_computed_again_is_found_by_the_record_after_it(folder: Path) -> None:
@@ -201,7 +201,7 @@ def test_a_record_computed_again_is_found_by_the_record_after_it(folder: Path) -
     entry = read_line(lines[1].rstrip())
     forged, _ = chained_line({"when": entry.when, "event": "activation", "skill": "x"}, 1, entry.prev)
     file.write_bytes(b"".join([lines[0], forged, *lines[2:]]))
-    assert damage(folder) == {FindingKind.CHANGED}
+    assert damage(folder) == {LogFaultKind.CHANGED}
 
 
 def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
@@ -209,7 +209,7 @@ def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
     with file.open("ab") as opened:
         opened.write(b'{"seq":2,"when":"2026')
     write_file(folder, "b")
-    assert kinds(folder) == {FindingKind.TORN, FindingKind.OPEN}
+    assert kinds(folder) == {LogFaultKind.TORN, LogFaultKind.OPEN}
     assert verify(folder).verdict is LogVerdict.CONSISTENT
     assert {*skills_in(folder)} == {"a", "b"}
 
@@ -230,7 +230,7 @@ def test_what_is_no_file_of_the_log_is_told_and_never_opened(place: str, folder:
         os.mkfifo(folder / name)
     else:
         (folder / "notes.txt").write_text("{}")
-    expected = FindingKind.IGNORED if place == "other" else FindingKind.FOREIGN
+    expected = LogFaultKind.IGNORED if place == "other" else LogFaultKind.FOREIGN
     assert kinds(folder) == {expected}
     assert skills_in(folder) == ["a"]
 
@@ -292,8 +292,8 @@ def test_an_anchor_shows_that_the_newest_file_lost(
     found = verify(folder, anchors)
     assert found.verdict is LogVerdict.DAMAGED
     assert {each.kind for each in found.findings if each.kind.is_damage} <= {
-        FindingKind.REMOVED,
-        FindingKind.SHORTENED,
+        LogFaultKind.REMOVED,
+        LogFaultKind.SHORTENED,
     }
 
 
@@ -312,7 +312,7 @@ def test_a_file_that_was_written_again_does_not_hold_to_its_anchor(folder: Path)
     file.write_bytes(b"".join(forged))
     assert verify(folder).verdict is LogVerdict.CONSISTENT
     found = verify(folder, anchors)
-    assert (found.verdict, {each.kind for each in found.findings}) == (LogVerdict.DAMAGED, {FindingKind.CHANGED})
+    assert (found.verdict, {each.kind for each in found.findings}) == (LogVerdict.DAMAGED, {LogFaultKind.CHANGED})
 
 
 def test_an_anchor_covers_what_its_file_names_and_not_what_came_after_it(folder: Path) -> None:
@@ -350,8 +350,8 @@ def test_retention_explains_a_missing_file_to_an_anchor_only_where_an_anchor_cov
     if covered:
         anchors += [file.anchor]
     found = verify(folder, anchors)
-    unconfirmed = {each.kind for each in found.findings} - {FindingKind.OPEN}
-    expected = (LogVerdict.ANCHORED, set()) if covered else (LogVerdict.CONSISTENT, {FindingKind.UNCONFIRMED})
+    unconfirmed = {each.kind for each in found.findings} - {LogFaultKind.OPEN}
+    expected = (LogVerdict.ANCHORED, set()) if covered else (LogVerdict.CONSISTENT, {LogFaultKind.UNCONFIRMED})
     assert (found.verdict, unconfirmed) == expected
 
 
