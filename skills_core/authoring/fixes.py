@@ -15,11 +15,10 @@ from skills_core.authoring.draft import Draft, Fix, split_draft
 from skills_core.authoring.name_fix import with_folder_name
 from skills_core.authoring.typos import misspelt_fields
 from skills_core.diagnostics import Reason, Severity
-from skills_core.format.document import BOM, Document
+from skills_core.format.document import BOM, Document, repair
 from skills_core.format.frontmatter import parse_frontmatter, unquoted_fields
 from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.layout import read_layout
-from skills_core.format.repair import repair
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -16,9 +16,9 @@ from skills_core.authoring.description import DescriptionError, with_description
 from skills_core.authoring.draft import split_draft
 from skills_core.diagnostics import one_line
 from skills_core.evals.proposals.unified_diff import split_lines
-from skills_core.format.conventions import CONVENTIONS
 from skills_core.format.document import BOM, parse_document
 from skills_core.format.hidden import find_hidden
+from skills_core.format.instructions import CONVENTIONS
 from skills_core.improve.reasons import ImprovementReason, Refusal
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from skills_core.rendering import (
     render_request,
     render_unchanged,
 )
-from skills_core.rendering.beginning import READ_THE_REST
+from skills_core.rendering.parts import READ_THE_REST
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from skills_core.rendering.beginning import Beginning, render_beginning
-from skills_core.rendering.parts import cut_before
+from skills_core.rendering.parts import Beginning, cut_before, render_beginning
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
