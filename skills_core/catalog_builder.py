@@ -1,8 +1,9 @@
 """Make the catalog of what was loaded, or the next one after a reload.
 
-Both ask `skill_states`. A full build decides on every skill, which takes some hundred milliseconds for ten thousand. An
-update decides only on the skills that changed and on those with gates; it is possible where nothing changed that other
-skills depend on, as in the most frequent edit, that of a skill's text. Its result equals that of a full build.
+Both ask `skill_states`. A full build decides on every skill, which takes some hundred milliseconds for ten
+thousand. An update decides only on the skills that changed and on those with gates; it is possible where nothing
+changed that other skills depend on, as in the most frequent edit, that of a skill's text. Its result equals that of a
+full build.
 """
 
 from __future__ import annotations

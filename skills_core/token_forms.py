@@ -76,7 +76,7 @@ _ANYWHERE: Final = (
     r"|-{4,5} ?BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)? ?-{4,5}"
     r"(?:[\w+/=:,.\\\s-]*?-{4,5} ?END [A-Z0-9 ]{0,60}-{4,5}|[\w+/=:,.\\\s-]*)"
 )
-# The second is the anchor of an audit log, which is no secret: but who names himself like one must not forge it.
+# The second is the anchor of an audit log. It is not secret, but a user whose name looks like one must not forge it.
 
 _KEPT: Final = (
     r"((?i:[?&](?:access_token|token|key|code)(?:=|%3D)))[^&\s\"']+|(://)[^\s/@]+@"

@@ -64,7 +64,7 @@ class AuditReview:
         """Return the content with a diagnostic for each error, and for each warning that no suppression covers.
 
         A suppression comes from the author of the skill, so it cannot hide an error from the person who serves it. What
-        the user accepts is no reason for an exclusion, and a diagnostic of the level `info`.
+        the user accepts excludes nothing; its diagnostic has the level `info`.
         """
         if content.instructions.fault is not None:
             return content

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.authoring.draft import Draft, Fix, split_draft
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped, printable
-from skills_core.format.document import BOM, Document
+from skills_core.format.document import BOM, Document, repair
 from skills_core.format.frontmatter import (
     is_folder_name,
     parse_frontmatter,
@@ -24,7 +24,6 @@ from skills_core.format.frontmatter import (
 )
 from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.layout import read_layout
-from skills_core.format.repair import repair
 from skills_core.mentions import mentioned_paths
 
 if TYPE_CHECKING:

@@ -272,7 +272,7 @@ def _hint(key: str, known: frozenset[str]) -> str:
 def _object_in(text: str) -> Mapping[str, JsonValue] | None:
     """Return the JSON object in a string, parsed as YAML, which includes JSON, within the bounds of that parser.
 
-    A text is no object if a part of it would be lost, as with a repeated key.
+    A text is not an object if a part of it would be lost, as with a repeated key.
     """
     if not text.lstrip().startswith("{"):
         return None

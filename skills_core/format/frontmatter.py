@@ -255,7 +255,7 @@ def _read_version(reader: FieldReader, metadata: Mapping[str, JsonValue]) -> str
 def _read_trigger(reader: FieldReader) -> bool:
     """Return the flag; other ways to write true count as true, so that a skill meant to be withheld is.
 
-    Any other text is no flag: in public skills it says when to use the skill.
+    Any other text is not a flag: in public skills it says when to use the skill.
     """
     says_yes = str(reader.fields.get("trigger")).strip().lower() in _YES
     return reader.flag("trigger", unclear=True if says_yes else None)

@@ -11,9 +11,8 @@ import itertools
 from typing import TYPE_CHECKING
 
 from skills_core.disk.folders import CLAUDE_SKILLS, DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
-from skills_core.format.conventions import CONVENTIONS
 from skills_core.format.document import has_frontmatter
-from skills_core.format.instructions import parse_convention, parse_instructions
+from skills_core.format.instructions import CONVENTIONS, parse_convention, parse_instructions
 from skills_core.sources import SkillKind, Strictness
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Separate prose from fenced code in a Markdown text."""
+"""Markdown texts: prose without fenced code, and plain searches for parts and their lines."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable, Iterator
 
-__all__ = ["without_fences"]
 
 _MARKS = ("```", "~~~")
 _FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")
@@ -38,3 +37,26 @@ def without_fences(text: str, languages: Collection[str] | None = None) -> str:
         else:
             kept.append(line)
     return "\n".join(kept)
+
+
+def in_ascii(text: str) -> str:
+    """Return `text` with `?` for each character outside ASCII: a search through narrow text is several times faster."""
+    return text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
+
+
+def positions_of(part: str, text: str) -> Iterator[int]:
+    """Yield where `part` begins in `text`."""
+    position = text.find(part)
+    while position >= 0:
+        yield position
+        position = text.find(part, position + 1)
+
+
+def lines_at(positions: Iterable[int], text: str) -> Iterator[tuple[int, str]]:
+    """Yield each line that has one of the positions, which ascend; with each line, yield where it begins."""
+    end = -1
+    for position in positions:
+        if position > end:
+            start, end = text.rfind("\n", 0, position) + 1, text.find("\n", position)
+            end = len(text) if end < 0 else end
+            yield start, text[start:end]

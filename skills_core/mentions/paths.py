@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
-from skills_core.mentions.places import in_ascii, lines_at, positions_of
+from skills_core.mentions.markdown import in_ascii, lines_at, positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from skills_core.mentions.markdown import without_fences
+from skills_core.mentions.markdown import positions_of, without_fences
 from skills_core.mentions.paths import path_below_skill
-from skills_core.mentions.places import positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

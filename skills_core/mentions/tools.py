@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from skills_core.mentions.markdown import without_fences
-from skills_core.mentions.places import in_ascii, lines_at, positions_of
+from skills_core.mentions.markdown import in_ascii, lines_at, positions_of, without_fences
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability
 
 if TYPE_CHECKING:

@@ -1,10 +1,11 @@
 """Render the texts that models read: one renderer for tools, prompts, the command line and runs.
 
-`activation` renders one skill and `catalog` the list of all skills; `available_skills` renders that list for
-agents that need no server. `recipient` describes who reads the text,
+`activation` renders one skill, `parts` the beginning of one that is too long, and `catalog` the list of all skills.
+`recipient` describes who reads the text,
 `adaptation` explains a skill's tools and files to that recipient, and `escaping` keeps foreign text inside our tags.
 """
 
+from skills_core.catalog import MAX_ENTRY
 from skills_core.rendering.activation import (
     FREE_ARGUMENT,
     activation_inputs,
@@ -18,7 +19,6 @@ from skills_core.rendering.activation import (
 )
 from skills_core.rendering.catalog import (
     ACTIVATION_TOOL,
-    MAX_ENTRY,
     RULE,
     CatalogText,
     activation_rule,

@@ -1,11 +1,14 @@
-"""Render the catalog for a model: a rule on how to use it and one entry per skill, within a budget."""
+"""Render the catalog: for a model, a rule and one entry per skill within a budget; for agents without a server, all."""
 
 from __future__ import annotations
 
+import html
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.catalog import MAX_ENTRY
+from skills_core.diagnostics import printable
 from skills_core.rendering.escaping import escape_content, quote_attribute
 
 if TYPE_CHECKING:
@@ -14,22 +17,6 @@ if TYPE_CHECKING:
     from skills_core.catalog import Catalog
     from skills_core.skill import Skill
 
-__all__ = [
-    "ACTIVATION_TOOL",
-    "MAX_ENTRY",
-    "RULE",
-    "CatalogText",
-    "activation_rule",
-    "entries_budget",
-    "entries_within",
-    "entry_text",
-    "listing_order",
-    "render_catalog",
-    "render_entries",
-    "render_entry",
-    "texts_within",
-    "utf16_length",
-]
 
 ACTIVATION_TOOL = "activate_skill"
 
@@ -143,3 +130,26 @@ def entry_text(skill: Skill, longest: int = MAX_ENTRY) -> str:
     if len(text) > longest:
         text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
     return text
+
+
+_NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# XML 1.0 has no way to write the other characters.
+
+
+def render_available_skills(skills: Iterable[Skill]) -> str:
+    """Return the element `available_skills` with the name, the description and the path of each skill's main file.
+
+    Characters that XML does not allow become U+FFFD.
+    """
+    return "\n".join(
+        ["<available_skills>", *(line for skill in skills for line in _reference_lines(skill)), "</available_skills>"]
+    )
+
+
+def _reference_lines(skill: Skill) -> Iterator[str]:
+    main = skill.content.main
+    path = skill.source.root / skill.within_source(main.path if main else "SKILL.md")
+    yield "<skill>"
+    for tag, text in (("name", skill.name), ("description", skill.description), ("location", str(path))):
+        yield from (f"<{tag}>", html.escape(_NOT_XML.sub("\ufffd", printable(text))), f"</{tag}>")
+    yield "</skill>"

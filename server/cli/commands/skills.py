@@ -144,7 +144,7 @@ def _profile_of(chosen: str | None) -> ClientProfile:
 
 def _print_xml(lists: Snapshot) -> None:
     from skills_core.rendering import listing_order
-    from skills_core.rendering.available_skills import render_available_skills
+    from skills_core.rendering.catalog import render_available_skills
 
     print_text(render_available_skills(listing_order(lists.catalog, lists.first)))
 

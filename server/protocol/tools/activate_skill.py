@@ -25,8 +25,7 @@ from skills_core.rendering import (
     render_request,
     render_unchanged,
 )
-from skills_core.rendering.beginning import READ_THE_REST, render_beginning
-from skills_core.rendering.parts import cut_before
+from skills_core.rendering.parts import READ_THE_REST, cut_before
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -37,7 +36,7 @@ if TYPE_CHECKING:
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.catalog import Catalog
     from skills_core.rendering import Recipient
-    from skills_core.rendering.beginning import Beginning
+    from skills_core.rendering.parts import Beginning
     from skills_core.skill import Skill
 
 __all__ = ["META_SKILL", "TOOLS", "invocable", "texts_of"]

@@ -18,9 +18,8 @@ from server.operation.records import RequestReason, Use
 from server.protocol.tool_call import Tool, has_active
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
-from skills_core.rendering.beginning import reading_call
 from skills_core.rendering.escaping import escape_line
-from skills_core.rendering.parts import end_of_part
+from skills_core.rendering.parts import end_of_part, reading_call
 from skills_core.uris import decode_path
 from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.audit.code.code_units import CodeUnit, Language
 from skills_core.audit.findings import Hit, Rule, Severity
-from skills_core.mentions.places import positions_of
+from skills_core.mentions.markdown import positions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from skills_core.rendering.available_skills import render_available_skills
+from skills_core.rendering.catalog import render_available_skills
 
 if TYPE_CHECKING:
     from collections.abc import Callable
