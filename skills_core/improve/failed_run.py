@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.run.outcome import RunOutcome, ToolCall
+    from skills_core.guard.tool import ToolCall
+    from skills_core.run.outcome import RunOutcome
 
 _ERRORS: Final = frozenset(
     {

@@ -25,7 +25,7 @@ from skills_core.rendering import (
     render_request,
     render_unchanged,
 )
-from skills_core.rendering.parts import READ_THE_REST, cut_before
+from skills_core.rendering.parts import READ_THE_REST, cut_before, render_beginning
 from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
