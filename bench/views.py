@@ -23,11 +23,11 @@ from server.config.machine import current_environment
 from server.config.settings import Settings
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW, ViewName, ViewRule
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 
 if TYPE_CHECKING:
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 COMMON_SKILLS = 200
 EDITS, CALLS = 7, 2000

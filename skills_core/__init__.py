@@ -24,7 +24,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from skills_core.catalog import Catalog, FoundSource
+    from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.context import (
         AssembledContext,
         ByName,
@@ -60,6 +60,7 @@ if TYPE_CHECKING:
         triggered_by,
     )
     from skills_core.diagnostics import Diagnostic, Reason, Severity
+    from skills_core.disk.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
     from skills_core.errors import (
         AmbiguousSkillError,
         FileRefusedError,
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from skills_core.format.frontmatter import Evaluation, Frontmatter, ToolDeclaration
     from skills_core.format.gate import Gate
     from skills_core.format.instructions import Instructions
-    from skills_core.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
     from skills_core.integrations.project import (
         Injector,
         discover_instruction_files,
@@ -85,14 +85,14 @@ if TYPE_CHECKING:
         load_skills,
         project_sources,
     )
-    from skills_core.library import Change, Library
+    from skills_core.live.library import Change, Library
+    from skills_core.loading.single_skill import parse_skill, read_skill
     from skills_core.rendering import render_activation, render_catalog, render_request
     from skills_core.rendering.recipient import Recipient
     from skills_core.selection import Band, Match, Reranker, SelectionPolicy, Similarities, SkillIndex, SkillSearch
     from skills_core.selection.embeddings import EmbeddingReranker
-    from skills_core.single_skill import parse_skill, read_skill
-    from skills_core.skill import Skill, SkillContent, SkillFile, State
-    from skills_core.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
+    from skills_core.skills.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
+    from skills_core.skills.skill import Skill, SkillContent, SkillFile, State
 
 __all__ = [
     "AmbiguousSkillError",
@@ -187,7 +187,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "catalog": "Catalog FoundSource",
+    "catalog.catalog": "Catalog FoundSource",
     "context": (
         "AssembledContext ByName ByQuery ByTag ContextBounds ContextCoordinator CoordinatorConfig Injection Message "
         "MissingTools Ranking Rejected Rejection Resolution SkillBlock SkillCall SkillContext Strategy TextPart "
@@ -203,16 +203,16 @@ _HOMES = {
     "format.frontmatter": "Evaluation Frontmatter ToolDeclaration",
     "format.gate": "Gate",
     "format.instructions": "Instructions",
-    "gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
-    "library": "Change Library",
+    "skills.gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
+    "live.library": "Change Library",
     "integrations.project": "Injector discover_instruction_files discover_skill_files load_skills project_sources",
     "rendering": "render_activation render_catalog render_request",
     "rendering.recipient": "Recipient",
     "selection": "Band Match Reranker SelectionPolicy Similarities SkillIndex SkillSearch",
     "selection.embeddings": "EmbeddingReranker",
-    "skill": "Skill SkillContent SkillFile State",
-    "sources": "ScanBounds Scope Source Strictness explicit_sources",
-    "single_skill": "parse_skill read_skill",
+    "skills.skill": "Skill SkillContent SkillFile State",
+    "disk.sources": "ScanBounds Scope Source Strictness explicit_sources",
+    "loading.single_skill": "parse_skill read_skill",
 }
 # The public names of each module.
 

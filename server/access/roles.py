@@ -6,7 +6,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from skills_core.skill_choice import chooses, fits
+from skills_core.skills.choice import chooses, fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.access.principal import Principal
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "PROFILE_KEY",

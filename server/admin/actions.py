@@ -13,8 +13,8 @@ from server.hosting.status import StatusFilter, change_object, change_summary, s
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
-    from skills_core.catalog import Catalog
-    from skills_core.library import Change
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
 
 __all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
 

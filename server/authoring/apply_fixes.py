@@ -19,13 +19,13 @@ from skills_core.authoring.fixes import fix_main
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import Fingerprint, Location, Reader
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.sources import SkillKind
 from skills_core.disk.writing import random_name, replace_within
 from skills_core.errors import FileRefusedError
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.config.settings import Settings
     from server.listing.snapshot import Snapshot
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 _VERSION = re.compile(r"\d[\w.+-]*")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.run.service import RunService
     from server.run.skill_runner import RunParticipants
-    from skills_core.library import Library
+    from skills_core.live.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import JsonObject

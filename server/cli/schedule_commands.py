@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.schedules.binding import ScheduledRun
-    from skills_core.library import Library
+    from skills_core.live.library import Library
     from skills_core.run.ports import JsonObject
     from skills_core.schedules.when import When
 

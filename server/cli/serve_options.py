@@ -9,8 +9,8 @@ from msgspec import Struct
 
 from server.config.plain_options import PlainOption, parse_plain_words
 from server.config.settings import AuditMode, Conventions, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
+from skills_core.live.watch_options import WatchMode
 from skills_core.run.tools.workspace_names import WorkspaceTool
-from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
     from server.cli.serve_options import ServeOptions
     from server.config.settings import Settings
-    from skills_core.library import Library
-    from skills_core.skill import Skill
+    from skills_core.live.library import Library
+    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from server.hosting.status import StatusFilter
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.selection import Match
     from skills_core.selection.drift import FoundBefore, QueryDrift
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["console_for_people", "print_drift", "print_matches", "print_status"]
 

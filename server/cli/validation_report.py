@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from server.authoring.apply_fixes import AppliedFixes
     from skills_core.diagnostics import Diagnostic
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from server.config.settings import AuditMode, LogFormat, LoggingSettings, LogLev
 from server.config.settings.layers import from_environment, from_flags
 from server.config.sources import sources_of
 from server.operation.text_logs import TextHandler
-from skills_core.library import Library, load_catalog
-from skills_core.sources import SkillKind, Strictness, real_path
+from skills_core.disk.sources import SkillKind, Strictness, real_path
+from skills_core.live.library import Library, load_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from server.config.project_file import ProjectFileResult
     from server.config.settings.skills import AuditSettings
-    from skills_core.catalog import Catalog
-    from skills_core.library import Review
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Review
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "log_to_stderr",

@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.files import read_bounded
+from skills_core.disk.sources import Scope
 from skills_core.errors import FileRefusedError
-from skills_core.sources import Scope
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.config.settings import GuardSettings
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["guard_of"]
 

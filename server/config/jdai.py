@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
-from skills_core.gates import SkillEntry
+from skills_core.skills.gates import SkillEntry
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["JdaiFiles", "JdaiSettings", "script_variables"]
 

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 from server.config.jdai import JdaiFiles
 from server.config.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.gates import Environment
-from skills_core.locations import Places, project_of
-from skills_core.sources import real_path
+from skills_core.disk.locations import Places, project_of
+from skills_core.disk.sources import real_path
+from skills_core.skills.gates import Environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

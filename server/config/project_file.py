@@ -20,15 +20,15 @@ from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, 
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
+from skills_core.disk.locations import project_of
+from skills_core.disk.sources import real_path
 from skills_core.errors import FileRefusedError
-from skills_core.locations import project_of
-from skills_core.sources import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from server.config.settings.names import SettingPath
-    from skills_core.locations import Places
+    from skills_core.disk.locations import Places
 
 __all__ = ["ProjectFile", "ProjectFileResult"]
 

@@ -15,13 +15,13 @@ from server.config.settings import (
     Settings,
     SourceSettings,
 )
-from skills_core.locations import DEFAULT_BOUNDS, default_sources, project_of
-from skills_core.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
+from skills_core.disk.locations import DEFAULT_BOUNDS, default_sources, project_of
+from skills_core.disk.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.locations import Places
+    from skills_core.disk.locations import Places
 
 __all__ = ["sources_of"]
 

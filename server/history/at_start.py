@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.settings import Settings
-    from skills_core.library import Change
-    from skills_core.sources import Source
+    from skills_core.disk.sources import Source
+    from skills_core.live.library import Change
 
 __all__ = ["complete_interrupted_changes", "record_edits"]
 

@@ -14,6 +14,7 @@ from server.config.bootstrap import user_settings
 from server.config.machine import Machine, current_places, state_home
 from server.config.sources import sources_of
 from skills_core.diagnostics import printable
+from skills_core.disk.sources import Scope, SkillKind, Source, real_path
 from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
 from skills_core.format.instructions import parse_instructions
 from skills_core.history.commits import Cause
@@ -28,18 +29,17 @@ from skills_core.history.store import (
     work_tree_of,
 )
 from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
-from skills_core.skill import Skill, SkillContent, State
-from skills_core.sources import Scope, SkillKind, Source, real_path
+from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
     from server.config.settings import HistorySettings, ImproveSettings, Settings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.disk.sources import Source
     from skills_core.format.instructions import Instructions
     from skills_core.history.history import History, Sees
     from skills_core.history.maintenance import Secret
-    from skills_core.sources import Source
 
 
 logger = logging.getLogger(__name__)

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Final
 from server.config.bootstrap import log_to_stderr, open_catalog
 from server.config.guard_factory import guard_of
 from server.hook.settings import settings_for_call
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.diagnostics import Reason, one_line, shortened
 from skills_core.disk.files import read_file
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
 from skills_core.guard.guard import Decision, Verdict, log_decision
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.skill import State
-from skills_core.sources import explicit_sources
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hook.call import HookCall
     from server.hook.options import HookOptions
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 

@@ -15,9 +15,9 @@ from server.config.settings.layers import Given, Layer, combine, from_flags
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
+from skills_core.disk.locations import project_of
+from skills_core.disk.sources import Strictness
 from skills_core.errors import FileRefusedError
-from skills_core.locations import project_of
-from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from pathlib import Path

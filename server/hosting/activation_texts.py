@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
     from server.hosting.quiet import Quiet
     from server.hosting.views import View, ViewName
-    from skills_core.library import Change
+    from skills_core.live.library import Change
     from skills_core.rendering.recipient import Recipient
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["ActivationTexts"]
 

@@ -10,14 +10,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
-from skills_core.skill import State
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skills_core.catalog import Catalog
-    from skills_core.library import Change
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
+    from skills_core.skills.skill import Skill
 
 __all__ = ["log_catalog", "log_change"]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.hosting.status import skill_object
 from server.listing import prompts, resources, tools
 from server.listing.resources import STATUS_URI, offers_status
-from skills_core.skill import State
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import ServerEvent
 
     from server.listing.snapshot import Snapshot
-    from skills_core.library import Change
-    from skills_core.skill import Skill
+    from skills_core.live.library import Change
+    from skills_core.skills.skill import Skill
 
 __all__ = ["events_of"]
 

@@ -24,7 +24,7 @@ from server.limits.pacing import Backoff
 from server.listing.runs import missing_tool_messages
 from server.operation.reloads import ReloadFigures
 from skills_core.diagnostics import one_line
-from skills_core.watcher import watch, watch_files
+from skills_core.live.watcher import watch, watch_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.hosting.views import View, ViewName, ViewRule
-    from skills_core.catalog import Catalog
-    from skills_core.library import Change, Library
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change, Library
     from skills_core.run.scripts.runner import ScriptSetup
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["Host"]
 

@@ -14,9 +14,9 @@ from skills_core.rendering import render_entry
 if TYPE_CHECKING:
     from collections.abc import Container
 
-    from skills_core.catalog import Catalog
-    from skills_core.library import Change
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
+    from skills_core.skills.skill import Skill
 
 __all__ = ["MAX_CHANGES", "OfferChanges", "OfferNews"]
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.hosting.views import View
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.guard import Decision, Guard
 
 __all__ = ["ServerGuard"]

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar
 from server.listing.runs import runs_object
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import Reason, printable
+from skills_core.disk.sources import Scope
 from skills_core.errors import SkillsError, similar_to
-from skills_core.skill import State
-from skills_core.sources import Scope
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from server.config.settings import Settings
     from server.config.settings.skills import AuditSettings
-    from skills_core.catalog import Catalog, FoundSource
+    from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
-    from skills_core.library import Change
-    from skills_core.skill import Skill
+    from skills_core.live.library import Change
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "MAX_PATTERN",

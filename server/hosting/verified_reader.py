@@ -17,15 +17,15 @@ import anyio.to_thread
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_at_once, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_mean
-from skills_core.watcher import is_remote
+from skills_core.live.watcher import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
     from pathlib import Path
 
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill, SkillFile
-    from skills_core.sources import Source
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.disk.sources import Source
+    from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["VerifiedReader"]
 

@@ -23,7 +23,7 @@ from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot, allow_all
 from server.listing.tools import SCHEDULE_TOOLS
-from skills_core.library import Change
+from skills_core.live.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.listing.layout import ListingLayout
-    from skills_core.catalog import Catalog
-    from skills_core.library import Library
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Library
     from skills_core.run.scripts.runner import ScriptSetup
     from skills_core.selection import Match, Reranker, SelectionPolicy
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]
 

@@ -30,6 +30,7 @@ from skills_core.audit.findings import Severity
 from skills_core.audit.skill import read_folder
 from skills_core.diagnostics import Severity as Weight
 from skills_core.diagnostics import one_line
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.grading.results import Arm
@@ -37,13 +38,12 @@ from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.improve.failed_run import NextCall, refusal_of_replay, steps_before_failure
 from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.run.model_conversation import INSTRUMENTATION
 from skills_core.run.models import connected, describe_model_error
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.tools.own_tools import recipient_for
-from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Tool
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 def refusal_of_version(before: Path, after: Path) -> Refusal | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.run.after_run import FinishedRun
     from server.run.service import RunService
-    from skills_core.library import Library
+    from skills_core.live.library import Library
 
 
 def create_improving_service(

@@ -19,7 +19,7 @@ from skills_core.run.scripts.private_copy import copy_skill
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _MAX_ENTRIES = 10_000

@@ -27,6 +27,7 @@ from server.improve.model_run import ImprovementRun
 from server.run.service import new_run_id
 from server.run.skill_runner import process_secrets
 from skills_core.diagnostics import one_line
+from skills_core.disk.sources import SkillKind, real_path
 from skills_core.errors import SkillChangedError, SkillsError
 from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
 from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
@@ -34,7 +35,6 @@ from skills_core.improve.failed_run import improvement_task, missing_tools, show
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
-from skills_core.sources import SkillKind, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from server.run.after_run import FinishedRun
     from skills_core.run.executor import RunRequest
     from skills_core.run.outcome import RunOutcome
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

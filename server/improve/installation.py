@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.improve.records import ImprovementRecords
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 

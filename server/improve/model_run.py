@@ -20,22 +20,22 @@ from server.config.machine import current_environment
 from server.run.skill_runner import process_secrets
 from server.run.trace_files import trace_store
 from server.scripts.factory import script_setup
+from skills_core.disk.sources import explicit_sources
 from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.outcome import RunLimits, RunProblem, RunStatus
 from skills_core.run.ports import MemoryJournal
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace.commands import sandboxed_runner
 from skills_core.run.tools.workspace_names import WorkspaceTool
-from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import Settings
     from skills_core.guard.tool import Tool
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from server.config.settings.skills import CatalogSettings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.rendering import CatalogText
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "ALL_NAMES",

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from server.config.settings import Settings, ToolSettings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["allows", "prefix_of", "served", "settings_name"]
 

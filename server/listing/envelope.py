@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.config.settings import Transport
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.config.settings import Settings

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.config.settings import Settings
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 __all__ = ["MESSAGE", "WITH_SKILLS", "describe", "offers_context", "pager", "with_skills_prompt"]
 

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from server.config.settings import OptionalTool
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.uris import decode_path
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.uris import decode_path
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.config.settings import Settings
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = [
     "META_PREFIX",

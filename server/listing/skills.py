@@ -8,14 +8,14 @@ from server.listing.envelope import COMPLETE
 from server.listing.resources import describe
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.uris import file_uri
+from skills_core.skills.uris import file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.config.settings import Settings
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["EXTENSION", "Child", "directory", "entry", "pager"]
 

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from server.listing.catalog_texts import CatalogTexts
     from server.listing.skills import Child
     from server.wire.paging import Pager
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.scripts.runner import ScriptSetup
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["Snapshot", "allow_all"]
 

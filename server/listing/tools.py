@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from server.config.settings import Settings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.scripts.runner import ScriptSetup
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "ACTIVATE",

@@ -22,15 +22,15 @@ from server.remote.operations import fetch_from
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import MAIN_FILE
+from skills_core.disk.locations import DEFAULT_BOUNDS
+from skills_core.disk.sources import Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 from skills_core.errors import FileRefusedError, InstallRefusedError, InvalidSourceError
 from skills_core.format.frontmatter import name_fault
-from skills_core.gates import Environment
-from skills_core.library import Library
-from skills_core.locations import DEFAULT_BOUNDS
+from skills_core.live.library import Library
 from skills_core.remote.entries import path_below, shown
 from skills_core.remote.installation import ORIGIN_FILE, install
-from skills_core.skill import State
-from skills_core.sources import Scope, SkillKind, Source, Strictness, explicit_sources, real_path
+from skills_core.skills.gates import Environment
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from server.plugins.installed import Origin
     from server.remote.address import Address
     from skills_core.remote.entries import Entry
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _PLACES: Final = ("skills", ".agents/skills", ".claude/skills", ".jdai/skills", ".github/skills")

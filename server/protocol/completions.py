@@ -15,7 +15,7 @@ from server.operation.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of
-from skills_core.uris import SCHEME, decode_path
+from skills_core.skills.uris import SCHEME, decode_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.listing.snapshot import Snapshot
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 __all__ = ["CompletionHandlers", "choices_of"]
 

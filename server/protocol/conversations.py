@@ -20,7 +20,7 @@ from server.exchange.client_requests import session_of
 from server.protocol.news_texts import news_of_list, within_limit
 from skills_core.rendering import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_line
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from server.access.principal import PrincipalKind
     from server.hosting.offer_changes import OfferChanges
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill, SkillContent
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill, SkillContent
 
 __all__ = ["Conversation", "Conversations", "Delivery"]
 

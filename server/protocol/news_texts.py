@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from server.hosting.offer_changes import OfferNews
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["MAX_NEWS", "TOO_MUCH", "news_of_list", "within_limit"]
 

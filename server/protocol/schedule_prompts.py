@@ -16,11 +16,11 @@ import anyio.to_thread
 from server.hosting.views import COMMON_VIEW
 from server.schedules.availability import can_schedule
 from skills_core.diagnostics import one_line
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 __all__ = ["SchedulePrompts"]
 
@@ -76,7 +76,7 @@ class SchedulePrompts:
 
         from server.history.histories import record_scheduler_skills  # noqa: PLC0415
         from server.schedules.store import BINDING_FILE, ScheduleStore  # noqa: PLC0415
-        from skills_core.watcher import watch  # noqa: PLC0415
+        from skills_core.live.watcher import watch  # noqa: PLC0415
 
         await anyio.to_thread.run_sync(self._entries)
         announced, options = self._first, self._host.settings.watch.options

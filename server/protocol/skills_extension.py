@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel.server import Server
 
     from server.hosting.host import Host
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["SkillsExtension"]
 

@@ -35,7 +35,7 @@ from server.listing.resources import STATUS_URI, offers_status
 from server.operation.notes import note_denied, note_invalid, note_target
 from server.operation.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
-from skills_core.uris import decode_path, file_uri
+from skills_core.skills.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import ViewName
     from server.listing.snapshot import Snapshot
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 __all__ = [
     "HandshakeClients",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from server.protocol.activation.recipients import Recipients
     from server.protocol.conversations import Conversation
     from server.run.supervisor import RunSupervisor
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.run.scripts.runner import ScriptSetup
 
     Handler: TypeAlias = "Callable[[ToolCall], Awaitable[dict[str, Any]]]"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from server.hosting.host import Host
     from server.replicas.link import RedisLink
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 __all__ = ["CatalogFollower", "catalog_digest"]
 

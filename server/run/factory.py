@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.run.after_run import AfterRun, Improvements
-    from skills_core.library import Library
+    from skills_core.live.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.heartbeat import InterruptedRun
     from skills_core.run.durable.recorded_run import RecordedRun

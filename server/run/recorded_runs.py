@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from server.run.skill_runner import RunParticipants
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.durable.recorded_run import RunNotDoneError
     from skills_core.run.run_skills import SkillSelection
     from skills_core.run.workflow.plan import Plan
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 class PinnedSkillChangedError(SkillsError):

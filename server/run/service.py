@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from server.run.after_run import AfterRun, Improvements
     from server.run.skill_runner import RunnerConfig, RunParticipants, RunSession
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.secrets import Secrets
     from skills_core.run.durable.engine import Engine
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from skills_core.run.durable.worker import Job
     from skills_core.run.ports import Journal
     from skills_core.run.workflow.plan import Plan
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.config.settings import RunSettings, Settings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Guard
     from skills_core.interaction import ProgressCallback, User
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skills_core.run.run_skills import SkillSelection
     from skills_core.run.scripts.runner import ScriptRunner
     from skills_core.run.trace.store import TraceStore
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 _SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
 # Names of environment variables that hold secrets, such as the API keys of model providers.

@@ -16,6 +16,7 @@ from server.config.settings import ConfigurationError, OptionalTool
 from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
+from skills_core.disk.sources import real_path
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.run.scripts.declared_tools import declared_tools
 from skills_core.run.scripts.environment import SCHEDULED_RUN
@@ -29,7 +30,6 @@ from skills_core.run.tools.own_tools import (
 from skills_core.run.tools.workspace import workspace_tools
 from skills_core.run.tools.workspace.commands import sandboxed_runner
 from skills_core.run.tools.workspace_names import WorkspaceTool
-from skills_core.sources import real_path
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from skills_core.run.workflow.plan import validate_workflow
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 __all__ = [
     "UnknownWorkflowError",

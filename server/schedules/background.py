@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.hosting.host import Host
     from server.run.after_run import FollowUp, ImprovementsAfter
-    from skills_core.library import Library
+    from skills_core.live.library import Library
     from skills_core.run.durable.engine import Engine
     from skills_core.run.durable.worker import Job
 

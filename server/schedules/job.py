@@ -25,26 +25,26 @@ from server.schedules.errors import ScheduleError
 from server.schedules.rights import limited_settings, no_programs_reason, visible_to
 from server.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.scripts.factory import script_setup, variables_of
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSourceError, SkillsError, UnknownSkillError
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import to_json
 from skills_core.run.models import CLIENT, open_model, parse_model
 from skills_core.run.run_skills import select_skills
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from server.run.after_run import FollowUp
     from server.schedules.binding import Binding
     from server.schedules.store import ScheduleStore
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 

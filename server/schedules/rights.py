@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from server.config.settings import Settings
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 
 class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

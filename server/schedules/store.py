@@ -21,11 +21,11 @@ from server.schedules.budgets import SPENDING_FILE, Spending
 from server.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
 from skills_core.disk.json_files import JsonFile
+from skills_core.disk.sources import real_path
 from skills_core.disk.writing import exclusive
 from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
-from skills_core.single_skill import read_skill
-from skills_core.sources import real_path
+from skills_core.loading.single_skill import read_skill
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

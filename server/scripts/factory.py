@@ -19,7 +19,7 @@ from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSet
 if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.run.scripts.isolation import Isolation
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 def script_setup(settings: Settings) -> ScriptSetup:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skills_core.run.scripts.isolation import IsolationKind
     from skills_core.run.scripts.runner import ScriptResult
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _ENDINGS = {

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from server.replicas.replica import Replica
     from server.transport.admin_routes import Endpoint
     from server.transport.event_streams import Draining
-    from skills_core.sources import Source
+    from skills_core.disk.sources import Source
 
 __all__ = ["HEALTH_PATH", "METRICS_PATH", "READY_PATH", "MissingLibraryError", "OperationRoutes", "metrics_of"]
 

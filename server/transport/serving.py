@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from server.replicas.replica import Replica
     from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
-    from skills_core.library import Library
+    from skills_core.live.library import Library
 
 # Addresses to listen on that a client cannot connect to.
 _ANY_ADDRESS = frozenset({"0.0.0.0", "[::]"})  # noqa: S104 - compared, not bound

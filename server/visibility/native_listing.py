@@ -12,7 +12,7 @@ from server.visibility.served_listing import EntryState
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["NativeSkills", "native_skills"]
 

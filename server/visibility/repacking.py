@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from server.listing.snapshot import Snapshot
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["LENGTHS", "Repacker", "Repacking", "largest", "text_of"]
 

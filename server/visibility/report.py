@@ -14,16 +14,16 @@ from server.visibility.native_listing import NativeSkills, native_skills
 from server.visibility.repacking import Repacker, Repacking
 from server.visibility.served_listing import EntryState, ServedSkills, served_skills
 from skills_core.selection import SelectionPolicy, SkillSearch
-from skills_core.skill import State
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.selection import Match
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "MAX_COMPARISONS",

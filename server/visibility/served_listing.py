@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
     from server.visibility.visible_texts import VisibleTexts
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "EntryState",

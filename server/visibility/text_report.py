@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from server.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
     from server.visibility.visible_texts import VisibleText
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["print_report"]
 

@@ -13,16 +13,16 @@ from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 from skills_core.diagnostics import Diagnostic, Reason, capped, printable
 from skills_core.diagnostics import Severity as DiagnosticSeverity
 from skills_core.disk.files import Location, Reader
+from skills_core.disk.sources import Scope, SkillKind
 from skills_core.errors import FileRefusedError
-from skills_core.gates import Exclusion
-from skills_core.sources import Scope, SkillKind
+from skills_core.skills.gates import Exclusion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skills_core.audit.findings import Finding
-    from skills_core.skill import SkillContent
-    from skills_core.sources import Source
+    from skills_core.disk.sources import Source
+    from skills_core.skills.skill import SkillContent
 
 __all__ = ["AuditReview"]
 

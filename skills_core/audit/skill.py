@@ -20,10 +20,10 @@ from skills_core.audit.search import SearchedText, plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.sources import Strictness
 from skills_core.errors import FileRefusedError
 from skills_core.format.instructions import parse_instructions
 from skills_core.mentions.markdown import without_fences
-from skills_core.sources import Strictness
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:

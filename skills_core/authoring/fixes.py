@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 _SHORT, _LONG = 5, 8
 # From these lengths on, one or two letters may be wrong: `mode` is not a typo of `model`, nor `stage` of `tags`.

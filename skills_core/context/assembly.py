@@ -18,17 +18,17 @@ from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.selection.policy import MAX_MENU, menu_of
 from skills_core.selection.ranking import TOP_TEN
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.context.calls import SkillCall
     from skills_core.context.injection import Ranking
     from skills_core.context.section import Section, Triggered
     from skills_core.selection.policy import Match, SelectionPolicy
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

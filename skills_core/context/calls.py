@@ -23,8 +23,8 @@ from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 if TYPE_CHECKING:
     from collections.abc import Container, Mapping, Sequence
 
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 
 _BLANKS = " \t\r\n"

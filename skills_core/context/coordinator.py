@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, assert_
 from skills_core.context.injection import by_shared_words, instruction_of
 from skills_core.diagnostics import one_line
 from skills_core.selection.policy import Band, Match, SelectionPolicy
-from skills_core.skill import State
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skills_core.context.injection import Ranking
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 ToolT = TypeVar("ToolT")

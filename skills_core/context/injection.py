@@ -16,7 +16,7 @@ from skills_core.selection import SkillIndex, SkillSearch
 from skills_core.selection.policy import Match, SelectionPolicy
 
 if TYPE_CHECKING:
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 Ranking: TypeAlias = Callable[[str, SelectionPolicy], Sequence[Match]]

@@ -14,7 +14,7 @@ from skills_core.selection.words import phrase
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 MAX_NAMED = 20
 # Maximum number of skills named that do not fit.

@@ -46,7 +46,7 @@ from skills_core.system_faults import Fault, fault_of, is_absence
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.sources import Source
+    from skills_core.disk.sources import Source
 
 
 _NOWHERE = frozenset({Fault.ABSENT, Fault.REFUSED})

@@ -1,6 +1,6 @@
 """Gates in frontmatter: the field `when`, and the metadata of JD.AI and other hosts.
 
-A condition that cannot be read is not met. `skills_core.gates` evaluates gates.
+A condition that cannot be read is not met. `skills_core.skills.gates` evaluates gates.
 
 Conditions under keys that skillserve does not read are found too, so that a slip in a key leaves no condition out: a
 key means a known one if both have the same letters and digits, whatever the case, spaces, signs and hidden characters;

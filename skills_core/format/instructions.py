@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
+from skills_core.disk.sources import Strictness
 from skills_core.format.document import Document, has_frontmatter, parse_document
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter, parse_frontmatter
 from skills_core.format.hidden import find_hidden
-from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

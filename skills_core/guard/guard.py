@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
 from skills_core.guard.arguments import argument_texts, json_text
-from skills_core.patterns import compile_matcher
+from skills_core.texts.patterns import compile_matcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
 from skills_core.disk.json_files import JsonFile
+from skills_core.disk.sources import real_path
 from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.changes import PENDING
-from skills_core.sources import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,18 +11,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skills_core.context.injection import MAX_INJECTED_CHARS, by_shared_words, inject, select_block
-from skills_core.library import Library
+from skills_core.disk.locations import JDAI_FOLDER
+from skills_core.disk.sources import Scope, Source, Strictness, explicit_sources, real_path
+from skills_core.live.library import Library
 from skills_core.loading.discovery import find_skill_files
-from skills_core.locations import JDAI_FOLDER
 from skills_core.selection.policy import SelectionPolicy
-from skills_core.sources import Scope, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.context.injection import Injection, Message, Ranking, SkillBlock
-    from skills_core.gates import Environment
+    from skills_core.skills.gates import Environment
 
 
 _HIDDEN_FOLDERS: Final = (

@@ -11,17 +11,17 @@ from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
+from skills_core.disk.sources import SkillKind
 from skills_core.loading.documents import find_documents
 from skills_core.loading.loader import UnreadPaths, load_content, load_document
-from skills_core.skill import SkillContent, SkillFile
-from skills_core.sources import SkillKind
+from skills_core.skills.skill import SkillContent, SkillFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from skills_core.disk.files import Location
-    from skills_core.sources import Source
+    from skills_core.disk.sources import Source
 
 __all__ = ["LoadedSource", "find_skill_files", "load_source", "reload_source"]
 

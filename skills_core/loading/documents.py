@@ -11,17 +11,17 @@ import itertools
 from typing import TYPE_CHECKING
 
 from skills_core.disk.folders import CLAUDE_SKILLS, DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
+from skills_core.disk.sources import SkillKind, Strictness
 from skills_core.format.document import has_frontmatter
 from skills_core.format.instructions import CONVENTIONS, parse_convention, parse_instructions
-from skills_core.sources import SkillKind, Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.disk.folders import Listing
+    from skills_core.disk.sources import Source
     from skills_core.format.instructions import Instructions
-    from skills_core.sources import Source
 
 
 _AT_ROOT_ONLY = "SOUL.MD"

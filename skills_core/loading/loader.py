@@ -22,12 +22,12 @@ from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
 from skills_core.disk.scan import join, locate, parent
+from skills_core.disk.sources import SkillKind
 from skills_core.errors import FileRefusedError, did_you_mean, similar_paths
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
 from skills_core.format.instructions import invalid_instructions, parse_instructions
 from skills_core.loading.documents import default_name, parse_single_file, strictness_at
-from skills_core.skill import SkillContent, SkillFile, only_respelling
-from skills_core.sources import SkillKind
+from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
     from skills_core.disk.files import Fingerprint, Reader
     from skills_core.disk.scan import Tree
+    from skills_core.disk.sources import Source
     from skills_core.format.instructions import Instructions
-    from skills_core.sources import Source
 
 
 MAX_MAIN_SIZE = 1024 * 1024

@@ -5,7 +5,7 @@
 `adaptation` explains a skill's tools and files to that recipient, and `escaping` keeps foreign text inside our tags.
 """
 
-from skills_core.catalog import MAX_ENTRY
+from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.rendering.activation import (
     FREE_ARGUMENT,
     activation_inputs,

@@ -13,12 +13,12 @@ from skills_core.diagnostics import shortened
 from skills_core.format.frontmatter import COMPATIBILITY_LIMIT
 from skills_core.rendering.escaping import escape_content, escape_line, escape_tags, quote_attribute
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = [
     "FREE_ARGUMENT",

@@ -9,12 +9,12 @@ import posixpath
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from skills_core.disk.sources import SkillKind
 from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools, missing_scripts
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
-from skills_core.sources import SkillKind
+from skills_core.skills.withheld_files import files_for_models
 from skills_core.toolboxes import Capability
-from skills_core.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skills_core.mentions import PathMentions
     from skills_core.rendering.recipient import Recipient
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
     from skills_core.toolboxes import Toolbox
 
 __all__ = ["MAX_MISSING", "MAX_PATHS", "MAX_TOOLS", "render_adaptation"]

@@ -7,15 +7,15 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.catalog import MAX_ENTRY
+from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.diagnostics import printable
 from skills_core.rendering.escaping import escape_content, quote_attribute
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 
 ACTIVATION_TOOL = "activate_skill"

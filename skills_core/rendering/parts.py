@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skills_core.rendering.activation import ActivationPieces
     from skills_core.rendering.recipient import Recipient
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _SPAN = 200

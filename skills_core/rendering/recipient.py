@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
     from skills_core.toolboxes import Toolbox
 
 __all__ = ["UNKNOWN_RECIPIENT", "Recipient"]

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunLimits
     from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["PlainTask", "RunContext", "RunRequest", "perform_run"]
 

@@ -21,8 +21,8 @@ from skills_core.run.outcome import ActivatedSkill, Origin
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
 
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 

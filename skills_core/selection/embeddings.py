@@ -26,7 +26,7 @@ from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
 
-    from skills_core.skill import Skill, SkillContent
+    from skills_core.skills.skill import Skill, SkillContent
 
 
 logger = logging.getLogger(__name__)

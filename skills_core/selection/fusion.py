@@ -19,7 +19,7 @@ from skills_core.selection.policy import Band, Match
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _CONSTANT = 60

@@ -20,7 +20,7 @@ from skills_core.selection.policy import Band, Match, SelectionPolicy
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skills_core.skill import Skill, SkillContent
+    from skills_core.skills.skill import Skill, SkillContent
 
 
 _TOKEN = re.compile(r"[A-Za-z0-9]+")

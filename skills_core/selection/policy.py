@@ -12,7 +12,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 CLOSE_SHARE = 0.9
 """Minimum share of the best score that counts as close: adk-skill's 0.5 below 5.0, where its highest band begins."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.selection.fusion import Reranker, Reranking
-    from skills_core.skill import Skill, SkillContent
+    from skills_core.skills.skill import Skill, SkillContent
 
 
 _WORD = re.compile(r"[^\W_]+")

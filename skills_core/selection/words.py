@@ -7,7 +7,7 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from skills_core.skill import SkillContent
+    from skills_core.skills.skill import SkillContent
 
 
 MAX_WORDS = 64

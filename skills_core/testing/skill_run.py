@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.guard import Guard, rules_of
 from skills_core.interaction import NoUser
 from skills_core.run.evaluation import ScoringError, ScoringResult
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunLimits
     from skills_core.run.workflow.build import WorkflowDefinition
     from skills_core.run.workflow.model import WorkflowOutcome
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
     from skills_core.testing.skills import Reply
 
 

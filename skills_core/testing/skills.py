@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from skills_core.gates import Environment, Exclusion, evaluate_gate
-from skills_core.single_skill import parse_skill
-from skills_core.skill import Skill, SkillContent, State
-from skills_core.sources import Source
+from skills_core.disk.sources import Source
+from skills_core.loading.single_skill import parse_skill
+from skills_core.skills.gates import Environment, Exclusion, evaluate_gate
+from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

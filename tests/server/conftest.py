@@ -17,9 +17,9 @@ from mcp_types import Implementation
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode
 from tests.server.sessions import (
     REPOSITORY,
     Connect,

@@ -16,7 +16,7 @@ from server.protocol.server import SkillServer
 from server.transport.early_stdio import Opening
 from server.transport.stdio import Answered, serve_stdio
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.server.settings import make_settings
 
 Message = dict[str, Any]

@@ -16,16 +16,16 @@ from server.config.bootstrap import open_quietly
 from server.hosting.status import display_path
 from skills_core.authoring.fixes import respelled_paths
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.disk.locations import JDAI_FOLDER
+from skills_core.disk.sources import Strictness
 from skills_core.loading.documents import may_be_document
-from skills_core.locations import JDAI_FOLDER
-from skills_core.skill import State
-from skills_core.sources import Strictness
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.authoring.apply_fixes import AppliedFixes
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)

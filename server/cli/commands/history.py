@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from server.history.histories import ForgottenIn, Histories
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
 
@@ -195,7 +195,7 @@ def rollback(name: Name, rev: Revision = None, directories: Directories = None, 
 
 def _fault_of(restored: Path, directories: list[Path] | None) -> str | None:
     """Return why the skill cannot be used as it is on disk now; None if it can."""
-    from skills_core.skill import State
+    from skills_core.skills.skill import State
 
     _, catalog = _open(directories)
     invalid = [skill for skill in catalog.skills if skill.state is State.INVALID]

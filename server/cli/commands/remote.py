@@ -246,7 +246,7 @@ def remove(
 def _plugins_folder() -> PluginsFolder:
     from server.config.machine import current_places
     from server.plugins.folder import PluginsFolder
-    from skills_core.locations import plugins_folder
+    from skills_core.disk.locations import plugins_folder
 
     return PluginsFolder(plugins_folder(current_places().home))
 

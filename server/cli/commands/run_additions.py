@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from server.config.settings import Settings
     from server.run.service import RunService
-    from skills_core.library import Library
+    from skills_core.live.library import Library
     from skills_core.run.durable.worker import Job
 
 __all__ = ["additional_jobs", "lines_of_change", "open_service"]

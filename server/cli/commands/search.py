@@ -17,11 +17,11 @@ from server.hosting.searches import load_reranker, match_object
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, read_file
+from skills_core.disk.sources import real_path
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.selection import SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.selection.drift import DEFAULT_TOLERANCE, MAX_QUERIES, KeptQuery, KeptQueryError, compared
-from skills_core.sources import real_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from server.config.settings import Settings
     from skills_core.selection import Match
     from skills_core.selection.drift import QueryDrift
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 RANKINGS = ("default", "lexical")
 """The names of the rankings, the usual one first."""

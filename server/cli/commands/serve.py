@@ -25,7 +25,7 @@ from server.cli.commands.options import (
 from server.cli.serve_options import ServeOptions
 from server.cli.start_server import start_server
 from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 
 ServedTransport = Annotated[
     Transport | None, typer.Option(help="The transport to clients.", show_default=Transport.STDIO)

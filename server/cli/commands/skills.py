@@ -27,15 +27,15 @@ from server.config.settings import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
+from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering import activation_inputs, render_activation, render_request
-from skills_core.skill import State
-from skills_core.sources import Scope
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 def activate(

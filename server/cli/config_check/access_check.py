@@ -12,9 +12,9 @@ from server.cli.config_check.finding import Finding, Level
 from server.config.bootstrap import open_catalog
 from server.config.settings import OptionalTool
 from skills_core.diagnostics import one_line
+from skills_core.disk.sources import Scope, real_path
 from skills_core.errors import SkillsError
-from skills_core.skill_choice import fits
-from skills_core.sources import Scope, real_path
+from skills_core.skills.choice import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.evals.lint.catalog_lint import CatalogLint, Collision, Competition, Duplicates
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _MAX_LINES = 20

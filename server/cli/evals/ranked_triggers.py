@@ -27,7 +27,7 @@ from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.run.models import CLIENT, connected, open_model, parse_model
 from skills_core.selection import SelectionPolicy, SkillSearch
-from skills_core.skill import State
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
     from server.evals.triggers.ranked_triggers import ClientSight, RankedTriggers
     from skills_core.evals.triggers.drafting import Drafts
     from skills_core.evals.triggers.ranks import Confusion, RankedQuery
-    from skills_core.library import Library
-    from skills_core.skill import Skill
+    from skills_core.live.library import Library
+    from skills_core.skills.skill import Skill
 
 
 _OUTCOMES: Final = {

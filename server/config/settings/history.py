@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import Struct
 
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
-from skills_core.sources import Scope
+from skills_core.disk.sources import Scope
 
 __all__ = ["HistorySettings"]
 

@@ -11,7 +11,7 @@ from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, Setting, SettingPath, entries, fault_of
 from server.config.values import InvalidValueError, read
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from server.config.values import InvalidValueError
-from skills_core.sources import Scope
+from skills_core.disk.sources import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from server.config.settings.skills import Conventions
 from server.config.values import Depth, Folders, NonEmpty
-from skills_core.sources import Strictness
+from skills_core.disk.sources import Strictness
 
 __all__ = ["ProjectDiscovery", "ProjectSettings", "ProjectSource"]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
-from skills_core.watch_options import WatchMode, WatchOptions
+from skills_core.live.watch_options import WatchMode, WatchOptions
 
 __all__ = [
     "AdminSettings",

@@ -10,9 +10,9 @@ from typing import Annotated
 from msgspec import Meta, Struct, field
 
 from server.config.values import Depth, Folders, InvalidValueError, NonEmpty, PositiveInt
-from skills_core.catalog import MAX_ENTRY
-from skills_core.locations import DEFAULT_BOUNDS
-from skills_core.sources import Scope, Strictness
+from skills_core.catalog.catalog import MAX_ENTRY
+from skills_core.disk.locations import DEFAULT_BOUNDS
+from skills_core.disk.sources import Scope, Strictness
 
 __all__ = [
     "AcceptedFinding",

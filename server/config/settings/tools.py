@@ -7,7 +7,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from server.config.values import InvalidValueError
-from skills_core.patterns import pattern_fault
+from skills_core.texts.patterns import pattern_fault
 
 __all__ = ["GuardSettings", "OptionalTool", "ToolSettings"]
 

@@ -15,10 +15,12 @@ from server.config.machine import current_environment
 from server.evals.agents.agent import AgentUnavailableError
 from server.run.prices import price_of
 from skills_core.diagnostics import shortened
+from skills_core.disk.sources import Source, explicit_sources
 from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.guard import Guard, rules_of
 from skills_core.guard.tool import CallDecision
-from skills_core.library import load_catalog
+from skills_core.live.library import load_catalog
+from skills_core.loading.single_skill import parse_skill
 from skills_core.run.executor import RunContext, RunRequest, perform_run
 from skills_core.run.models import parse_model
 from skills_core.run.outcome import RunLimits, RunProblem, RunStatus
@@ -31,9 +33,7 @@ from skills_core.run.tools.own_tools import (
     read_skill_file_tool,
     recipient_for,
 )
-from skills_core.single_skill import parse_skill
-from skills_core.skill import Skill, SkillContent, State
-from skills_core.sources import Source, explicit_sources
+from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.evals.agents.agent import AgentTask
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.guard.tool import ToolCall
     from skills_core.run.outcome import RunOutcome
 

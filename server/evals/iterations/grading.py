@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from server.evals.iterations.files import Iteration
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.evals.grading.results import EvalRun
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 CHECK_SECONDS: Final = 120.0

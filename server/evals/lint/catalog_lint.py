@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Final
 from server.evals.triggers.query_files import queries_of_skill
 from server.hosting.searches import load_reranker
 from server.visibility.report import similar_descriptions
+from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError
 from skills_core.evals.triggers.ranks import rank_query
 from skills_core.selection import TOP_TEN, SkillSearch
 from skills_core.selection.words import fold, query_words
-from skills_core.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from server.visibility.report import SimilarPair
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import RankedQuery, Search
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 _FIRST = replace(TOP_TEN, top_k=1)

@@ -21,20 +21,20 @@ from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored
+from skills_core.disk.sources import explicit_sources
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
-from skills_core.library import Library
+from skills_core.live.library import Library
+from skills_core.loading.single_skill import read_skill
 from skills_core.run.scripts.private_copy import copy_skill
-from skills_core.single_skill import read_skill
-from skills_core.skill import State
-from skills_core.sources import explicit_sources
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.skill import State
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from skills_core.catalog import Catalog
-    from skills_core.skill import Skill
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
 
 
 _LEFT_OUT: Final = frozenset({"evals", ".git", "__pycache__", "node_modules", ".venv"})

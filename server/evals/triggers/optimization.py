@@ -33,8 +33,8 @@ from skills_core.evals.triggers.revision import (
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.history.commits import Cause
 from skills_core.loading.loader import MAX_MAIN_SIZE
+from skills_core.loading.single_skill import read_skill
 from skills_core.run.models import describe_model_error
-from skills_core.single_skill import read_skill
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence

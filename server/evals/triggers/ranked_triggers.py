@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import Limits, QuerySummary, RankedQuery
     from skills_core.evals.triggers.results import Rate
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)

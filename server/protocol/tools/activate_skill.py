@@ -26,7 +26,7 @@ from skills_core.rendering import (
     render_unchanged,
 )
 from skills_core.rendering.parts import READ_THE_REST, cut_before, render_beginning
-from skills_core.withheld_files import files_for_models
+from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from server.clients.results import ResultRoom
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.rendering import Recipient
     from skills_core.rendering.parts import Beginning
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["META_SKILL", "TOOLS", "invocable", "texts_of"]
 

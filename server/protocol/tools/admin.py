@@ -14,8 +14,8 @@ from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_nu
 from server.protocol.tool_call import Tool, structured_result
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import Severity
-from skills_core.skill import State
-from skills_core.sources import Scope, Strictness
+from skills_core.disk.sources import Scope, Strictness
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.protocol.tool_call import Handler, ToolCall, ToolServices

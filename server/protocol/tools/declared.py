@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.interaction import User
     from skills_core.run.scripts.runner import ScriptRunner
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["DeclaredToolHandler", "entries"]
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from server.history.histories import RecordedSkill
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.history.history import History, Sees
 
     _Work: TypeAlias = Callable[[History, RecordedSkill, Sees | None], dict[str, Any]]

@@ -20,8 +20,8 @@ from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part, reading_call
-from skills_core.uris import decode_path
-from skills_core.withheld_files import is_withheld_from_models, refuse_eval_file
+from skills_core.skills.uris import decode_path
+from skills_core.skills.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["TOOLS"]
 

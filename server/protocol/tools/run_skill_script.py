@@ -38,7 +38,7 @@ from skills_core.run.scripts.output import (
 )
 from skills_core.run.scripts.process import ProcessEnding
 from skills_core.run.scripts.runner import ScriptRunner
-from skills_core.withheld_files import refuse_eval_file
+from skills_core.skills.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from server.exchange.client_exchange import ClientExchange
     from server.protocol.tool_call import ToolCall, ToolServices
     from server.run.skill_runner import RunParticipants
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
 
 __all__ = ["TOOLS", "participants_of"]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from server.protocol.tool_call import ToolCall
     from skills_core.context import AssembledContext
     from skills_core.selection import Match, SelectionPolicy
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["TOOLS", "ContextHandlers"]
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.disk.folders import is_ignored
+from skills_core.disk.sources import Strictness
 from skills_core.errors import SkillsError
 from skills_core.evals.proposals.unified_diff import split_lines, unified_diff
 from skills_core.format.document import BOM
@@ -22,7 +23,6 @@ from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.instructions import Instructions, parse_instructions
 from skills_core.rendering.escaping import escape_json
 from skills_core.run.structured_answers import visit_objects
-from skills_core.sources import Strictness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

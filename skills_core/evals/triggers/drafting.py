@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.triggers.queries import Query
     from skills_core.run.ports import JsonObject
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 EACH: Final = 10

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.triggers.queries import Query
     from skills_core.selection import Match, SelectionPolicy
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 DEEPEST: Final = 100

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
     from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 __all__ = ["DeclaredTools", "declaration_problem", "declared_tools", "script_failure"]
 

@@ -18,13 +18,13 @@ from skills_core.disk.files import Reader
 from skills_core.disk.opening import open_new
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import FileRefusedError, SkillChangedError
-from skills_core.withheld_files import files_for_models, is_eval_path
+from skills_core.skills.withheld_files import files_for_models, is_eval_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from skills_core.disk.files import Location
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

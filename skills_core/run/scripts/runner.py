@@ -35,15 +35,15 @@ from skills_core.run.scripts.programs import (
     sandbox_program,
 )
 from skills_core.run.scripts.sandbox import SCRATCH, SKILL, sandbox_arguments
-from skills_core.skill import State
-from skills_core.withheld_files import files_for_models, is_eval_file
+from skills_core.skills.skill import State
+from skills_core.skills.withheld_files import files_for_models, is_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.run.scripts.programs import ProgramFinder
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 MAX_AT_A_TIME = 4

@@ -40,8 +40,8 @@ from skills_core.run.scripts.output import (
     expired_output,
 )
 from skills_core.run.tools.workspace.files import LINE_ARGUMENTS, select_lines
+from skills_core.skills.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
 from skills_core.toolboxes import Capability, Toolbox
-from skills_core.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import CallContext
     from skills_core.run.run_skills import RunSkills
     from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
-    from skills_core.skill import Skill, SkillFile
+    from skills_core.skills.skill import Skill, SkillFile
 
 logger = logging.getLogger(__name__)
 

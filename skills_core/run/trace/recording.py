@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from skills_core.run.outcome import RunOutcome
     from skills_core.run.ports import Journal
     from skills_core.run.trace.store import TraceStore
-    from skills_core.skill import Skill
+    from skills_core.skills.skill import Skill
 
 
 def now() -> str:

@@ -20,7 +20,7 @@ from skills_core.run.workflow.plan import prepare
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.run.workflow.plan import Plan
 

@@ -17,7 +17,7 @@ from skills_core.run.workflow.model import ConditionalStep, SkillStep, all_steps
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from skills_core.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.run.workflow.document import ReadWorkflow
     from skills_core.run.workflow.model import FieldLocation, Step, Workflow

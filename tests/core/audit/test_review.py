@@ -13,7 +13,7 @@ from skills_core.audit import review
 from skills_core.audit.engine import audit
 from skills_core.audit.review import AuditReview
 from skills_core.audit.skill import read_folder
-from skills_core.sources import Scope
+from skills_core.disk.sources import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Callable

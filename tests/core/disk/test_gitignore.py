@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
 from tests.thoroughness import examples
 
 if TYPE_CHECKING:

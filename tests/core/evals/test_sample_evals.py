@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 
 from skills_core import load_skills
+from skills_core.skills.withheld_files import files_for_models, is_eval_path
 from skills_core.testing import mock_environment
-from skills_core.withheld_files import files_for_models, is_eval_path
 from tests.core.evals.sample_outputs import GOOD_AND_BAD, SAMPLES, Files, changelog, changelog_of
 
 SKILLS = ("csv-insights", "release-notes", "sql-guard")

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
-from skills_core.sources import SkillKind
+from skills_core.disk.sources import SkillKind
 from tests.thoroughness import examples
 
 if TYPE_CHECKING:

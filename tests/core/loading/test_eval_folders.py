@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Library
+from skills_core.disk.sources import explicit_sources
 from skills_core.loading.discovery import find_skill_files, load_source, reload_source
-from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

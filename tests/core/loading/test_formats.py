@@ -20,8 +20,8 @@ from skills_core import (
     render_activation,
     render_request,
 )
+from skills_core.disk.locations import Places, default_sources
 from skills_core.format.gate import Gate
-from skills_core.locations import Places, default_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,9 +15,9 @@ from skills_core import Library, Reason, Skill, State
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
 from skills_core.disk.folders import is_ignored
 from skills_core.disk.scan import scan
+from skills_core.disk.sources import ScanBounds, Source, explicit_sources
 from skills_core.loading import discovery
 from skills_core.loading.discovery import load_source
-from skills_core.sources import ScanBounds, Source, explicit_sources
 from tests.temporary import TEMPORARY
 from tests.thoroughness import examples
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skills_core import Environment, Library, Reason, Source, State
-from skills_core.locations import Places, default_sources
-from skills_core.sources import SkillKind
-from skills_core.withheld_files import is_withheld_from_models
-from tests.core.test_seed_examples import EXPERT
+from skills_core.disk.locations import Places, default_sources
+from skills_core.disk.sources import SkillKind
+from skills_core.skills.withheld_files import is_withheld_from_models
+from tests.core.loading.test_seed_examples import EXPERT
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ import pytest
 
 from skills_core import Library
 from skills_core.disk.folders import NOT_A_SOURCE
+from skills_core.disk.sources import explicit_sources
 from skills_core.loading.discovery import find_skill_files, load_source, reload_source
-from skills_core.sources import explicit_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from server.cli.validation_report import ValidationResult, validation_object
 from skills_core import Reason
 from skills_core.authoring.advice import ADVICE
+from skills_core.disk.sources import Strictness
 from skills_core.format.instructions import parse_instructions
-from skills_core.sources import Strictness
 from tests.conftest import write_skill
 from tests.permissions import CAN_BE_BOUND
 from tests.server.cli.test_cli import run, run_bound_by_permissions

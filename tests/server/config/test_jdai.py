@@ -12,7 +12,7 @@ import pytest
 from server.config.jdai import JdaiFiles, JdaiSettings
 from server.config.settings import Settings, load_settings
 from skills_core import Reason, SkillEntry
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect
 

@@ -22,10 +22,10 @@ from server.config.machine import Machine
 from server.config.settings import ConfigurationError, ProjectDiscovery, ProjectSettings, Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
 from skills_core import Reason, State
+from skills_core.disk.locations import Places
+from skills_core.disk.sources import Scope, Strictness
 from skills_core.guard.guard import Verdict
-from skills_core.locations import Places
-from skills_core.sources import Scope, Strictness
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import write_skill
 from tests.server.sessions import server_environment
 from tests.thoroughness import combined, examples

@@ -23,7 +23,7 @@ from server.config.settings import (
 )
 from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS
 from server.config.values import SecretStr
-from skills_core.sources import Scope
+from skills_core.disk.sources import Scope
 from tests.server.settings import make_settings
 
 SECRET = "hidden-thing-that-is-long-enough"  # noqa: S105 - planted

@@ -11,7 +11,7 @@ from server.config.settings import ConfigurationError, Conventions, Settings, lo
 from server.config.settings.layers import from_flags
 from server.config.sources import sources_of
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
-from skills_core.locations import Places
+from skills_core.disk.locations import Places
 from tests.conftest import write_skill
 from tests.server.settings import make_settings
 

@@ -32,11 +32,11 @@ from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
 from server.wire.arguments import CONFIRM, CONTINUE
 from server.wire.invalid_request import InvalidRequestError
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import SkillsError
 from skills_core.interaction import Progress
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode
 from tests.server.settings import make_settings
 
 if TYPE_CHECKING:

@@ -17,8 +17,8 @@ from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.errors import RunEndedError
 from server.exchange.registry import ExchangeRegistry
 from server.hosting.host import Host
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from tests.server.exchange.clients import Callbacks, Connection, client_for, echo
 from tests.server.exchange.scripted_server import ScriptedServer
 from tests.server.exchange.simulation import VERSIONS, Call, Context

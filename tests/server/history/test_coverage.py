@@ -9,7 +9,7 @@ import pytest
 from server.config.settings import HistorySettings, ImproveSettings
 from server.history import histories as room
 from server.history.histories import Histories
-from skills_core.sources import Scope, Source, real_path
+from skills_core.disk.sources import Scope, Source, real_path
 from tests.server.history.helpers import commits, run, write_skill
 
 

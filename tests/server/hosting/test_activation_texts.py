@@ -15,12 +15,12 @@ from server.hosting import activation_texts, verified_reader
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
 from skills_core.disk.files import Fingerprint, Location, read_at_once
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode
 from skills_core.rendering import render_activation
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
-from skills_core.skill import Skill
-from skills_core.sources import explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.skills.skill import Skill
 from tests.server.settings import make_settings
 
 OTHER = Recipient(local=True)

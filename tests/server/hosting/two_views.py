@@ -25,7 +25,7 @@ from server.transport.http import HttpServer
 from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
 from skills_core import Library, Skill, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import write_skill
 from tests.server.settings import make_settings
 

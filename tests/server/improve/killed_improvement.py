@@ -25,11 +25,11 @@ from server.improve.improver import Improver
 from server.improve.model_run import ImprovementRun
 from server.improve.records import ImprovementRecords, improvement_records
 from server.run.after_run import FinishedRun
+from skills_core.disk.sources import explicit_sources
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunOutcome, RunStatus
-from skills_core.sources import explicit_sources
 from tests.server.improve.loops import RIGHT, SKILL, WRONG
 from tests.server.settings import make_settings
 

@@ -18,11 +18,11 @@ from server.run.factory import recording
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from server.schedules.background import ScheduledRuns
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.run.durable.engine import Engine
 from skills_core.run.executor import RunRequest
 from skills_core.run.outcome import RunOutcome
-from skills_core.sources import explicit_sources
 from skills_core.testing.skills import Call
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.settings import make_settings

@@ -13,7 +13,7 @@ from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.settings import make_settings
 

@@ -17,9 +17,9 @@ from server.operation.records import Records
 from server.protocol.server import SkillServer
 from server.transport.http import HttpServer
 from server.transport.listening import listen
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode
 from tests.server.settings import make_settings
 
 

@@ -21,7 +21,7 @@ from server.protocol.server import SkillServer
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.server.settings import make_settings
 
 __all__ = ["METRICS_ROLE", "MODERN_META", "Served", "bearer", "modern", "modern_headers", "serving", "until"]

@@ -29,7 +29,7 @@ from server.operation.json_logs import JsonHandler, log_request, log_uncaught
 from server.operation.notes import NOTES, Notes
 from server.operation.records import Client as SendingClient
 from server.operation.records import RequestRecord
-from skills_core.token_forms import without_secrets
+from skills_core.texts.token_forms import without_secrets
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.operation.processes import served_by_process

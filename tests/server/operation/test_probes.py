@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from server.transport.operation_routes import _RequiredSources
-from skills_core.sources import Source
+from skills_core.disk.sources import Source
 from tests.conftest import MakeSkill
 from tests.server.operation.serving import serving, until
 from tests.server.sessions import REPOSITORY, server_environment

@@ -21,7 +21,7 @@ from server.operation.records import OTHER_METHOD, Decision, Records, RequestRea
 from server.protocol.server import SkillServer
 from server.protocol.subscriptions import BURST
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.operation.serving import serving
 from tests.server.settings import make_settings

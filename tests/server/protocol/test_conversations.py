@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from server.protocol.conversations import MAX_LOADED, Conversation, _Outlines
 from skills_core import Catalog, Library, explicit_sources
-from skills_core.gates import Environment
+from skills_core.skills.gates import Environment
 from tests.conftest import MakeSkill, write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session, http_server, open_session
 from tests.thoroughness import examples

@@ -24,7 +24,7 @@ from server.replicas import following, link
 from server.replicas.following import catalog_digest
 from server.replicas.replica import Replica
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill, write_skill
 from tests.server.replicas.redis_server import PASSWORD, SECRET, RedisServer
 from tests.server.settings import make_settings

@@ -25,7 +25,7 @@ from server.replicas import call_messages
 from server.replicas.call_messages import Message, decoded, encoded
 from server.replicas.replica import Replica
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.server.exchange.clients import Callbacks, Connection, allow, client_for, echo, says, until_logged
 from tests.server.exchange.scripted_server import ScriptedServer
 from tests.server.replicas.redis_server import SECRET, RedisServer

@@ -14,9 +14,9 @@ import pytest
 from server.config.machine import current_environment
 from server.run.factory import create_service, recording
 from server.run.service import RunService
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.run.outcome import RunOutcome
-from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.settings import make_settings

@@ -23,7 +23,7 @@ from mcp import Client
 from server.config.settings import OptionalTool
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.run.durable.recorded_run import RunConflictError
 from skills_core.run.executor import RunRequest
 from skills_core.run.json_codec import from_json

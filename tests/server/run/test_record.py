@@ -15,14 +15,14 @@ from server.config.machine import current_environment
 from server.run import service
 from server.run.factory import create_service, pool_id, recording
 from server.run.skill_runner import RunParticipants
+from skills_core.disk.sources import explicit_sources
 from skills_core.format.yaml12 import JsonObject
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.durable.engine import open_engine
 from skills_core.run.durable.recorded_run import WorkerConfig
 from skills_core.run.durable.store import SqliteStore
 from skills_core.run.executor import RunRequest
 from skills_core.run.ports import Journal
-from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.cli.test_cli import run

@@ -17,12 +17,12 @@ from server.run.factory import create_service, recording
 from server.run.recorded_runs import recorded_outcome
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidRecordError, UnknownSkillError
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.executor import RunRequest
 from skills_core.run.models import ModelUnavailableError
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
-from skills_core.sources import explicit_sources
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.settings import make_settings

@@ -16,10 +16,10 @@ from server.config.settings import OptionalTool
 from server.hosting.host import Host
 from server.run import supervisor as supervision
 from server.run.supervisor import RunsUnavailableError, RunSupervisor
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import SkillsError
-from skills_core.library import Library
+from skills_core.live.library import Library
 from skills_core.run.durable.recorded_run import StoreError
-from skills_core.sources import explicit_sources
 from tests.core.run.durable.conftest import cluster
 from tests.core.run.durable.postgres import PrivateCluster
 from tests.server.settings import make_settings

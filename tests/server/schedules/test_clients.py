@@ -19,8 +19,8 @@ from server.hosting.host import Host
 from server.listing.tools import SCHEDULE_TOOLS
 from server.protocol.server import SkillServer
 from server.schedules.store import ScheduleStore
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.settings import make_settings

@@ -16,10 +16,10 @@ from server.run.factory import create_service, recording
 from server.schedules.background import ScheduledRuns
 from server.schedules.keeper import TimeKeeper
 from server.schedules.store import ScheduleStore
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.run.durable.engine import Engine
 from skills_core.run.durable.recorded_run import UnknownRunError
-from skills_core.sources import explicit_sources
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.schedules.conftest import Clock, Make
 from tests.server.settings import make_settings

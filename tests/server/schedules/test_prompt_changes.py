@@ -19,10 +19,10 @@ from server.protocol.server import SkillServer
 from server.schedules.binding import paused
 from server.schedules.errors import ScheduleError
 from server.schedules.store import ScheduleStore
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
-from skills_core.watch_options import WatchMode, WatchOptions
-from skills_core.watcher import watch
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.live.watch_options import WatchMode, WatchOptions
+from skills_core.live.watcher import watch
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.openings import INITIALIZED, Message, envelope, initialize, line_of, request, served
@@ -53,7 +53,7 @@ async def test_clients_are_notified_of_schedules_that_other_processes_change(
             watching.set()
             yield changed
 
-    monkeypatch.setattr("skills_core.watcher.watch", noted)
+    monkeypatch.setattr("skills_core.live.watcher.watch", noted)
     host = Host(Library(explicit_sources([skills]), current_environment), make_settings(schedules=True))
     server = SkillServer(host, local=True)
     async with anyio.create_task_group() as tasks, open_session(server, era) as session:

@@ -21,12 +21,12 @@ from server.schedules.errors import ScheduleError
 from server.schedules.keeper import TimeKeeper
 from server.schedules.rights import Rights, limited_settings, rights_of
 from server.schedules.store import CREATOR, ScheduleStore
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.isolation import Isolation, run_confined
 from skills_core.run.scripts.process import Command, ProcessLimits
 from skills_core.run.trace.store import TraceStore
-from skills_core.sources import explicit_sources
 from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint

@@ -18,13 +18,13 @@ from server.schedules.creation import NewSchedule, create
 from server.schedules.errors import ScheduleError, UnknownScheduleError
 from server.schedules.rights import Rights
 from server.schedules.store import PLACEHOLDERS, ScheduleStore
-from skills_core.library import Library
-from skills_core.locations import Places
+from skills_core.disk.locations import Places
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
+from skills_core.loading.single_skill import read_skill
 from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.tools.workspace.commands import command_environment
 from skills_core.schedules.when import Once
-from skills_core.single_skill import read_skill
-from skills_core.sources import explicit_sources
 from tests.server.schedules.conftest import START, Clock, Make
 from tests.server.sessions import REPOSITORY
 from tests.server.settings import make_settings

@@ -28,7 +28,7 @@ from server.transport.event_streams import EventStreams
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from skills_core import Library, explicit_sources
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, address, server_command, server_environment
 from tests.server.settings import make_settings

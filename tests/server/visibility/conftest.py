@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
+from skills_core.disk.sources import Source
 from skills_core.format.frontmatter import Frontmatter
 from skills_core.format.instructions import Instructions
-from skills_core.skill import Skill, SkillContent, State
-from skills_core.sources import Source
+from skills_core.skills.skill import Skill, SkillContent, State
 
 
 def skill_of(name: str, description: str = "Does a thing.", body: str = "Do it.", **fields: Any) -> Skill:

@@ -10,8 +10,8 @@ import pytest
 from server.clients import KNOWN_CLIENTS
 from server.visibility.report import NameClashKind, name_clashes, plain_name, similar_descriptions
 from skills_core import Environment, Library, explicit_sources
-from skills_core.catalog import Catalog
-from skills_core.skill import State
+from skills_core.catalog.catalog import Catalog
+from skills_core.skills.skill import State
 from tests.server.visibility.conftest import skill_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_skills"

@@ -9,7 +9,7 @@ from server.config.settings import CatalogSettings, Settings
 from server.listing.layout import CatalogPlace, ListingLayout
 from server.listing.snapshot import Snapshot
 from server.visibility.repacking import Repacker, largest, text_of
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from tests.server.visibility.conftest import catalog_of, skill_of
 
 TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x"), max_size=15)

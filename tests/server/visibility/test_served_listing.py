@@ -19,7 +19,7 @@ from server.visibility.served_listing import (
     served_skills,
     tokens,
 )
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.rendering import entries_budget, render_catalog, render_entry
 from tests.server.settings import make_settings
 from tests.server.visibility.conftest import catalog_of, skill_of

@@ -12,7 +12,7 @@ from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, 
 from server.listing.snapshot import Snapshot
 from server.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
 from server.visibility.visible_texts import VisibleTexts, names_in, visible_texts
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.rendering import utf16_length
 from tests.server.settings import make_settings
 from tests.server.visibility.conftest import catalog_of, skill_of

@@ -14,8 +14,8 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailedError
 from skills_core.guard.allowed_tools import path_matcher
 from skills_core.guard.tool import Effect, Role, Tool
-from skills_core.patterns import compile_matcher
 from skills_core.run.tools.workspace.folder import PATH_DESCRIPTION, require_writable, text_argument, walk
+from skills_core.texts.patterns import compile_matcher
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ import pytest
 from skills_core import Catalog, Skill, SkillSearch, load_skills
 from skills_core.evals.triggers.queries import Query, read_queries
 from skills_core.evals.triggers.ranks import rank_queries, summarize
+from skills_core.skills.withheld_files import files_for_models
 from skills_core.testing import mock_environment
-from skills_core.withheld_files import files_for_models
 from tests.core.evals.sample_outputs import SAMPLES
 
 WINDOWS_ONLY = "windows-event-triage"

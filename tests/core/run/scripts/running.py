@@ -9,13 +9,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skills_core.gates import Environment
-from skills_core.library import Library
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from skills_core.run.scripts.isolation import Isolation, find_isolation
 from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import ScriptResult, ScriptRunner
-from skills_core.skill import Skill
-from skills_core.sources import explicit_sources
+from skills_core.skills.gates import Environment
+from skills_core.skills.skill import Skill
 from tests.conftest import write_skill
 
 PROGRAMS = ProgramFinder((*map(Path, os.get_exec_path()), Path(sys.executable).parent), Path(sys.executable))

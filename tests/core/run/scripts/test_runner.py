@@ -15,7 +15,7 @@ from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFil
 from skills_core.run.scripts import private_copy
 from skills_core.run.scripts.isolation import Isolation
 from skills_core.run.scripts.process import ProcessEnding, ProcessLimits
-from skills_core.skill import State
+from skills_core.skills.skill import State
 from tests.core.run.scripts.running import PROGRAMS, MakeRunner, load, printed, with_files
 
 pytestmark = pytest.mark.usefixtures("temporary")

@@ -20,7 +20,7 @@ from skills_core.run.scripts.private_copy import PrivateCopy
 from skills_core.run.scripts.process import ProcessEnding
 from skills_core.run.scripts.programs import Interpreter, ProgramFinder, find_interpreter
 from skills_core.run.scripts.runner import READ_ONLY_HINT
-from skills_core.skill import Skill
+from skills_core.skills.skill import Skill
 from tests.core.run.scripts.running import MakeRunner, load, printed, with_files
 
 pytestmark = pytest.mark.usefixtures("temporary")

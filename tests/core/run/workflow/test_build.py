@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.catalog import Catalog
+from skills_core.catalog.catalog import Catalog
 from skills_core.run.workflow.build import Conditional, InputDefinition, RunSkill, StepDefinition, WorkflowDefinition
 from skills_core.run.workflow.document import MAX_LEVELS, read_workflow
 from skills_core.run.workflow.faults import FaultCode, InvalidWorkflowError

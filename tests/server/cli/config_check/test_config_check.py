@@ -18,7 +18,7 @@ from server.config.machine import Machine
 from server.config.settings import ConfigurationError, load_settings
 from server.config.settings.names import BY_PATH
 from server.login.static_tokens import TokenFile
-from skills_core.locations import Places
+from skills_core.disk.locations import Places
 from tests.conftest import write_skill
 from tests.server.cli.test_cli import run
 from tests.server.config.test_project_file import KINDS, NAMES, USABLE, VALUES, as_toml, posix

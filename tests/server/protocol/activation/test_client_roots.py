@@ -23,8 +23,8 @@ from server.config.settings import SkillFolder
 from server.hosting.host import Host
 from server.protocol.activation.client_roots import MAX_ROOTS, ClientRoots
 from server.protocol.server import SkillServer
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 from tests.server.settings import make_settings

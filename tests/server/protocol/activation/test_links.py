@@ -15,8 +15,8 @@ from server.clients import KNOWN_CLIENTS, link_reader_of, profile_called
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
-from skills_core.library import Library
-from skills_core.sources import explicit_sources
+from skills_core.disk.sources import explicit_sources
+from skills_core.live.library import Library
 from tests.conftest import MakeSkill
 from tests.server.settings import make_settings
 

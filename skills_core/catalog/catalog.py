@@ -1,0 +1,336 @@
+"""The catalog: one immutable snapshot of all skills with their states, and the lookups over it."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from copy import copy
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from operator import attrgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
+
+from skills_core.catalog.conflicts import NOTHING_SETTLED, Settlement
+from skills_core.catalog.filter import keeps_name, visible_skills
+from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
+from skills_core.skills.skill import Skill, SkillFile, State, is_same_skill
+from skills_core.skills.uris import SCHEME, decode_path
+from skills_core.skills.withheld_files import files_for_models
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from skills_core.diagnostics import Diagnostic
+    from skills_core.disk.sources import Source
+
+__all__ = ["MAX_ENTRY", "Catalog", "Folder", "FoundSource", "order_of"]
+
+_name_of = attrgetter("name")
+
+MAX_ENTRY = 1536
+"""Maximum length in characters of one skill's entry in a catalog for models; some hosts cut longer ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundSource:
+    """A source as loaded: whether its directory exists, whether it is trusted, and its number of skills."""
+
+    source: Source
+    exists: bool
+    trusted: bool
+    skills: int
+
+
+class Folder(NamedTuple):
+    """A folder: its path, which starts with that of a skill or leads to one, and its direct children by name.
+
+    A file is paired with the innermost skill that has it, a folder is None.
+    """
+
+    path: str
+    children: Mapping[str, tuple[Skill, SkillFile] | None]
+
+
+@dataclass(frozen=True, slots=True, repr=False, weakref_slot=True)
+class Catalog:
+    """All skills found, ordered by name and path; `active` are those that are served, `conditional` those with gates.
+
+    `offered` are the active skills that a model may activate by itself, with those that are always on first, then by
+    key. `problems` are diagnostics about sources rather than skills. `sources` are in order of precedence. `settlement`
+    is the outcome of conflicts over names. Build one with `catalog.builder.build_catalog`.
+    """
+
+    skills: tuple[Skill, ...] = ()
+    problems: tuple[Diagnostic, ...] = ()
+    sources: tuple[FoundSource, ...] = ()
+    settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
+    conditional: tuple[Skill, ...] = field(init=False, compare=False)
+    active: tuple[Skill, ...] = field(init=False)
+    offered: tuple[Skill, ...] = field(init=False, compare=False)
+    _by_key: MappingProxyType[str, Skill] = field(init=False, compare=False)
+    _by_path: MappingProxyType[str, Skill] = field(init=False, compare=False)
+    _keys_of: MappingProxyType[str, tuple[str, ...]] = field(init=False, compare=False)
+    _paths: tuple[str, ...] = field(init=False, compare=False)
+    _depth: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        active = tuple(skill for skill in self.skills if skill.state is State.ACTIVE)
+        conditional = tuple(skill for skill in self.skills if skill.frontmatter.gates)
+        object.__setattr__(self, "conditional", conditional)
+        object.__setattr__(self, "active", active)
+        offered = [skill for skill in active if skill.model_invocable]
+        object.__setattr__(self, "offered", tuple(sorted(offered, key=_order_of_offer)))
+        object.__setattr__(self, "_by_key", MappingProxyType({skill.key: skill for skill in active}))
+        object.__setattr__(self, "_by_path", MappingProxyType({skill.path: skill for skill in active}))
+        object.__setattr__(self, "_keys_of", MappingProxyType(_keys_by_name(self.skills)))
+        object.__setattr__(self, "_paths", tuple(sorted(self._by_path)))
+        object.__setattr__(self, "_depth", max((skill.path.count("/") + 1 for skill in active), default=0))
+
+    def __repr__(self) -> str:
+        counts = Counter(str(skill.state) for skill in self.skills)
+        return f"<Catalog {', '.join(f'{n} {state}' for state, n in sorted(counts.items())) or 'empty'}>"
+
+    def with_replaced(
+        self,
+        pairs: Sequence[tuple[Skill, Skill]],
+        problems: tuple[Diagnostic, ...],
+        sources: tuple[FoundSource, ...],
+    ) -> Catalog:
+        """Return the catalog with the first skill of each pair replaced by the second.
+
+        Both must have the same names, place, key, path and state, and the same position in `offered`.
+        """
+        catalog = copy(self)
+        for name in ("skills", "active", "conditional"):
+            object.__setattr__(catalog, name, _replaced(getattr(self, name), pairs, order_of))
+        object.__setattr__(catalog, "offered", _replaced(self.offered, pairs, _order_of_offer))
+        served = [new for _, new in pairs if new.state is State.ACTIVE]
+        # Copying a mapping and changing it is many times as fast as building it again.
+        by_key, by_path = self._by_key.copy(), self._by_path.copy()
+        by_key |= {skill.key: skill for skill in served}
+        by_path |= {skill.path: skill for skill in served}
+        object.__setattr__(catalog, "_by_key", MappingProxyType(by_key))
+        object.__setattr__(catalog, "_by_path", MappingProxyType(by_path))
+        object.__setattr__(catalog, "problems", problems)
+        object.__setattr__(catalog, "sources", sources)
+        return catalog
+
+    def restricted(self, admits: Callable[[Skill], bool]) -> Catalog:
+        """Return the catalog of the skills that a caller may see; the same one if `admits` holds for all skills.
+
+        What is left says nothing of the others; `catalog.filter` tells which skills are hidden with a hidden one. A
+        source whose skills are all hidden is hidden as well; the others count the skills that are left. As soon as
+        one skill is hidden there are no `problems`, since they name paths whatever skill these would belong to.
+        """
+        skills = visible_skills(self.skills, admits, (found.source.root for found in self.sources))
+        if skills is self.skills:
+            return self
+        skills = tuple(sorted(skills, key=order_of))
+        counts = Counter(skill.source.root for skill in skills)
+        sources = tuple(
+            replace(found, skills=counts[found.source.root])
+            for found in self.sources
+            if counts[found.source.root] or not found.skills
+        )
+        return Catalog(skills, (), sources)
+
+    def is_same(self, other: Catalog) -> bool:
+        """Tell whether everything that was derived from this catalog holds for the other."""
+        if (self.problems, self.sources) != (other.problems, other.sources):
+            return False
+        if len(self.skills) != len(other.skills):
+            return False
+        pairs = zip(self.skills, other.skills, strict=True)
+        # Nearly all skills are the same objects, so a call for each would take most of the time.
+        return all(old is new or is_same_skill(old, new) for old, new in pairs)
+
+    def get(self, name: str) -> Skill | None:
+        """Return the active skill whose key or path is `name`, or the only one with this name or `skillKey`."""
+        found = self._by_key.get(name) or self._by_path.get(name)
+        if found is None and len(keys := self._keys_of.get(name, ())) == 1:
+            return self._by_key[keys[0]]
+        return found
+
+    def skill(self, name: str, suggested: Iterable[Skill] | None = None) -> Skill:
+        """Return the active skill that `get` finds, or whose SKILL.md has the URI `name`.
+
+        The error suggests names from `suggested`, by default from all active skills: an error must not reveal a skill
+        to a caller who may not see it.
+
+        Raises:
+            UnknownSkillError: no active skill has this name.
+            AmbiguousSkillError: several active skills have this name or `skillKey`.
+        """
+        found = self.get(name)
+        if found is None and name.startswith(SCHEME):
+            at = self.file(name)
+            found = at[0] if at is not None and at[1] is at[0].content.main else None
+        return found if found is not None else self._refuse(name, self.active if suggested is None else suggested)
+
+    def _refuse(self, name: str, suggested: Iterable[Skill]) -> NoReturn:
+        known = {skill.key: skill for skill in suggested}
+        choices = {key: known[key].description for key in self._keys_of.get(name, ()) if key in known}
+        if len(choices) > 1:
+            raise AmbiguousSkillError(name, choices)
+        inactive = [skill for skill in self.skills if skill.state is not State.ACTIVE and name in skill.content.names]
+        inactive.sort(key=lambda skill: skill.name != name)
+        other = None if name in self._keys_of else next(iter(inactive), None)
+        because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
+        raise UnknownSkillError(name, known, because)
+
+    def required(self, name: str) -> Skill | None:
+        """Return the active skill that a `requires` names: that of `get`, or the first of several with this name."""
+        return self.get(name) or next((self._by_key[key] for key in self._keys_of.get(name, ())), None)
+
+    def named(self, names: Iterable[str] | None = None) -> Iterator[tuple[str, Iterable[Skill]]]:
+        """Yield the skills in any state that have each of `names`, or each name there is, in the catalog's order."""
+        if names is None:
+            yield from groupby(self.skills, key=_name_of)
+            return
+        for name in sorted(names):
+            first, end = (bisect(self.skills, name, key=_name_of) for bisect in (bisect_left, bisect_right))
+            yield name, self.skills[first:end]
+
+    def at(self, path: str) -> Skill | None:
+        """Return the active skill with this path, None if there is none."""
+        return self._by_path.get(path)
+
+    def shown(self, skill: Skill) -> Skill | None:
+        """Return an active skill as this catalog has it, None if it has not; `skill` may be of one that shows more."""
+        place = skill.source.root, skill.content.place
+        ((_, found),) = self.named((skill.name,))
+        active = (each for each in found if each.state is State.ACTIVE)
+        return next((each for each in active if (each.source.root, each.content.place) == place), None)
+
+    def offer(self, name: str) -> Skill | None:
+        """Return the active skill that `get` finds if a model may activate it, else None."""
+        skill = self.get(name)
+        return skill if skill is not None and skill.model_invocable else None
+
+    def file(self, uri: str) -> tuple[Skill, SkillFile] | None:
+        """Return the file that `uri` names and the innermost active skill that has it, or None.
+
+        A file whose path differs in case is found as `SkillContent.file` finds it, if there is none of this spelling.
+        """
+        for skill, inside in self._holders(uri):
+            file = skill.content.files.get(inside)
+            if file is not None:
+                return skill, file
+        for skill, inside in self._holders(uri):
+            file = skill.content.file(inside)
+            if file is not None:
+                # The right spelling may lead into a nested skill.
+                return self.file(skill.file_uri(file.path))
+        return None
+
+    def similar_files(self, uri: str) -> tuple[str, ...]:
+        """Return the URIs of up to three files that `uri`, which names none, may mean: those that models may read."""
+        for skill, inside in self._holders(uri):
+            similar = UnknownFileError(skill.key, inside, files_for_models(skill.content)).similar
+            return tuple(map(skill.file_uri, similar))
+        return ()
+
+    def _holders(self, uri: str) -> Iterator[tuple[Skill, str]]:
+        """Yield the active skills whose folders enclose what `uri` names, the innermost first, with its path there."""
+        path = decode_path(uri)
+        segments = path.split("/") if path is not None else []
+        # No skill path is deeper, so that a URI of a thousand segments costs no more than others.
+        for count in range(min(self._depth, len(segments) - 1), 0, -1):
+            skill = self._by_path.get("/".join(segments[:count]))
+            if skill is not None:
+                yield skill, "/".join(segments[count:])
+
+    def directory(self, uri: str) -> Folder | None:
+        """Return the folder that `uri` names; None if there is no such folder. Folders above skills count as folders.
+
+        A folder of a skill is found as `SkillContent.subfolder` finds it, if there is none of this spelling.
+        """
+        path = decode_path(uri)
+        if path is None:
+            return None
+        if found := self._folder_at(path):
+            return found
+        near = (
+            f"{skill.path}/{folder}"
+            for skill, inside in self._holders(uri)
+            if (folder := skill.content.subfolder(inside)) is not None
+        )
+        spelled = next(near, None)
+        return self._folder_at(spelled) if spelled is not None else None
+
+    def _folder_at(self, path: str) -> Folder | None:
+        children: dict[str, tuple[Skill, SkillFile] | None] = {}
+        segments, is_folder = path.split("/"), False
+        for count in range(1, min(self._depth, len(segments)) + 1):
+            skill = self._by_path.get("/".join(segments[:count]))
+            inside = "/".join(segments[count:])
+            if skill is not None and (not inside or inside in skill.content.folders):
+                is_folder = True
+                children |= _children(skill, inside)
+        below = path + "/"
+        for number in range(bisect_left(self._paths, below), len(self._paths)):
+            if not self._paths[number].startswith(below):
+                break
+            is_folder = True
+            children.setdefault(self._paths[number][len(below) :].partition("/")[0], None)
+        return Folder(path, dict(sorted(children.items()))) if is_folder else None
+
+    def file_of(self, skill: Skill, path: str) -> SkillFile:
+        """Return the file at `path`, which is relative to the skill's folder, as `SkillContent.file` finds it.
+
+        Raises:
+            UnknownFileError: the skill has no such file.
+        """
+        file = skill.content.file(path)
+        if file is None:
+            raise UnknownFileError(skill.key, path, files_for_models(skill.content))
+        return file
+
+
+def order_of(skill: Skill) -> tuple[str, str, str]:
+    """Return the sort key of the skills of a catalog: name, path, and root of the source."""
+    return skill.name, skill.path, str(skill.source.root)
+
+
+def _keys_by_name(skills: Iterable[Skill]) -> dict[str, tuple[str, ...]]:
+    """Return the keys of the active skills with each name or `skillKey` that is not simply the key of its only skill.
+
+    No `skillKey` takes the name of another skill, not even that of one which is excluded.
+    """
+    keys: dict[str, list[str]] = {}
+    taken = {skill.name for skill in skills if keeps_name(skill)}
+    for skill in (each for each in skills if each.state is State.ACTIVE):
+        for name in skill.content.names_beside(taken):
+            if name != skill.key:
+                keys.setdefault(name, []).append(skill.key)
+    return {name: tuple(found) for name, found in keys.items()}
+
+
+def _order_of_offer(skill: Skill) -> tuple[bool, str]:
+    return not skill.frontmatter.always_on, skill.key
+
+
+def _replaced(
+    skills: tuple[Skill, ...], pairs: Sequence[tuple[Skill, Skill]], order: Callable[[Skill], Any]
+) -> tuple[Skill, ...]:
+    """Return skills sorted by `order` with the first of each pair, if present, replaced by the second."""
+    result = list(skills)
+    for old, new in pairs:
+        for number in range(bisect_left(result, order(old), key=order), bisect_right(result, order(old), key=order)):
+            if result[number] is old:
+                result[number] = new
+    return tuple(result)
+
+
+def _children(skill: Skill, inside: str) -> dict[str, tuple[Skill, SkillFile] | None]:
+    """Return the direct children of a folder in a skill."""
+    prefix = f"{inside}/" if inside else ""
+    children: dict[str, tuple[Skill, SkillFile] | None] = {}
+    for folder in skill.content.folders:
+        if folder.startswith(prefix) and "/" not in folder[len(prefix) :]:
+            children[folder[len(prefix) :]] = None
+    for path, file in skill.content.files.items():
+        if path.startswith(prefix) and "/" not in path[len(prefix) :]:
+            children[path[len(prefix) :]] = (skill, file)
+    return children

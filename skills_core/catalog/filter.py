@@ -1,0 +1,191 @@
+"""Reduce the skills of a catalog to those that a caller may see, without a trace of the others.
+
+A skill is hidden if the caller may not see it, and also if its files, its state or its reason depend on a hidden one:
+if it lies in the folder of a hidden skill, is shadowed by one, or requires one. The skills that remain keep their
+state; the files of hidden skills are taken out of the skills around them. Keys and paths are settled among those that
+remain: a name that a skill shares with hidden ones alone is its own.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from skills_core.catalog.conflicts import Candidate, settle
+from skills_core.diagnostics import Reason
+from skills_core.disk.sources import SkillKind
+from skills_core.skills.skill import Skill, State
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from skills_core.catalog.conflicts import Placement
+    from skills_core.skills.skill import SkillContent, SkillFile
+
+__all__ = ["keeps_name", "visible_skills"]
+
+_OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
+
+
+def visible_skills(
+    skills: tuple[Skill, ...], admits: Callable[[Skill], bool], roots: Iterable[Path]
+) -> tuple[Skill, ...]:
+    """Return the skills that are left where only those that `admits` may be seen; `skills` itself if it admits all.
+
+    `admits` should judge what a skill is (its source, name, frontmatter), never its state. `roots` are those of the
+    sources, in order of precedence.
+    """
+    more = {id(skill) for skill in skills if not admits(skill)}
+    if not more:
+        return skills
+    named, provided = _by_name(skills), _by_names(skills)
+    hidden, places = frozenset[int](), _Places(())
+    while more:
+        hidden |= more
+        places = _Places(skill for skill in skills if id(skill) in hidden)
+        rest = (skill for skill in skills if id(skill) not in hidden)
+        more = {id(skill) for skill in rest if places.enclose(skill) or _depends(skill, named, provided, hidden)}
+    left = [_without_trace(skill, places) for skill in skills if id(skill) not in hidden]
+    # A source without a skill that is left does not count for the rank of the others.
+    used = {skill.source.root for skill in left}
+    rank_of = {root: rank for rank, root in enumerate(root for root in dict.fromkeys(roots) if root in used)}
+    return tuple(_placed_anew(left, rank_of))
+
+
+class _Places:
+    """The places of hidden skills on the disk: folders with all that is in them, and single documents."""
+
+    def __init__(self, hidden: Iterable[Skill]) -> None:
+        self._folders: set[tuple[Path, str]] = set()
+        self._documents: set[tuple[Path, str]] = set()
+        self._above: set[tuple[Path, str]] = set()
+        for skill in hidden:
+            root, place = skill.source.root, skill.content.place
+            (self._folders if skill.content.kind is SkillKind.FOLDER else self._documents).add((root, place))
+            self._above.update((root, folder) for folder in _folders_above(place))
+
+    def hold(self, root: Path, path: str) -> bool:
+        """Tell whether a path is that of a hidden skill, or lies in the folder of one."""
+        if (root, path) in self._folders or (root, path) in self._documents:
+            return True
+        return any((root, folder) in self._folders for folder in _folders_above(path))
+
+    def are_below(self, root: Path, folder: str) -> bool:
+        """Tell whether a folder is that of a hidden skill, or one is below it."""
+        return self.hold(root, folder) or (root, folder) in self._above
+
+    def enclose(self, skill: Skill) -> bool:
+        """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
+        main = skill.content.main
+        linked = main.linked if main is not None else None
+        return self.hold(skill.source.root, skill.content.place) or (linked is not None and self.hold(*linked))
+
+    def are_within(self, skill: Skill) -> bool:
+        """Tell whether a hidden skill lies in the folder of a skill, or one of its files belongs to a hidden one."""
+        files = skill.content.files.values()
+        if skill.content.kind is SkillKind.FOLDER:
+            is_around = self.are_below(skill.source.root, skill.content.place)
+            return is_around or any(file.linked is not None and self.hold(*file.linked) for file in files)
+        return any(self.hold_file(skill, file) for file in files)
+
+    def hold_file(self, skill: Skill, file: SkillFile) -> bool:
+        """Tell whether a file, or what it is a link to, belongs to a hidden skill."""
+        real = file.linked
+        is_hidden = self.hold(skill.source.root, skill.within_source(file.path))
+        return is_hidden or (real is not None and self.hold(*real))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _by_name(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
+    named: dict[str, list[Skill]] = {}
+    for skill in skills:
+        named.setdefault(skill.name, []).append(skill)
+    return named
+
+
+def _by_names(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
+    """Return the skills by each name that a `requires` may use."""
+    provided: dict[str, list[Skill]] = {}
+    for skill in skills:
+        for name in skill.content.names:
+            provided.setdefault(name, []).append(skill)
+    return provided
+
+
+def _depends(
+    skill: Skill, named: dict[str, list[Skill]], provided: dict[str, list[Skill]], hidden: frozenset[int]
+) -> bool:
+    """Tell whether the state of a skill follows from a hidden one."""
+    if skill.state is State.SHADOWED:
+        return any(id(other) in hidden for other in named[skill.name] if keeps_name(other))
+    required = [other for name in skill.frontmatter.requires for other in provided.get(name, ())]
+    if skill.reason in _OF_REQUIREMENTS:
+        return any(id(other) in hidden for other in required)
+    if skill.state is not State.ACTIVE:
+        return False
+    visible = (other for other in required if other.state is State.ACTIVE and id(other) not in hidden)
+    served = {name for other in visible for name in other.content.names}
+    return any(name not in served for name in skill.frontmatter.requires)
+
+
+def keeps_name(skill: Skill) -> bool:
+    """Tell whether a skill has won its name: it is served under it, or would be but for a gate or a requirement."""
+    return skill.state is State.ACTIVE or (skill.state is State.EXCLUDED and skill.reason is not Reason.UNTRUSTED)
+
+
+def _without_trace(skill: Skill, places: _Places) -> Skill:
+    """Return the skill without the files of hidden ones; the same object if it has none."""
+    return replace(skill, content=_cut(skill, places)) if places.are_within(skill) else skill
+
+
+def _placed_anew(skills: list[Skill], rank_of: Mapping[Path, int]) -> Iterator[Skill]:
+    """Yield the skills with the keys, paths and notes on names that they have among themselves."""
+    if not any(map(_depends_on_names, skills)):
+        yield from skills
+        return
+    candidates = {
+        id(skill): Candidate(rank_of[skill.source.root], skill.source, skill.content)
+        for skill in skills
+        if keeps_name(skill)
+    }
+    placements = settle([*candidates.values()]).placements
+    for skill in skills:
+        candidate = candidates.get(id(skill))
+        yield skill if candidate is None else _placed(skill, candidate, placements[candidate.position])
+
+
+def _depends_on_names(skill: Skill) -> bool:
+    """Tell whether a skill may have its key, its path or a note because of the names or paths of others."""
+    is_natural = skill.key == skill.name and skill.path == (skill.content.place or skill.name)
+    return not is_natural or any(note.code is Reason.DUPLICATE_NAME for note in skill.notes)
+
+
+def _placed(skill: Skill, candidate: Candidate, placement: Placement) -> Skill:
+    notes = tuple(note for note in skill.notes if note.code is not Reason.DUPLICATE_NAME)
+    notes = candidate.name_notes(placement) + notes
+    if (skill.key, skill.path, skill.notes) == (placement.key, placement.path, notes):
+        return skill
+    return replace(skill, key=placement.key, path=placement.path, notes=notes, server_key=skill.settings_key)
+
+
+def _cut(skill: Skill, places: _Places) -> SkillContent:
+    """Return the content without what belongs to hidden skills, and without notes: they may name or count it."""
+    content = skill.content
+    files = {path: file for path, file in content.files.items() if not places.hold_file(skill, file)}
+    lost = {folder for path in content.files.keys() - files.keys() for folder in _folders_above(path)}
+    used = {folder for path in files for folder in _folders_above(path)}
+    folders: set[str] = set()
+    for folder in sorted(content.folders, reverse=True):
+        # Those within a folder come before it. One that held only what is hidden would tell that this was there.
+        is_emptied = folder in lost or places.are_below(skill.source.root, skill.within_source(folder))
+        if folder in used or not is_emptied:
+            folders.add(folder)
+            used.update(_folders_above(folder))
+    return replace(content, files=MappingProxyType(files), folders=frozenset(folders), notes=())

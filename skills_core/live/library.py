@@ -1,0 +1,208 @@
+"""The library: holds the current catalog, reloads it, and returns what changed."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from operator import is_
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+from skills_core.catalog.builder import build_catalog, update_catalog
+from skills_core.catalog.states import is_trusted
+from skills_core.loading.discovery import LoadedSource, load_source, reload_source
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.disk.sources import Source
+    from skills_core.skills.gates import Environment
+    from skills_core.skills.skill import Skill, SkillContent
+
+__all__ = ["Change", "Library", "Review", "load_catalog"]
+
+
+class Review(Protocol):
+    """What a library asks about each content that it loaded."""
+
+    def siblings(self, source: Source, contents: Mapping[str, SkillContent]) -> Mapping[str, frozenset[str]]:
+        """Return by place the names of other skills that the review of a content depends on; no entry means none."""
+
+    def __call__(self, source: Source, content: SkillContent, siblings: frozenset[str]) -> SkillContent:
+        """Return the content with the review's diagnostics and exclusion."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The difference that a reload made, per skill; `updated` holds pairs of the old and the new skill.
+
+    A change is false if no skill differs.
+    """
+
+    before: Catalog
+    after: Catalog
+    added: tuple[Skill, ...] = ()
+    removed: tuple[Skill, ...] = ()
+    updated: tuple[tuple[Skill, Skill], ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.added or self.removed or self.updated)
+
+    @classmethod
+    def between(cls, before: Catalog, after: Catalog) -> Change:
+        """Return the difference between two catalogs of the same sources."""
+        # Most reloads change few skills: equal beginnings and ends are skipped.
+        start = _alike(before.skills, after.skills)
+        end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
+        old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
+        new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
+        added = tuple(skill for place, skill in new.items() if place not in old)
+        removed = tuple(skill for place, skill in old.items() if place not in new)
+        pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
+        updated = tuple(pair for pair in pairs if pair[0] != pair[1])
+        return cls(before, after, added, removed, updated)
+
+
+class Library:
+    """Skills of one or more sources, loaded once and then kept current by `reload`.
+
+    `catalog` is an immutable snapshot that `reload` replaces as a whole: a caller that reads it once works on one
+    state. `reload` may be called from any thread; calls are serialized.
+    """
+
+    def __init__(
+        self, sources: Sequence[Source], environment: Callable[[], Environment], review: Review | None = None
+    ) -> None:
+        """Load all sources; `environment` is called for each load, and returns what gates are evaluated against.
+
+        `review` is called for each content that was loaded anew or has other siblings, and may add diagnostics and an
+        exclusion.
+        """
+        self._environment = environment
+        self._review = review
+        self._lock = threading.Lock()
+        self._known = environment()
+        self._sources = tuple(sources)
+        self._loaded = [_load(source, self._known) for source in self._sources]
+        self._reviewed = [self._with_review(each, None, each) for each in self._loaded]
+        self._catalog = build_catalog(self._reviewed, self._known)
+
+    def __repr__(self) -> str:
+        return f"<Library {', '.join(str(source.root) for source in self.sources)}: {self._catalog!r}>"
+
+    @property
+    def catalog(self) -> Catalog:
+        """The current snapshot."""
+        return self._catalog
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The sources in order of precedence."""
+        return tuple(loaded.source for loaded in self._loaded)
+
+    @property
+    def roots(self) -> tuple[Path, ...]:
+        """The folders to watch: the roots of the sources, and the targets of links out of them."""
+        return tuple(sorted(frozenset[Path]().union(*(loaded.roots for loaded in self._loaded))))
+
+    @property
+    def unread(self) -> dict[Path, frozenset[str]]:
+        """The paths that could not be read at the last load, by root; until they are, the last known content stays."""
+        return {loaded.source.root: loaded.unread for loaded in self._loaded if loaded.unread}
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether another reload is due because something could not be read at the last load."""
+        return self._known.unread or any(loaded.unread for loaded in self._loaded)
+
+    def reload(self, changed: Iterable[Path] | None = None, pause: Callable[[], None] | None = None) -> Change:
+        """Bring the catalog up to date with the disk, and return the difference.
+
+        `changed` are absolute paths that are known to have changed: only these are read again, whatever their metadata
+        says. With None, the metadata of all files is compared; `pause` is called often meanwhile, and may block to let
+        others work. `unread` paths are read again in either case.
+        """
+        with self._lock:
+            before = self._catalog
+            known = self._current_environment()
+            loaded = self._reloaded(changed, known, pause)
+            pairs = zip(self._loaded, self._reviewed, loaded, strict=True)
+            reviewed = [self._with_review(*each) for each in pairs]
+            after = update_catalog(before, (self._reviewed, reviewed), (self._known, known))
+            change = Change.between(before, after)
+            self._loaded, self._reviewed, self._known = loaded, reviewed, known
+            if not after.is_same(before):
+                self._catalog = after
+            return change
+
+    def _with_review(self, before: LoadedSource, reviewed: LoadedSource | None, loaded: LoadedSource) -> LoadedSource:
+        """Return a loaded source with reviewed contents; those that did not change keep their review.
+
+        Of an untrusted source only the main files were read, and no skill is served.
+        """
+        if self._review is None or loaded.main_only:
+            return loaded
+        if reviewed is not None and loaded is before:
+            return reviewed
+        known = reviewed.contents if reviewed is not None and not before.main_only else {}
+        siblings = self._review.siblings(loaded.source, loaded.contents)
+        previous = self._review.siblings(before.source, before.contents) if known else {}
+        contents: dict[str, SkillContent] = {}
+        for place, content in loaded.contents.items():
+            beside = siblings.get(place, frozenset())
+            if place not in known or before.contents[place] != content or previous.get(place, frozenset()) != beside:
+                contents[place] = self._review(loaded.source, content, beside)
+            elif before.contents[place] is content:
+                contents[place] = known[place]
+            else:
+                contents[place] = _with_files(known[place], content)
+        return replace(loaded, contents=MappingProxyType(contents))
+
+    def _current_environment(self) -> Environment:
+        found = self._environment()
+        # Until the environment can be read again, the previous one applies.
+        return replace(self._known, problems=found.problems, unread=True) if found.unread else found
+
+    def _reloaded(
+        self, changed: Iterable[Path] | None, known: Environment, pause: Callable[[], None] | None
+    ) -> list[LoadedSource]:
+        paths = None if changed is None else list(changed)
+        result: list[LoadedSource] = []
+        for source, loaded in zip(self._sources, self._loaded, strict=True):
+            if is_trusted(source, known) is loaded.main_only:
+                result.append(_load(source, known))
+                continue
+            inside = None if paths is None else [relative for path in paths for relative in loaded.paths_of(path)]
+            is_due = inside is None or inside or loaded.unread
+            result.append(reload_source(loaded, inside, pause) if is_due else loaded)
+        return result
+
+
+def _with_files(reviewed: SkillContent, content: SkillContent) -> SkillContent:
+    """Return a reviewed content with the files of an equal one, whose metadata may be newer."""
+    return replace(reviewed, files=content.files, main=content.main)
+
+
+def _load(source: Source, environment: Environment) -> LoadedSource:
+    """Load a source; of an untrusted one only what lists its skills, because it may be huge."""
+    if is_trusted(source, environment):
+        return load_source(source)
+    return load_source(source.preview, main_only=True)
+
+
+def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog:
+    """Load a catalog once, without reading any files but the main file of each skill."""
+    seen = (source if is_trusted(source, environment) else source.preview for source in sources)
+    return build_catalog([load_source(source, main_only=True) for source in seen], environment)
+
+
+def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:
+    """Return how many skills at the beginning are the same objects."""
+    return sum(1 for _ in takewhile(bool, map(is_, before, after)))
+
+
+def _place_of(skill: Skill) -> tuple[Path, str]:
+    return skill.source.root, skill.content.place

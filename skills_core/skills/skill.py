@@ -1,0 +1,255 @@
+"""The frozen values of the core: a file of a skill, what a skill's folder holds, and a skill with its state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from skills_core.disk.files import Location
+from skills_core.disk.sources import SkillKind
+from skills_core.skills.uris import SCHEME, file_uri
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
+    from skills_core.diagnostics import Diagnostic, Reason
+    from skills_core.disk.files import Fingerprint
+    from skills_core.disk.sources import Source
+    from skills_core.format.frontmatter import Frontmatter
+    from skills_core.format.instructions import Instructions
+    from skills_core.skills.gates import Credential, Exclusion
+
+__all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill", "only_respelling"]
+
+_ID_DIGITS = 12
+
+
+def _id_characters(char: str) -> str:
+    """Return the characters of an id for one character of a name."""
+    if char in " -_":
+        return "-"
+    # Letters outside ASCII are kept as they are.
+    return (char.lower() if char.isascii() else char) if char.isalnum() else ""
+
+
+class State(StrEnum):
+    """Whether a skill is served, and if not, which step of the decision ended it."""
+
+    ACTIVE = "active"
+    EXCLUDED = "excluded"
+    SHADOWED = "shadowed"
+    INVALID = "invalid"
+
+
+@dataclass(frozen=True, slots=True)
+class SkillFile:
+    """One file of a skill.
+
+    `path` is relative to the skill's folder, `digest` is `sha256:` and 64 hexadecimal digits, `text` tells that
+    the bytes are UTF-8 without NUL. `settled` is false if the file was written so shortly before it was read that a
+    later change might keep its fingerprint; the next reload reads such a file again. `linked` is the location of the
+    bytes if the path leads through a link.
+    """
+
+    path: str
+    size: int
+    digest: str
+    text: bool
+    fingerprint: Fingerprint = field(compare=False)
+    settled: bool = field(compare=False)
+    linked: Location | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, weakref_slot=True)
+class SkillContent:
+    """The content of one skill, before conflicts over names are settled.
+
+    `place` is its folder or document, relative to the source's root. `main` is the SKILL.md or the document, None if it
+    could not be read; in `files` it comes first, then the others in the order of their paths. `folders` are all folders
+    in the skill, including empty ones. `notes` are the diagnostics about files. `published` tells whether the Skills
+    extension may list the skill. `exclusion` says why a review of the content keeps the skill from being served.
+    """
+
+    place: str
+    instructions: Instructions
+    files: Mapping[str, SkillFile]
+    main: SkillFile | None
+    folders: frozenset[str] = frozenset()
+    notes: tuple[Diagnostic, ...] = ()
+    published: bool = True
+    kind: SkillKind = SkillKind.FOLDER
+    exclusion: Exclusion | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder that file paths are relative to; it is relative to the source's root."""
+        return self.place if self.kind is SkillKind.FOLDER else self.place.rpartition("/")[0]
+
+    @property
+    def name(self) -> str:
+        """The skill's name: from the frontmatter, else the folder's."""
+        return self.instructions.name
+
+    def file(self, path: str) -> SkillFile | None:
+        """Return the file at `path`, which may begin with `./`; None if there is none.
+
+        Authors write `FORMS.md` for `forms.md`, which works where file systems ignore case. So a path also means the
+        only file whose path differs from it in case alone; `SkillFile.path` is then another than `path`.
+        """
+        path = path.removeprefix("./")
+        found = self.files.get(path)
+        near = path if found is not None else only_respelling(path, self.files)
+        return None if near is None else self.files[near]
+
+    def subfolder(self, path: str) -> str | None:
+        """Return the path of the folder at `path`, found like a file; None if there is none."""
+        return path if path in self.folders else only_respelling(path, self.folders)
+
+    @property
+    def skill_key(self) -> str:
+        """The skill's key in configuration: `metadata.jdai.skillKey`, else its name."""
+        return self.instructions.frontmatter.skill_key or self.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names that others may use for the skill: its name, then its key in configuration if that differs."""
+        return self.names_beside(())
+
+    def names_beside(self, taken: Container[str]) -> tuple[str, ...]:
+        """Return the names that others may use beside skills with the names `taken`, which no key can be.
+
+        Nor can a key be a URI.
+        """
+        key = self.skill_key
+        return (self.name,) if key == self.name or key in taken or key.startswith(SCHEME) else (self.name, key)
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """A skill in a catalog: its content, source, key, path and state.
+
+    `key` identifies it in enums, prompts and commands: its name, or its path if the name is not unique. `path` is that
+    in URIs. `reason` and `detail` say why it is not active. `credential` is its primary one, None if it names none.
+    `skill_key` is its key in configuration: that of its content, unless another skill has it as its name. `server_key`
+    is its `key` in the catalog of all skills, None if it is the same there: to callers who do not see all, a name may
+    be unique that is not.
+    """
+
+    content: SkillContent
+    source: Source
+    key: str
+    path: str
+    state: State
+    reason: Reason | None = None
+    detail: str = ""
+    notes: tuple[Diagnostic, ...] = ()
+    credential: Credential | None = None
+    skill_key: str = ""
+    server_key: str | None = field(default=None, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "skill_key", self.skill_key or self.content.skill_key)
+
+    @property
+    def name(self) -> str:
+        """The display name; several skills may share it."""
+        return self.content.name
+
+    @property
+    def settings_key(self) -> str:
+        """The key by which settings and records name the skill, whoever sees it."""
+        return self.key if self.server_key is None else self.server_key
+
+    @property
+    def description(self) -> str:
+        """What the skill does and when to use it."""
+        return self.frontmatter.description
+
+    @property
+    def frontmatter(self) -> Frontmatter:
+        """The typed frontmatter."""
+        return self.content.instructions.frontmatter
+
+    @property
+    def body(self) -> str:
+        """The Markdown after the frontmatter."""
+        return self.content.instructions.body
+
+    @property
+    def digest(self) -> str | None:
+        """The digest of the SKILL.md, None if it could not be read."""
+        return self.content.main.digest if self.content.main else None
+
+    @property
+    def id(self) -> str | None:
+        """The name and the first digits of the digest, as adk-skill builds its ids; None if there is no digest."""
+        normal = "".join(map(_id_characters, self.name))
+        return f"{normal or 'skill'}-{self.digest.partition(':')[2][:_ID_DIGITS]}" if self.digest else None
+
+    @property
+    def last_modified(self) -> int | None:
+        """When the SKILL.md was last written, in seconds since 1970; None if it could not be read."""
+        return self.content.main.fingerprint.mtime_ns // 1_000_000_000 if self.content.main else None
+
+    @property
+    def diagnostics(self) -> tuple[Diagnostic, ...]:
+        """All diagnostics of the skill, from its files and from the catalog."""
+        return self.content.instructions.diagnostics + self.content.notes + self.notes
+
+    @property
+    def uri(self) -> str:
+        """The URI of the SKILL.md, which identifies the skill."""
+        return self.file_uri(self.content.main.path if self.content.main else "SKILL.md")
+
+    @property
+    def root_uri(self) -> str:
+        """The URI of the skill's folder."""
+        return file_uri(self.path, "")
+
+    @property
+    def is_offered(self) -> bool:
+        """Whether the skill is offered to models: it is active, and models may activate it."""
+        return self.state is State.ACTIVE and self.model_invocable
+
+    @property
+    def model_invocable(self) -> bool:
+        """Whether a model may activate the skill by itself."""
+        return self.frontmatter.model_invocable
+
+    @property
+    def user_invocable(self) -> bool:
+        """Whether a user may activate the skill as a command."""
+        return self.frontmatter.user_invocable
+
+    def file_uri(self, path: str) -> str:
+        """Return the URI of one of the skill's files."""
+        return file_uri(self.path, path)
+
+    def location(self, file: SkillFile) -> Location:
+        """Return the location of the bytes of one of the skill's files."""
+        return file.linked or Location(self.source.root, self.within_source(file.path))
+
+    def within_source(self, path: str) -> str:
+        """Return a file's path relative to the root of the source."""
+        return f"{self.content.folder}/{path}" if self.content.folder else path
+
+
+def only_respelling(path: str, known: Iterable[str]) -> str | None:
+    """Return the only one of `known` that differs from `path` in case alone; None if there is none, or several."""
+    folded = path.casefold()
+    found = [each for each in known if len(each) == len(path) and each.casefold() == folded]
+    return found[0] if len(found) == 1 else None
+
+
+def is_same_skill(old: Skill, new: Skill) -> bool:
+    """Tell whether two skills are equal and their files have the same fingerprints.
+
+    Then everything that was derived from the one, or is kept in memory for it, holds for the other.
+    """
+    if old is new:
+        return True
+    before, after = old.content, new.content
+    return (old.server_key, old) == (new.server_key, new) and (
+        before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
+    )
