@@ -6,8 +6,8 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from server.cli.commands.run_additions import additional_jobs, lines_of_change, open_service
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.run_additions import additional_jobs, lines_of_change, open_service
 from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings, settings_of
 from server.config.machine import Machine, current_places
