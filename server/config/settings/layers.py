@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
 
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
-from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, Setting, SettingPath, entries, fault_of
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, Setting, SettingPath, entries, fault_of
 from server.config.values import InvalidValueError, read
-from skills_core.live.watch_options import WatchMode
+from skills_core.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,12 +35,6 @@ _TRUTH: Final = {
     **dict.fromkeys(("0", "off", "f", "false", "n", "no"), False),
 }
 # Spellings of booleans in variables.
-
-_KEYS: Final[tuple[tuple[SettingPath, SettingPath], ...]] = (
-    (("runs", "model"), ("runs", "model_key")),
-    (("evals", "judge_model"), ("evals", "judge_key")),
-)
-# Models that may be named by an address, and the keys that are sent to it.
 
 _MAX_SECRET: Final = 65_536
 # Bytes of a file with a secret.
@@ -119,7 +113,7 @@ def _read_secret(file: str, origin: str) -> str:
     """Return the text of a file without white space around it; no message repeats it."""
     from pathlib import Path  # noqa: PLC0415 - few servers have secrets in files
 
-    from skills_core.disk.files import read_bounded  # noqa: PLC0415 - likewise
+    from skills_core.disk.bounded import read_bounded  # noqa: PLC0415 - likewise
     from skills_core.errors import FileRefusedError  # noqa: PLC0415 - likewise
 
     path = Path(file).expanduser()
@@ -152,14 +146,12 @@ def combine(*layers: Layer) -> Settings:
     merged: dict[SettingPath, Given] = {}
     for layer in layers:
         merged.update(layer)
-    for model, key in _KEYS:
-        if _is_foreign(model, key, layers):
-            del merged[key]
-    sections: dict[str, Any] = {}
+    for section in SECTIONS.values():
+        for model, key in section.keys_of_models.items():
+            if _is_foreign((section.name, model), (section.name, key), layers):
+                del merged[section.name, key]
     # Reading the types of a struct is slow, so sections without a value keep their defaults.
-    for section in dict.fromkeys(path[0] for path in merged):
-        sections[section] = _section(section, merged)
-    return Settings(**sections)
+    return Settings().with_sections(*(_section(name, merged) for name in dict.fromkeys(path[0] for path in merged)))
 
 
 def _is_foreign(model: SettingPath, key: SettingPath, layers: tuple[Layer, ...]) -> bool:
@@ -179,10 +171,10 @@ def _address(model: object) -> str:
     return text.partition("#")[0].rstrip("/") if "://" in text else ""
 
 
-def _section(name: str, merged: Layer) -> Any:  # noqa: ANN401 - of the section's type
+def _section(name: str, merged: Layer) -> Struct:
     values = {path[1]: given.value for path, given in merged.items() if path[0] == name}
     try:
-        return read(type(getattr(DEFAULTS, name)), values)
+        return read(SECTIONS[name].kind, values)
     except InvalidValueError as error:
         origin = merged[name, error.path[0]].origin
         raise ConfigurationError(f"{origin}: {'.'.join((name, *error.path))}: {error.message}") from None

@@ -2,45 +2,25 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import TypeVar
+
+from msgspec import Struct, structs
 
 from server.config.settings.access import AccessSettings
-from server.config.settings.audit_log import AuditLogSettings
-from server.config.settings.evals import EvalSettings
-from server.config.settings.history import HistorySettings
-from server.config.settings.improve import ImproveSettings
 from server.config.settings.limits import LimitSettings
-from server.config.settings.login import LoginSettings
-from server.config.settings.operation import OperationSettings
 from server.config.settings.project import ProjectSettings
-from server.config.settings.replicas import ReplicaSettings
-from server.config.settings.runs import RunSettings
-from server.config.settings.schedules import ScheduleSettings
-from server.config.settings.scripts import ScriptSettings
-from server.config.settings.server import (
-    AdminSettings,
-    HttpSettings,
-    LoggingSettings,
-    ServerSettings,
-    WatchSettings,
-)
-from server.config.settings.skills import (
-    AuditSettings,
-    CatalogSettings,
-    ClientSettings,
-    DiscoverySettings,
-    SearchSettings,
-)
-from server.config.settings.tools import GuardSettings, ToolSettings
+from server.config.settings.section import default_section
+from server.config.settings.server import HttpSettings, LoggingSettings, ServerSettings, WatchSettings
+from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
+from server.config.settings.tools import ToolSettings
 
 __all__ = ["Settings"]
 
-_LEASE = 15
-_REPLICA_LEASE = 3
+Kind = TypeVar("Kind", bound=Struct)
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """All settings of a server."""
+    """All settings of a server: those of the core by name, and those of capabilities by their type."""
 
     server: ServerSettings = ServerSettings()
     http: HttpSettings = HttpSettings()
@@ -48,28 +28,29 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     catalog: CatalogSettings = CatalogSettings()
     clients: ClientSettings = ClientSettings()
     search: SearchSettings = SearchSettings()
-    audit: AuditSettings = AuditSettings()
-    audit_log: AuditLogSettings = AuditLogSettings()
     watch: WatchSettings = WatchSettings()
     tools: ToolSettings = ToolSettings()
-    guard: GuardSettings = GuardSettings()
-    runs: RunSettings = RunSettings()
-    scripts: ScriptSettings = ScriptSettings()
-    evals: EvalSettings = EvalSettings()
-    history: HistorySettings = HistorySettings()
-    schedules: ScheduleSettings = ScheduleSettings()
-    improve: ImproveSettings = ImproveSettings()
-    login: LoginSettings = LoginSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
-    operation: OperationSettings = OperationSettings()
-    replicas: ReplicaSettings = ReplicaSettings()
-    admin: AdminSettings = AdminSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None
     """The settings of the project's file; None unless the project is trusted. The user's file has no such section."""
+    capabilities: frozenset[Struct] = frozenset()
+    """Sections of capabilities that are not as by default, at most one of a type."""
 
-    @property
-    def lease_seconds(self) -> int:
-        """Seconds without a sign of life after which another process takes over the runs of this one."""
-        return self.runs.lease_seconds or (_REPLICA_LEASE if self.replicas.enabled else _LEASE)
+    def section(self, kind: type[Kind]) -> Kind:
+        """Return the section of a type, as by default where nothing of it is set."""
+        sections = (*self.capabilities, *(getattr(self, name) for name in _CORE if _CORE[name] is kind))
+        return next((each for each in sections if type(each) is kind), default_section(kind))
+
+    def with_sections(self, *sections: Struct) -> Settings:
+        """Return settings in which these sections replace those of their types."""
+        kinds = {type(each) for each in sections}
+        core = {name: each for name, kind in _CORE.items() for each in sections if type(each) is kind}
+        others = [each for each in self.capabilities if type(each) not in kinds]
+        others += [each for each in sections if type(each) not in _CORE.values()]
+        set_ = frozenset(each for each in others if each != default_section(type(each)))
+        return structs.replace(self, **core, capabilities=set_)
+
+
+_CORE = {field.name: type(field.default) for field in structs.fields(Settings) if isinstance(field.default, Struct)}

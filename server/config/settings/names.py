@@ -7,90 +7,60 @@ have a prefix there: `turns` under `[runs]` is the option `run_turns` and the va
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from server.config.settings.model import Settings
+from server.capabilities import CAPABILITIES
+from server.config.settings.access import AccessSettings
+from server.config.settings.limits import LimitSettings
+from server.config.settings.section import Section, default_section
+from server.config.settings.server import HttpSettings, LoggingSettings, ServerSettings, WatchSettings
+from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
+from server.config.settings.tools import ToolSettings
 
-__all__ = ["BY_OPTION", "BY_PATH", "DEFAULTS", "SECTIONS", "Setting", "SettingPath", "entries", "fault_of"]
+if TYPE_CHECKING:
+    from server.config.settings.model import Settings
+
+__all__ = ["BY_OPTION", "BY_PATH", "SECTIONS", "Setting", "SettingPath", "entries", "fault_of", "value_of"]
 
 SettingPath: TypeAlias = tuple[str, ...]
 """The path to a value in a file: section and key, or one name at the top level."""
 
-DEFAULTS: Final = Settings()
-SECTIONS: Final = tuple(name for name in Settings.__struct_fields__ if name != "project")
-
-_PREFIXES: Final = {
-    "access": "access_",
-    "admin": "admin_",
-    "audit_log": "audit_log_",
-    "history": "history_",
-    "improve": "improve_",
-    "logging": "log_",
-    "limits": "limits_",
-    "login": "login_",
-    "replicas": "replicas_",
-    "runs": "run_",
-    "schedules": "schedule_",
-    "scripts": "script_",
-    "watch": "watch_",
-}
-_OPTIONS: Final = {
-    ("audit", "accept"): "audit_accept",
-    ("audit", "mode"): "audit",
-    ("audit_log", "analytics"): "analytics",
-    ("audit_log", "enabled"): "audit_log",
-    ("catalog", "budget"): "catalog_budget",
-    ("clients", "budgets"): "client_budgets",
-    ("history", "sources"): "history",
-    ("improve", "sources"): "improve",
-    ("runs", "at_once"): "runs_at_once",
-    ("runs", "mcp_servers"): "mcp_servers",
-    ("runs", "model"): "model",
-    ("runs", "model_key"): "model_key",
-    ("runs", "workflows"): "workflows",
-    ("runs", "workspace"): "workspace",
-    ("schedules", "enabled"): "schedules",
-    ("scripts", "require_sandbox"): "require_sandbox",
-    ("tools", "declared"): "skill_tools",
-    ("tools", "enabled"): "tools",
-    ("watch", "mode"): "watch",
-}
-# Options that do not follow the rule: prefix of the section, then the key.
-
-_FLAGS: Final = {
-    "adapt": "--no-adapt",
-    "allowed_hosts": "--allowed-host",
-    "improve_review": "--review",
-    "pinned": "--pin",
-    "run_tools": "--run-tool",
-    "script_cwd": "--cwd",
-    "script_network": "--network",
-    "script_workspace": "--workspace",
-    "skill_tools": "--skill-tool",
-    "strictness": "--strict",
-    "tools": "--tool",
-    "workflows": "--workflow",
-}
-# Flags that do not follow the rule: `--`, then the option with hyphens.
-
-_FILE_ONLY: Final = frozenset(
-    {
-        *("access_profiles", "access_roles", "access_tools", "audit_accept", "client_budgets", "confirm_patterns"),
-        *("danger_patterns", "run_prices", "sources", "tool_names"),
-    }
+_CORE: Final = (
+    Section(name="server", kind=ServerSettings),
+    Section(name="http", kind=HttpSettings, flags={"allowed_hosts": "--allowed-host"}),
+    Section(
+        name="discovery", kind=DiscoverySettings, flags={"strictness": "--strict"}, file_only=frozenset({"sources"})
+    ),
+    Section(name="catalog", kind=CatalogSettings, options={"budget": "catalog_budget"}, flags={"pinned": "--pin"}),
+    Section(
+        name="clients",
+        kind=ClientSettings,
+        options={"budgets": "client_budgets"},
+        flags={"adapt": "--no-adapt"},
+        file_only=frozenset({"budgets", "tool_names"}),
+    ),
+    Section(name="search", kind=SearchSettings),
+    Section(name="watch", kind=WatchSettings, prefix="watch_", options={"mode": "watch"}),
+    Section(
+        name="tools",
+        kind=ToolSettings,
+        options={"declared": "skill_tools", "enabled": "tools"},
+        flags={"skill_tools": "--skill-tool", "tools": "--tool"},
+    ),
+    Section(
+        name="access",
+        kind=AccessSettings,
+        prefix="access_",
+        file_only=frozenset({"profiles", "roles", "tools"}),
+    ),
+    Section(name="limits", kind=LimitSettings, prefix="limits_"),
+    Section(name="logging", kind=LoggingSettings, prefix="log_"),
 )
-# Options whose values a variable cannot hold: tables, and patterns that may contain commas.
-
-_SECRETS: Final = frozenset(
-    {
-        *("admin_token", "judge_key", "login_introspection_client_secret", "model_key", "replicas_redis_url"),
-        *("run_store", "schedule_webhook", "script_index"),
-    }
-)
-# Options whose values are secret. Their types say so too, but reading types would slow each start. `replicas_secret`
-# has a setting of its own for its file.
+SECTIONS: Final[Mapping[str, Section]] = {
+    section.name: section for section in (*_CORE, *(each for found in CAPABILITIES for each in found.sections))
+}
 
 _SHOWN: Final = 100
 # Characters of an unknown name in a message.
@@ -106,17 +76,17 @@ class Setting(Struct, frozen=True):
     @property
     def variable(self) -> str | None:
         """The environment variable, None for a setting that only files can set."""
-        return None if self.option in _FILE_ONLY else f"SKILLSERVE_{self.option.upper()}"
+        return None if self.key in SECTIONS[self.section].file_only else f"SKILLSERVE_{self.option.upper()}"
 
     @property
     def file_variable(self) -> str | None:
-        """The environment variable that names a file with the value, None for a setting that is no secret."""
-        return f"{self.variable}_FILE" if self.option in _SECRETS else None
+        """The environment variable that names a file with the value, None for a setting that is not a secret."""
+        return f"{self.variable}_FILE" if self.key in SECTIONS[self.section].secrets else None
 
     @property
     def flag(self) -> str:
         """The flag; not every setting is an option of a command."""
-        return _FLAGS.get(self.option) or f"--{self.option.replace('_', '-')}"
+        return SECTIONS[self.section].flags.get(self.option) or f"--{self.option.replace('_', '-')}"
 
     @property
     def path(self) -> SettingPath:
@@ -126,13 +96,19 @@ class Setting(Struct, frozen=True):
     @property
     def default(self) -> object:
         """The default value."""
-        return getattr(getattr(DEFAULTS, self.section), self.key)
+        return getattr(default_section(SECTIONS[self.section].kind), self.key)
+
+
+def value_of(settings: Settings, path: SettingPath) -> Any:  # noqa: ANN401 - of the setting's type
+    """Return the value of a setting."""
+    section, key = path
+    return getattr(settings.section(SECTIONS[section].kind), key)
 
 
 def _settings() -> Iterator[Setting]:
-    for section in SECTIONS:
-        for key in getattr(DEFAULTS, section).__struct_fields__:
-            yield Setting(section, key, _OPTIONS.get((section, key)) or _PREFIXES.get(section, "") + key)
+    for section in SECTIONS.values():
+        for key in section.kind.__struct_fields__:
+            yield Setting(section.name, key, section.option(key))
 
 
 BY_PATH: Final[Mapping[SettingPath, Setting]] = {setting.path: setting for setting in _settings()}
