@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from server.config.settings import LoginSettings
+from server.capabilities.login.settings import LoginSettings
 from server.login.login import Login, RequireLogin
 from server.login.static_tokens import TokenFile
 

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from corpus import skill_name, write_corpus
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW, ViewName, ViewRule
 from skills_core.disk.sources import explicit_sources

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import Settings, SourceSettings, load_settings
+from server.config.settings.layers import load_settings
+from server.config.settings.model import Settings
+from server.config.settings.skills import SourceSettings
 from skills_core import Reason
 from tests.core.run.scripts.running import FOUND
 from tests.model_endpoint import ModelEndpoint

@@ -9,12 +9,12 @@ from msgspec import Struct
 from typer.main import get_command
 
 from server.cli.app import app
-from server.config.settings import SourceSettings
-from server.config.settings.names import BY_OPTION, DEFAULTS, SECTIONS
+from server.config.settings.names import BY_OPTION, SECTIONS
+from server.config.settings.skills import SourceSettings
 from tools.reference.pages import PAGES
 from tools.reference.settings import docstrings_of
 
-STRUCTS = [*(type(getattr(DEFAULTS, section)) for section in SECTIONS), SourceSettings]
+STRUCTS = [*(section.kind for section in SECTIONS.values()), SourceSettings]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -11,7 +11,7 @@ import anyio.to_thread
 from server.hosting.status import StatusFilter, change_object, change_summary, status_object
 
 if TYPE_CHECKING:
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change

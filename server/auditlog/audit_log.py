@@ -24,7 +24,7 @@ from msgspec import structs
 
 from server.auditlog.log_folder import LogFile, contents, fields_of, last_day, prepare, remove
 from server.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.resources import STATUS_URI
 from server.operation.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
 from skills_core.diagnostics import one_line

@@ -7,15 +7,17 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
+from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.login.settings import LoginSettings
 from server.config.machine import audit_log_folder, state_home
-from server.config.settings import Transport
+from server.config.settings.server import Transport
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.auditlog.records import AuditRecord
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.operation.records import Records
 
 __all__ = ["record_now", "recording"]
@@ -33,10 +35,10 @@ def recording(settings: Settings, records: Records) -> Iterator[None]:
     with ExitStack() as stack:
         if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
             _add_audit_log(settings, records, stack)
-        if settings.audit_log.analytics:
+        if settings.section(AuditLogSettings).analytics:
             from server.auditlog.analytics import Analytics, UsageFile  # noqa: PLC0415 - only where it is on
 
-            analytics = Analytics(UsageFile(state_home()), settings.audit_log.retention_days)
+            analytics = Analytics(UsageFile(state_home()), settings.section(AuditLogSettings).retention_days)
             records.add(stack.enter_context(analytics))
         yield
 
@@ -50,25 +52,25 @@ def record_now(settings: Settings, record: AuditRecord) -> None:
     if _wants_audit_log(settings, serves_http=True):
         from server.auditlog.audit_log import append_now  # noqa: PLC0415 - only where it is on
 
-        append_now(audit_log_folder(settings.audit_log), record)
+        append_now(audit_log_folder(settings.section(AuditLogSettings)), record)
 
 
 def _wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
-    enabled = settings.audit_log.enabled
+    enabled = settings.section(AuditLogSettings).enabled
     # Clients of stdio need no login.
-    return settings.login.required and serves_http if enabled is None else enabled
+    return settings.section(LoginSettings).required and serves_http if enabled is None else enabled
 
 
 def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> None:
     from server.auditlog.audit_log import AuditLog, AuditSink  # noqa: PLC0415 - only where it is on
     from server.auditlog.records import AuditLogError  # noqa: PLC0415
 
-    folder = audit_log_folder(settings.audit_log)
+    folder = audit_log_folder(settings.section(AuditLogSettings))
     try:
         tell_anchor = partial(_tell_anchor, records)
-        log = AuditLog(folder, settings.audit_log.retention_days, tell_anchor=tell_anchor)
+        log = AuditLog(folder, settings.section(AuditLogSettings).retention_days, tell_anchor=tell_anchor)
     except AuditLogError as error:
-        if settings.audit_log.enabled:
+        if settings.section(AuditLogSettings).enabled:
             raise
         logger.warning("nothing is recorded in the audit log: %s", one_line(str(error)))
         return

@@ -33,7 +33,7 @@ from server.cli.commands.visibility import visibility
 from server.cli.console import print_text
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
-from server.config.settings import LogFormat
+from server.config.settings.server import LogFormat
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.clients import ClientProfile
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.run.service import RunService
     from skills_core.live.library import Library
     from skills_core.run.durable.worker import Job

@@ -6,6 +6,7 @@ import os
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.run_additions import additional_jobs, lines_of_change, open_service
 from server.cli.terminal import attach_terminal
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.run.service import RunService
     from server.run.skill_runner import RunParticipants
     from skills_core.live.library import Library
@@ -48,7 +49,9 @@ class RunCommandContext:
 def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCommandContext:
     """Open the run service for the skills of `directories`; exit with a message if no model can be used."""
     library, settings = open_with_settings(directories, **flags)
-    if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
+    if (reason := runs_unavailable_reason(settings.section(RunSettings))) or settings.section(
+        RunSettings
+    ).model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     # The import fails without the extra `run`.
     return RunCommandContext(library, settings, open_service(library, settings))

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_USAGE, fail, print_notice
 from server.config.bootstrap import open_with_settings, settings_of, settings_with_logs
 from server.config.machine import Machine, current_places, local_zone
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.schedules.binding import ScheduledRun
     from skills_core.live.library import Library
     from skills_core.run.ports import JsonObject
@@ -154,7 +155,7 @@ def _wanted(request: ScheduleRequest, when: When, zone: str, task: str, now: dat
         print_notice(trouble)
     if request.skill is not None and (library is None or library.catalog.get(request.skill) is None):
         print_notice(f"--skill {request.skill}: no such skill is active here; runs fail unless it is when they fire")
-    if reason := runs_unavailable_reason(settings.runs):
+    if reason := runs_unavailable_reason(settings.section(RunSettings)):
         print_notice(f"with the settings here its runs would fail: {reason}")
     return NewSchedule(
         short=request.short,

@@ -17,9 +17,9 @@ from msgspec import structs
 
 from server.cli.serve_options import parse_plain_options
 from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
-from server.config.files import own_file, read_settings_file
+from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
-from server.config.settings import ConfigurationError, LogFormat, LoggingSettings, Transport
+from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
 from server.config.unknown_variables import unknown_variables
 from server.history.at_start import complete_interrupted_changes
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.cli.serve_options import ServeOptions
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.live.library import Library
     from skills_core.skills.skill import Skill
 

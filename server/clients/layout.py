@@ -11,7 +11,7 @@ from skills_core.toolboxes import Capability, toolbox_named
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
 
 __all__ = ["called_in", "is_structured", "layout_for", "link_reader_of"]
 

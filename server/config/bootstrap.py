@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
+from server.capabilities.audit.settings import AuditMode, AuditSettings
 from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
-from server.config.settings import AuditMode, LogFormat, LoggingSettings, LogLevel, Settings, load_settings
-from server.config.settings.layers import from_environment, from_flags
+from server.config.settings.layers import from_environment, from_flags, load_settings
+from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
 from server.operation.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.project_file import ProjectFileResult
-    from server.config.settings.skills import AuditSettings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Review
     from skills_core.skills.skill import Skill
@@ -81,7 +82,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources = sources_of(directories, settings, machine.places)
-    return Library(sources, _environment(settings, machine).read, _review_of(settings.audit))
+    return Library(sources, _environment(settings, machine).read, _review_of(settings.section(AuditSettings)))
 
 
 def _review_of(audit: AuditSettings) -> Review | None:

@@ -9,7 +9,7 @@ from skills_core.guard import Guard, Rule, Verdict, rules_of
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import GuardSettings
+    from server.capabilities.guard.settings import GuardSettings
     from skills_core.skills.skill import Skill
 
 __all__ = ["guard_of"]

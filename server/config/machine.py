@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.runs.settings import RunSettings
 from server.config.jdai import JdaiFiles
 from server.config.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
@@ -19,7 +21,7 @@ from skills_core.skills.gates import Environment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from server.config.settings import AuditLogSettings, Settings
+    from server.config.settings.model import Settings
 
 __all__ = [
     "SCHEDULED_RUN",
@@ -207,9 +209,9 @@ def private_places(settings: Settings) -> tuple[Path, ...]:
 
     These are the folder of the audit log, and the file with the MCP servers of runs.
     """
-    named = [audit_log_folder(settings.audit_log)]
-    if settings.runs.mcp_servers is not None:
-        named.append(Path(settings.runs.mcp_servers).expanduser())
+    named = [audit_log_folder(settings.section(AuditLogSettings))]
+    if mcp_servers := settings.section(RunSettings).mcp_servers:
+        named.append(Path(mcp_servers).expanduser())
     return tuple(dict.fromkeys(real_path(each) for each in (*private_folders(), *named)))
 
 

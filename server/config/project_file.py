@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import Struct
 
 from server.config.files import FILE_NAME, ConfigurationError, own_file, read_settings_file
-from server.config.settings import ProjectDiscovery, ProjectSettings, ProjectSource, SourceSettings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of
+from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
+from server.config.settings.skills import SourceSettings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded

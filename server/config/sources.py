@@ -6,21 +6,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from server.config.settings import (
-    Conventions,
-    DiscoverySettings,
-    ProjectDiscovery,
-    ProjectSettings,
-    ProjectSource,
-    Settings,
-    SourceSettings,
-)
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
+from server.config.settings.skills import Conventions, DiscoverySettings, SourceSettings
 from skills_core.disk.locations import DEFAULT_BOUNDS, default_sources, project_of
 from skills_core.disk.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from server.config.settings.model import Settings
     from skills_core.disk.locations import Places
 
 __all__ = ["sources_of"]
@@ -41,7 +36,7 @@ def sources_of(directories: Sequence[Path] | None, settings: Settings, places: P
         InvalidSourceError: a directory is missing, or is a file.
     """
     found = _chosen_sources(directories, settings, places)
-    return (*found, Source(_SCHEDULING, Scope.BUNDLED)) if settings.schedules.enabled else found
+    return (*found, Source(_SCHEDULING, Scope.BUNDLED)) if settings.section(ScheduleSettings).enabled else found
 
 
 def _chosen_sources(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from server.capabilities.history.settings import HistorySettings
+from server.capabilities.improve.settings import ImproveSettings
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.errors import HistoryError
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping
     from pathlib import Path
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.disk.sources import Source
     from skills_core.live.library import Change
 
@@ -61,7 +63,7 @@ async def record_edits(
     edits.places = {source.root: {""} for source in sources}
     while True:
         places = edits.take()
-        is_named = settings.history.sources or settings.improve.sources
+        is_named = settings.section(HistorySettings).sources or settings.section(ImproveSettings).sources
         if is_named or (state_home() / "history").is_dir():
             found = [source for source in sources if source.root in places]
             # A commit that is cut off by the end of the process leaves the history as it was.

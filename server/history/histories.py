@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.history.settings import HistorySettings
+from server.capabilities.improve.settings import ImproveSettings
 from server.config.bootstrap import user_settings
 from server.config.machine import Machine, current_places, state_home
 from server.config.sources import sources_of
@@ -34,7 +36,7 @@ from skills_core.skills.skill import Skill, SkillContent, State
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
-    from server.config.settings import HistorySettings, ImproveSettings, Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
     from skills_core.format.instructions import Instructions
@@ -70,7 +72,7 @@ class Histories:
     @classmethod
     def of(cls, settings: Settings) -> Histories:
         """Return the histories by all settings."""
-        return cls(settings.history, settings.improve)
+        return cls(settings.section(HistorySettings), settings.section(ImproveSettings))
 
     def covers(self, source: Source) -> bool:
         """Tell whether changes of a source are recorded: it is covered, and in no repository of the user."""
@@ -251,7 +253,7 @@ def record_scheduler_skills(
     state = state or state_home()
     try:
         settings = settings if settings is not None else user_settings(Machine(current_places()), {})
-        if not settings.history.automatic:
+        if not settings.section(HistorySettings).automatic:
             return
         with open_history(scheduler_root(state), state, work_trees=True, left_out=SCHEDULE_STATE) as history:
             if message is None:
@@ -278,7 +280,7 @@ def recorded_change(
     settings = settings if settings is not None else user_settings(machine, {})
     changed: dict[Path, list[str]] = {}
     histories = Histories.of(settings)
-    if settings.history.sources or settings.history.automatic:
+    if settings.section(HistorySettings).sources or settings.section(HistorySettings).automatic:
         sources = sources_of(None, settings, machine.places)
         for folder in folders:
             root = histories.root_of(folder, sources)

@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from server.capabilities.guard.settings import GuardSettings
 from server.config.bootstrap import log_to_stderr, open_catalog
 from server.config.guard_factory import guard_of
 from server.hook.settings import settings_for_call
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.config.machine import Machine
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hook.call import HookCall
     from server.hook.options import HookOptions
     from skills_core.skills.skill import Skill
@@ -134,7 +135,7 @@ def decide_call(call: HookCall, options: HookOptions) -> Decision:
     context = settings_for_call(call.directory, options)
     log_to_stderr(context.settings.logging)
     found = load_guard_skills(options, context.settings, context.machine)
-    decision = guard_of(found.skills, context.settings.guard).decide(call.tool, call.arguments)
+    decision = guard_of(found.skills, context.settings.section(GuardSettings)).decide(call.tool, call.arguments)
     log_decision(call.tool, decision)
     doubts = [*(shortened(doubt, _MAX_DOUBT) for doubt in context.doubts), *found.doubts]
     if decision.verdict is Verdict.ALLOW and doubts:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.config.plain_options import PlainOption, parse_plain_words
-from server.config.settings import Conventions
+from server.config.settings.skills import Conventions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from server.capabilities.guard.settings import GuardSettings
 from server.config.bootstrap import settings_in_project, user_settings
-from server.config.files import own_file
+from server.config.files import ConfigurationError, own_file
 from server.config.machine import Machine, current_places
-from server.config.settings import ConfigurationError, GuardSettings, Settings, load_settings
-from server.config.settings.layers import Given, Layer, combine, from_flags
+from server.config.settings.layers import Given, Layer, combine, from_flags, load_settings
+from server.config.settings.model import Settings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded

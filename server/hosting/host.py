@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import SubscriptionBus
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.views import View, ViewName, ViewRule
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change, Library

@@ -11,7 +11,7 @@ from server.hosting.views import ViewRule
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
-    from server.config.settings import AccessSettings
+    from server.config.settings.access import AccessSettings
 
 __all__ = ["role_rule"]
 

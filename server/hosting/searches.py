@@ -11,7 +11,7 @@ import anyio
 import anyio.to_thread
 
 from server.access.principal import PrincipalKind, principal_of
-from server.config.settings import ConfigurationError
+from server.config.files import ConfigurationError
 from skills_core.selection import menu_of
 
 if TYPE_CHECKING:

@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.capabilities.guard.settings import GuardSettings
 from server.config.guard_factory import guard_of
 from skills_core.guard import log_decision
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
     from skills_core.guard import Decision, Guard
@@ -31,7 +32,7 @@ class ServerGuard:
     def __init__(self, everything: Callable[[], Catalog], settings: Settings, *, views_differ: bool) -> None:
         """Compile nothing yet; `everything` returns the current catalog."""
         self._everything = everything
-        self._settings = settings.guard
+        self._settings = settings.section(GuardSettings)
         self._views_differ = views_differ
         self._compiled: tuple[Catalog, Guard] | None = None
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
+from server.capabilities.audit.settings import AuditSettings
 from server.listing.runs import runs_object
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import Reason, printable
@@ -18,8 +19,7 @@ from skills_core.skills.skill import State
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from server.config.settings import Settings
-    from server.config.settings.skills import AuditSettings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
     from skills_core.live.library import Change
@@ -133,7 +133,7 @@ def status_object(catalog: Catalog, settings: Settings, choice: StatusFilter = _
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
-        "audit": audit_object(settings.audit),
+        "audit": audit_object(settings.section(AuditSettings)),
         "runs": runs_object(settings),
         "scripts": script_status(settings),
     }

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio.to_thread
 from msgspec import structs
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot, allow_all
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Library

@@ -20,6 +20,7 @@ from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, Tool
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 
+from server.capabilities.runs.settings import RunSettings
 from server.config.machine import current_environment
 from server.evals.iterations.plan import EvalOptions, plan_eval
 from server.evals.iterations.session import EvalSession, check_models
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.improve.folders import ImprovementFolders
     from skills_core.audit.findings import Finding
     from skills_core.format.yaml12 import JsonValue
@@ -136,7 +137,7 @@ async def _benchmark(folders: ImprovementFolders, settings: Settings) -> dict[st
         workspace=folders.evals,
         baseline=str(folders.before),
         jobs=_AT_ONCE,
-        seconds=float(settings.runs.seconds),
+        seconds=float(settings.section(RunSettings).seconds),
         new=True,
     )
     plan = await anyio.to_thread.run_sync(plan_eval, options, settings, folders.root / "revision")

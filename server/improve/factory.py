@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from server.capabilities.improve.settings import ImproveSettings
+
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.run.after_run import FinishedRun
     from server.run.service import RunService
@@ -20,7 +22,7 @@ def create_improving_service(
     """Return the service that runs the skills of `library`; `on_change` is called after a skill was improved."""
     from server.run.factory import create_service  # noqa: PLC0415 - it imports what only runs need
 
-    if not settings.improve.sources:
+    if not settings.section(ImproveSettings).sources:
         return create_service(library, settings)
     from server.improve.improver import Improver  # noqa: PLC0415
     from server.improve.installation import settle_interrupted  # noqa: PLC0415

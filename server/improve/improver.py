@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.runs.settings import RunSettings
 from server.history.histories import Histories
 from server.improve.checks import (
     has_evals,
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.improve.checks import OfferedTools
     from server.improve.folders import ImprovementFolders
     from server.improve.records import ImprovementRecords
@@ -122,7 +124,7 @@ class Improver:
 
     def _is_on(self, skill: Skill) -> bool:
         """Tell whether the settings switch improvements on for the source of a skill."""
-        named = self._settings.improve
+        named = self._settings.section(ImproveSettings)
         directories = [real_path(Path(os.path.abspath(each))) for each in named.directories]  # noqa: PTH100 - `resolve` may raise
         return skill.source.scope in named.scopes or skill.source.root in directories
 
@@ -137,11 +139,13 @@ class Improver:
                 busy = Refusal(ImprovementReason.BUSY, "another improvement of the skill is under way")
                 _log(skill, run_id, ImprovementStatus.SKIPPED, busy)
                 return False
-            number = self._records.begin(run_id, skill.key, root, place, self._settings.improve.per_day)
+            number = self._records.begin(
+                run_id, skill.key, root, place, self._settings.section(ImproveSettings).per_day
+            )
             if number is None:
                 return False
             if isinstance(number, ImprovementReason):
-                limit = f"{self._settings.improve.per_day} improvements were begun within 24 hours"
+                limit = f"{self._settings.section(ImproveSettings).per_day} improvements were begun within 24 hours"
                 _log(skill, run_id, ImprovementStatus.SKIPPED, Refusal(number, limit))
                 return False
             result = _Result(Refusal(ImprovementReason.CANCELLED, "the caller of the run left, or the process ended"))
@@ -167,7 +171,7 @@ class Improver:
             return Refusal(ImprovementReason.NOT_A_FOLDER, "only a folder with a SKILL.md can be improved")
         if (why := self._histories.obstacle(skill.source)) is not None:
             return Refusal(ImprovementReason.NO_HISTORY, f"a change could not be taken back: {why}")
-        if self._settings.runs.model in {None, CLIENT}:
+        if self._settings.section(RunSettings).model in {None, CLIENT}:
             return Refusal(ImprovementReason.NO_MODEL, "improvements need a model in runs.model")
         return None
 
@@ -185,8 +189,9 @@ class Improver:
 
     async def _result(self, skill: Skill, run: _FailedRun, work: Path) -> _Result:
         settings = self._settings
-        key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
-        model = open_model(parse_model(settings.runs.model or ""), key)
+        secret = settings.section(RunSettings).model_key
+        key = secret.get_secret_value() if secret else None
+        model = open_model(parse_model(settings.section(RunSettings).model or ""), key)
         async with offered_tools(run.settings, run.skills) as offered:
             with ExitStack() as stack:
                 folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill, work))
@@ -200,7 +205,7 @@ class Improver:
                     change = replace(change, refusal=refusal, details={**change.details, "measured": measured})
         if change.refusal is not None:
             return _Result(change.refusal, change.details)
-        if settings.improve.review or not change.is_correction:
+        if settings.section(ImproveSettings).review or not change.is_correction:
             why = None if change.is_correction else _NOT_A_CORRECTION
             kept = {**change.details, "change": stored_change(change.base, change.files)}
             return _Result(why, kept, is_proposal=True)

@@ -26,7 +26,7 @@ from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Re
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.improve.records import ImprovementRecords
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.runs.settings import RunSettings
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
 from server.run.skill_runner import process_secrets
@@ -33,7 +36,7 @@ from skills_core.run.tools.workspace_names import WorkspaceTool
 if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.guard.tool import Tool
     from skills_core.skills.skill import Skill
 
@@ -72,19 +75,19 @@ class ImprovementRun:
         """Perform the task on the copy in `workspace`; return why the run failed, None if it did not."""
         skill = await anyio.to_thread.run_sync(improve_skill)
         tools = await anyio.to_thread.run_sync(self._tools, workspace)
-        runs = self.settings.runs
+        runs = self.settings.section(RunSettings)
         limits = RunLimits(
             turns=_TURNS,
             tokens=runs.tokens,
             calls=_CALLS,
-            seconds=float(self.settings.improve.seconds),
+            seconds=float(self.settings.section(ImproveSettings).seconds),
             tool_seconds=_TOOL_SECONDS,
         )
         context = RunContext(
             model=self.model,
             model_name=runs.model or "",
             journal=MemoryJournal(self.run_id),
-            guard=guard_of((), self.settings.guard),
+            guard=guard_of((), self.settings.section(GuardSettings)),
             tools=tools,
             limits=limits,
             store=trace_store(),

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from server.config.settings import Settings, ToolSettings
+    from server.config.settings.model import Settings
+    from server.config.settings.tools import ToolSettings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skills.skill import Skill

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings import Transport
+from server.config.settings.server import Transport
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
 
 __all__ = ["COMPLETE", "cacheable", "text_block", "tool_result", "without_envelope"]
 

@@ -11,7 +11,7 @@ from skills_core.rendering import FREE_ARGUMENT, parameters_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 

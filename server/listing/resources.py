@@ -9,7 +9,7 @@ import re
 from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.skills.uris import decode_path
@@ -18,7 +18,7 @@ from skills_core.skills.withheld_files import files_for_models
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 

@@ -9,7 +9,8 @@ import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings import OptionalTool
+from server.capabilities.runs.settings import RunSettings
+from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import printable
 from skills_core.run.models import ModelUnavailableError, check_model, parse_model
 from skills_core.system_faults import Fault, fault_of
@@ -17,7 +18,8 @@ from skills_core.system_faults import Fault, fault_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.config.settings import RunSettings, Settings, ToolSettings
+    from server.config.settings.model import Settings
+    from server.config.settings.tools import ToolSettings
 
 __all__ = [
     "RUN",
@@ -49,13 +51,20 @@ def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str
 
 def offers_tool(settings: Settings) -> bool:
     """Return whether `run_skill` is available: it is switched on, and a model is configured."""
-    return OptionalTool.RUN_SKILL in settings.tools.enabled and runs_unavailable_reason(settings.runs) is None
+    return (
+        OptionalTool.RUN_SKILL in settings.tools.enabled
+        and runs_unavailable_reason(settings.section(RunSettings)) is None
+    )
 
 
 def offers_workflows(settings: Settings) -> bool:
     """Return whether `run_workflow` is available: it is switched on, and a model and workflows are configured."""
     named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
-    return named and runs_unavailable_reason(settings.runs) is None and _why_no_workflow(settings.runs) is None
+    return (
+        named
+        and runs_unavailable_reason(settings.section(RunSettings)) is None
+        and _why_no_workflow(settings.section(RunSettings)) is None
+    )
 
 
 def offers_runs(settings: Settings) -> bool:
@@ -71,17 +80,18 @@ def needs_event_streams(settings: Settings) -> bool:
 
 def runs_object(settings: Settings) -> dict[str, Any]:
     """Return what the status says of runs: the model, and for each tool whether it is available, and why not."""
-    reason = runs_unavailable_reason(settings.runs)
-    model = str(parse_model(settings.runs.model)) if settings.runs.model and reason is None else None
+    runs = settings.section(RunSettings)
+    reason = runs_unavailable_reason(runs)
+    model = str(parse_model(runs.model)) if runs.model and reason is None else None
     skill = reason or _not_switched_on(RUN, settings.tools)
-    workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(settings.runs)
+    workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(runs)
     return {
         "model": model,
         RUN: skill is None,
         "reason": skill,
         RUN_WORKFLOW: workflow is None,
         "workflow_reason": workflow,
-        "missing_workflows": list(map(printable, _missing(settings.runs.workflows))),
+        "missing_workflows": list(map(printable, _missing(runs.workflows))),
     }
 
 
@@ -90,7 +100,9 @@ def missing_tool_messages(settings: Settings) -> Iterator[str]:
     status = runs_object(settings)
     if RUN in settings.tools.enabled and status["reason"]:
         yield f"{RUN} is not available: {status['reason']}"
-    if (RUN_WORKFLOW in settings.tools.enabled or settings.runs.workflows) and status["workflow_reason"]:
+    if (RUN_WORKFLOW in settings.tools.enabled or settings.section(RunSettings).workflows) and status[
+        "workflow_reason"
+    ]:
         yield f"{RUN_WORKFLOW} is not available: {status['workflow_reason']}"
     gone = missing_message(status["missing_workflows"])
     if gone and gone != status["workflow_reason"]:

@@ -17,7 +17,7 @@ from server.listing.order import first_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.listing.catalog_texts import CatalogTexts
     from server.listing.skills import Child
     from server.wire.paging import Pager

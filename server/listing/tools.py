@@ -10,7 +10,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.catalog_texts import topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS
@@ -19,7 +19,7 @@ from skills_core.rendering import ACTIVATION_TOOL, render_entry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.run.scripts.runner import ScriptSetup

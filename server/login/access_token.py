@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.access.principal import PrincipalKind
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
 
 __all__ = [
     "BOUND",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
 
 __all__ = ["Challenges", "Refusal"]
 

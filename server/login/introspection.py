@@ -25,7 +25,7 @@ from server.login.access_token import (
 from server.login.provider import KNOWN, Turns, sender_of
 
 if TYPE_CHECKING:
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
     from server.login.access_token import LoginToken
     from server.login.provider import Provider
 

@@ -13,7 +13,7 @@ from server.login.access_token import BOUND, is_bound, login_token, principal_fr
 if TYPE_CHECKING:
     from jwt.types import Options
 
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
     from server.login.access_token import LoginToken
     from server.login.keys import SigningKeys
 

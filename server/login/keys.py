@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import jwt
 
-from server.config.settings import is_safe_address
+from server.capabilities.login.settings import is_safe_address
 from server.login.access_token import ProviderUnavailableError
 
 if TYPE_CHECKING:
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
     from server.login.provider import Provider
 
 __all__ = ["SigningKeys"]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.config.settings import LoginSettings
+    from server.capabilities.login.settings import LoginSettings
 
 __all__ = ["Login", "RequireLogin"]
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.listing.envelope import COMPLETE
 from server.listing.prompts import WITH_SKILLS, offers_context
 from server.listing.resources import TEMPLATE, listed_files
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
@@ -64,7 +65,11 @@ class CompletionHandlers:
 
     def _is_scheduled(self, name: str, catalog: Catalog) -> bool:
         """Tell whether a prompt may be that of a schedule, which has no arguments."""
-        return self._host.settings.schedules.enabled and name.startswith("sched-") and catalog.get(name) is None
+        return (
+            self._host.settings.section(ScheduleSettings).enabled
+            and name.startswith("sched-")
+            and catalog.get(name) is None
+        )
 
     async def complete(
         self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.hosting.views import COMMON_VIEW
 from server.schedules.availability import can_schedule
 from skills_core.diagnostics import one_line
@@ -37,7 +38,7 @@ class SchedulePrompts:
     def __init__(self, host: Host) -> None:
         """List the schedules of this user for the clients of `host`."""
         self._host = host
-        self.offered = host.settings.schedules.enabled and not host.views_differ and can_schedule()
+        self.offered = host.settings.section(ScheduleSettings).enabled and not host.views_differ and can_schedule()
         self._last: list[dict[str, Any]] = []
         # What a client may have been given before the folder of schedules was watched.
         self._first: list[dict[str, Any]] | None = None

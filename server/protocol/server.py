@@ -11,6 +11,7 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
+from server.capabilities.replicas.settings import ReplicaSettings
 from server.exchange.client_exchange import ExchangeLimits
 from server.exchange.registry import ExchangeRegistry
 from server.exchange.resumption import SealedState
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
-    from server.config.settings.replicas import ReplicaSettings
     from server.hosting.host import Host
 
 __all__ = ["SkillServer"]
@@ -96,7 +96,7 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._on_initialized)
         self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots.ask)
         SkillsExtension(host).register(self)
-        sealed = _sealed_state(host.settings.replicas, self.exchanges.limits)
+        sealed = _sealed_state(host.settings.section(ReplicaSettings), self.exchanges.limits)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
         self.middleware[:] = [Boundary(host, sealed, self.records, self._is_method)]
 

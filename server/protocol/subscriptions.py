@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from mcp.server.subscriptions import ServerEvent
 
     from server.access.principal import Principal
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
     from server.listing.snapshot import Snapshot

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from server.clients import ClientProfile
     from server.clients.results import ResultRoom
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.exchange.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View

@@ -10,7 +10,7 @@ from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError
 
 if TYPE_CHECKING:
-    from server.config.settings import ReplicaSettings
+    from server.capabilities.replicas.settings import ReplicaSettings
 
 __all__ = ["shared_keys"]
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from redis.asyncio.client import PubSub
 
-    from server.config.settings import ReplicaSettings
+    from server.capabilities.replicas.settings import ReplicaSettings
 
     Handler: TypeAlias = "Callable[[Mapping[str, Any]], None]"
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
+from server.capabilities.replicas.settings import ReplicaSettings
 from server.replicas.following import CatalogFollower
 from server.replicas.forwarding import CallForwarding
 from server.replicas.keys import shared_keys
@@ -28,7 +29,7 @@ class Replica:
         Raises:
             ReplicaSettingsError: the settings cannot be used.
         """
-        settings = host.settings.replicas
+        settings = host.settings.section(ReplicaSettings)
         self.name = secrets.token_hex(8)
         self._link = RedisLink(settings, shared_keys(settings))
         self._following = CatalogFollower(host, self._link, self.name)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.run.durable.engine import Engine
     from skills_core.run.executor import RunRequest

@@ -11,8 +11,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.settings import RunSettings, lease_seconds
+from server.capabilities.scripts.settings import ScriptSettings
 from server.config.guard_factory import guard_of
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.run.after_run import no_improvements, nothing_after_run
 from server.run.service import RunService
 from server.run.skill_runner import RunnerConfig
@@ -25,7 +28,7 @@ from skills_core.run.durable.recorded_run import WorkerConfig
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.run.after_run import AfterRun, Improvements
     from skills_core.live.library import Library
     from skills_core.run.durable.engine import Engine
@@ -41,14 +44,14 @@ def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str,
 
     Processes with another model, other tools or other folders get another ID.
     """
-    runs, scripts = settings.runs, settings.scripts
+    runs, scripts = settings.section(RunSettings), settings.section(ScriptSettings)
     # Settings that affect the outcome of a run, or what it can access. The keys are hashed, so they must not change.
     values = {
         "model": runs.model,
         "run_tools": runs.tools,
         "skill_tools": settings.tools.declared,
-        "danger_patterns": settings.guard.danger_patterns,
-        "confirm_patterns": settings.guard.confirm_patterns,
+        "danger_patterns": settings.section(GuardSettings).danger_patterns,
+        "confirm_patterns": settings.section(GuardSettings).confirm_patterns,
         "require_sandbox": scripts.require_sandbox,
         "script_environment": scripts.environment,
         "script_network": scripts.network,
@@ -123,7 +126,7 @@ def create_service(
     """
     config = RunnerConfig(
         settings,
-        lambda: guard_of(library.catalog.active, settings.guard),
+        lambda: guard_of(library.catalog.active, settings.section(GuardSettings)),
         trace_store(),
         script_runner(settings),
         variables_of,
@@ -149,19 +152,22 @@ async def recording(
     Raises:
         StoreError: the store cannot be used.
     """
-    lease = settings.lease_seconds
+    lease = lease_seconds(settings)
     pool = pool_id(settings, (source.root for source in library.sources))
     terms = WorkerConfig(
         # Runs of a kind that a worker lacks have a pool of their own: it would take them from the queue, and hold each
         # one back for the grace time before another worker can have it.
         pool="-".join([pool, *sorted(more_jobs)]),
-        at_once=settings.runs.at_once,
+        at_once=settings.section(RunSettings).at_once,
         beat_seconds=min(1.0, lease / _BEATS_A_LEASE),
         grace_seconds=lease,
         only=None if only is None else frozenset(only),
-        resume_seconds=settings.runs.resume_seconds if unattended else None,
+        resume_seconds=settings.section(RunSettings).resume_seconds if unattended else None,
     )
     async with service.recording(
-        run_store(settings.runs), terms, log_interrupted if unattended else ignore_interrupted, more_jobs
+        run_store(settings.section(RunSettings)),
+        terms,
+        log_interrupted if unattended else ignore_interrupted,
+        more_jobs,
     ) as engine:
         yield engine

@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from server.config.settings import ConfigurationError, OptionalTool
+from server.config.files import ConfigurationError
+from server.config.settings.tools import OptionalTool
 from server.listing.declared import settings_name
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidRecordError, SkillsError, UnknownSkillError

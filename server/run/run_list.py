@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.runs.settings import RunSettings
 from server.run.trace_files import run_store, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.run.durable.client import Activity, open_client
@@ -23,7 +24,7 @@ from skills_core.run.workflow.plan import plan_from_json
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.client import RecordClient
     from skills_core.run.durable.recorded_run import RecordedRun
@@ -75,7 +76,7 @@ def open_run_list(settings: Settings) -> Iterator[RunList]:
     Raises:
         StoreError: the record cannot be used.
     """
-    with open_client(run_store(settings.runs)) as client:
+    with open_client(run_store(settings.section(RunSettings))) as client:
         yield RunList(trace_store(), client)
 
 

@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.runs.settings import RunSettings
 from server.listing.snapshot import allow_all
 from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.guard.secrets import Secrets
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.config.settings import RunSettings, Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard import Guard
@@ -106,13 +109,13 @@ class SkillRunner:
             ModelUnavailableError: the configured model cannot be used.
             ConfigurationError: the configured tools cannot be used.
         """
-        if self._config.settings.runs.model != CLIENT:
+        if self._config.settings.section(RunSettings).model != CLIENT:
             self._open_model()
         return await anyio.to_thread.run_sync(self._secrets, [*skills])
 
     def _secrets(self, skills: Iterable[Skill]) -> Secrets:
         settings = self._config.settings
-        of_tools, of_skills = check_tool_settings(settings.runs), self._variables(skills)
+        of_tools, of_skills = check_tool_settings(settings.section(RunSettings)), self._variables(skills)
         return _secrets_of(_process_secrets(settings), of_tools, of_skills)
 
     def _variables(self, skills: Iterable[Skill]) -> dict[str, Mapping[str, str]]:
@@ -122,7 +125,7 @@ class SkillRunner:
     def _open_model(self) -> Model:
         """Return the configured model, opened once: concurrent runs share its connections."""
         if self._model is None:
-            settings = self._config.settings.runs
+            settings = self._config.settings.section(RunSettings)
             key = settings.model_key.get_secret_value() if settings.model_key else None
             self._model = open_model(parse_model(settings.model or ""), key)
         return self._model
@@ -156,7 +159,7 @@ class SkillRunner:
         participants: RunParticipants,
     ) -> RunOutcome:
         config, settings, started = self._config, self._config.settings, anyio.current_time()
-        reason, limits = await participants.recorded_reason(journal), run_limits(settings.runs)
+        reason, limits = await participants.recorded_reason(journal), run_limits(settings.section(RunSettings))
         of_run = () if skills is None else (skills.performed, *skills.others)
         variables = await anyio.to_thread.run_sync(self._variables, of_run)
         async with open_toolset(
@@ -165,7 +168,7 @@ class SkillRunner:
             guard = await anyio.to_thread.run_sync(lambda: participants.disclosing(config.guard()))
             context = RunContext(
                 model=participants.model or self._open_model(),
-                model_name=str(parse_model(settings.runs.model or "")),
+                model_name=str(parse_model(settings.section(RunSettings).model or "")),
                 journal=journal,
                 guard=guard,
                 tools=toolset.tools,
@@ -220,11 +223,11 @@ def _secrets_of(
 
 def _process_secrets(settings: Settings) -> dict[str, str]:
     """Return the secrets among the settings and the environment variables, by name."""
-    runs = settings.runs
+    runs = settings.section(RunSettings)
     known = {
         "model_key": runs.model_key,
-        "judge_key": settings.evals.judge_key,
-        "admin_token": settings.admin.token,
+        "judge_key": settings.section(EvalSettings).judge_key,
+        "admin_token": settings.section(AdminSettings).token,
         "run_store": runs.store,
     }
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 import anyio
 import anyio.to_thread
 
+from server.capabilities.runs.settings import RunSettings
 from server.limits.pacing import Backoff
 from server.listing.runs import offers_runs
 from skills_core.errors import SkillsError
@@ -99,7 +100,7 @@ class RunSupervisor:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
             service = await anyio.to_thread.run_sync(self._create, self._host)
             self._created.set()
-            if self._host.settings.runs.model == CLIENT and self._background is None:
+            if self._host.settings.section(RunSettings).model == CLIENT and self._background is None:
                 self._open(service)
                 return
             for pause in Backoff(_FIRST_RETRY_SECONDS, _RETRY_SECONDS):

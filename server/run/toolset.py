@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from server.capabilities.runs.settings import RunSettings
+from server.config.files import ConfigurationError
 from server.config.machine import private_folders, private_places
-from server.config.settings import ConfigurationError, OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.declared import allows, settings_name
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
@@ -35,7 +37,7 @@ from skills_core.toolboxes import Capability
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
-    from server.config.settings import RunSettings, Settings
+    from server.config.settings.model import Settings
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.guard.tool import Tool
     from skills_core.run.run_skills import RunSkills
@@ -73,7 +75,7 @@ async def open_toolset(
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    root = await anyio.to_thread.run_sync(workspace_root, settings.runs)
+    root = await anyio.to_thread.run_sync(workspace_root, settings.section(RunSettings))
     permits = AllowedTools(None if skills is None else skills.performed.frontmatter.allowed_tools)
     problems = [*permits.notes]
     tools: list[Tool] = []
@@ -88,8 +90,8 @@ async def open_toolset(
         logger.warning("tools of a run of %s: %s", run_name, warning)
     async with AsyncExitStack() as stack:
         secrets = {}
-        if settings.runs.mcp_servers is not None:
-            secrets = await _connect_servers(settings.runs.mcp_servers, permits, stack, tools, problems, host)
+        if servers := settings.section(RunSettings).mcp_servers:
+            secrets = await _connect_servers(servers, permits, stack, tools, problems, host)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:
             logger.info("tools of a run of %s: %s", run_name, problem)
@@ -173,7 +175,7 @@ def _is_file_in(store: str, root: Path) -> bool:
 def _workspace_tools(
     settings: Settings, root: Path, runner: ScriptRunner | None, problems: list[str], host: Mapping[str, str]
 ) -> tuple[Tool, ...]:
-    allowed, private = list(settings.runs.tools), private_places(settings)
+    allowed, private = list(settings.section(RunSettings).tools), private_places(settings)
     _refuse_within(private, root)
     if runner is None:
         return workspace_tools(root, allowed, host, private=private)

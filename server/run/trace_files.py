@@ -11,7 +11,7 @@ from skills_core.run.trace.store import TraceStore
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import RunSettings
+    from server.capabilities.runs.settings import RunSettings
     from skills_core.format.yaml12 import JsonObject
     from skills_core.run.durable.store import Store
 

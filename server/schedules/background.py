@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.schedules.availability import can_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.run.after_run import FollowUp, ImprovementsAfter
     from skills_core.live.library import Library
@@ -50,14 +51,14 @@ class ScheduledRuns:
 
 def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:
     """Return the job of schedules for a command beside a server with these settings, which share their runs."""
-    if not settings.schedules.enabled or not can_schedule():
+    if not settings.section(ScheduleSettings).enabled or not can_schedule():
         return {}
     return ScheduledRuns(library, settings).jobs(follow_up)
 
 
 def scheduled_runs(host: Host) -> ScheduledRuns | None:
     """Return the schedules of a server, None if its settings switch them off, or the extra `run` is missing."""
-    if host.settings.schedules.enabled and not can_schedule():
+    if host.settings.section(ScheduleSettings).enabled and not can_schedule():
         logger.warning("schedules are off: they require the extra `run`: pip install 'skillserve[run]'")
         return None
-    return ScheduledRuns(host.library, host.settings) if host.settings.schedules.enabled else None
+    return ScheduledRuns(host.library, host.settings) if host.settings.section(ScheduleSettings).enabled else None

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import local_zone
 from server.run.prices import Price, is_paid, price_of_model
 from server.run.trace_files import trace_store
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonValue
     from skills_core.schedules.when import When
 
@@ -129,16 +131,16 @@ class Refused:
 
 def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
     """Return the terms of a run with `model`, or with that of the settings if there is none."""
-    chosen, wanted = model or settings.runs.model, settings.schedules
+    chosen, wanted = model or settings.section(RunSettings).model, settings.section(ScheduleSettings)
     try:
         spec = parse_model(chosen or "")
     except ModelUnavailableError:
         spec = None  # its run fails
-    price = None if spec is None else price_of_model(spec, settings.runs.prices)
+    price = None if spec is None else price_of_model(spec, settings.section(RunSettings).prices)
     paid = spec is not None and is_paid(spec, price)
     return Terms(
         day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
-        tokens=settings.runs.tokens,
+        tokens=settings.section(RunSettings).tokens,
         together=Limits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
         each=Limits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
         model=chosen or "no model",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import Process
 
-    from server.config.settings import ScheduleSettings
+    from server.capabilities.schedules.settings import ScheduleSettings
     from server.schedules.binding import ScheduledRun
     from skills_core.format.yaml12 import JsonValue
 

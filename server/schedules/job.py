@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 from msgspec import structs
 
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.settings import RunSettings
+from server.config.files import ConfigurationError
 from server.config.guard_factory import guard_of
 from server.config.machine import current_environment
-from server.config.settings import ConfigurationError
 from server.history.histories import record_scheduler_skills
 from server.listing.runs import runs_unavailable_reason
 from server.run.after_run import FinishedRun, no_follow_up
@@ -36,7 +38,7 @@ from skills_core.run.scripts.environment import SCHEDULED_RUN
 from skills_core.run.scripts.runner import ScriptRunner
 
 if TYPE_CHECKING:
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.run.after_run import FollowUp
     from server.schedules.binding import Binding
     from server.schedules.store import ScheduleStore
@@ -140,9 +142,13 @@ class ScheduleJob:
         scripts = await self._runner()
         settings = self._limited(name, binding, scripts)
         if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
-            runs = structs.replace(settings.runs, tokens=min(settings.runs.tokens, tokens))
+            runs = structs.replace(
+                settings.section(RunSettings), tokens=min(settings.section(RunSettings).tokens, tokens)
+            )
             settings = structs.replace(settings, runs=runs)
-        if (reason := runs_unavailable_reason(settings.runs)) is not None or settings.runs.model == CLIENT:
+        if (reason := runs_unavailable_reason(settings.section(RunSettings))) is not None or settings.section(
+            RunSettings
+        ).model == CLIENT:
             raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
         skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
         if skill.digest != settled["digest"]:
@@ -150,7 +156,7 @@ class ScheduleJob:
         selection = recorded_selection(skill, catalog, settled["companions"])
         config = RunnerConfig(
             settings,
-            lambda: guard_of(self._guarded(skill), settings.guard),
+            lambda: guard_of(self._guarded(skill), settings.section(GuardSettings)),
             trace_store(),
             scripts,
             variables_of,
@@ -174,7 +180,7 @@ class ScheduleJob:
         isolation, rights = scripts.setup.isolation, binding.rights
         settings = limited_settings(self._settings, rights, binding.model, is_confined=isolation.sandbox is not None)
         full = limited_settings(self._settings, rights, binding.model)
-        if (settings.runs.tools, settings.tools) != (full.runs.tools, full.tools):
+        if (settings.section(RunSettings).tools, settings.tools) != (full.section(RunSettings).tools, full.tools):
             logger.warning("schedule %s: its run starts no programs: %s", name, no_programs_reason(isolation.fault))
         return settings
 

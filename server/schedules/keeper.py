@@ -20,6 +20,8 @@ import anyio
 import anyio.to_thread
 from msgspec import structs
 
+from server.capabilities.runs.settings import RunSettings, lease_seconds
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.run.after_run import improvements_of_none
 from server.schedules.binding import Delivery, ScheduledRun, ahead_warning, delivered, ended, fired, started_by_hand
 from server.schedules.budgets import terms_of, used_tokens
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.run.after_run import ImprovementsAfter
     from server.schedules.binding import Binding, Firing
     from server.schedules.budgets import Spending
@@ -207,7 +209,7 @@ class TimeKeeper:
 
     def _prepare(self, binding: Binding, tasks: TaskGroup) -> None:
         """Load the libraries of a schedule's model in the background, once."""
-        model = binding.model or self.settings.runs.model
+        model = binding.model or self.settings.section(RunSettings).model
         if model not in self._prepared:
             self._prepared.add(model)
             tasks.start_soon(partial(anyio.to_thread.run_sync, load_libraries, model, abandon_on_cancel=True))
@@ -257,7 +259,7 @@ class TimeKeeper:
 
         def end(found: Binding, spending: Spending) -> Binding:
             spending.end(entry.id, used)
-            return ended(found, entry, self.settings.schedules.failures_to_pause)
+            return ended(found, entry, self.settings.section(ScheduleSettings).failures_to_pause)
 
         after = await self._spend(name, end)
         why = f": {entry.message}" if entry.message else ""
@@ -288,7 +290,7 @@ class TimeKeeper:
         run.left_since = (now if run.left_since is None else run.left_since) if is_left else None
         if run.left_since is None:
             return False
-        return now - run.left_since > self.settings.runs.resume_seconds + self.settings.lease_seconds
+        return now - run.left_since > self.settings.section(RunSettings).resume_seconds + lease_seconds(self.settings)
 
     async def _give_up_foreign(self, name: str, firing: Firing, error: RunConflictError) -> None:
         """Record a run of another pool as failed once no process can be performing it."""
@@ -308,7 +310,7 @@ class TimeKeeper:
         return self._with_delivery(entry)
 
     def _with_delivery(self, entry: ScheduledRun) -> ScheduledRun:
-        if not self.settings.schedules.delivers:
+        if not self.settings.section(ScheduleSettings).delivers:
             return entry
         return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
 
@@ -365,7 +367,7 @@ class TimeKeeper:
             # The result is not kept back until another process would deliver it.
             with anyio.move_on_after(RETRY_AFTER.total_seconds() / 2):
                 improvements = await self.improvements([run.id])
-            message = await deliver(self.settings.schedules, name, run, outcome, improvements)
+            message = await deliver(self.settings.section(ScheduleSettings), name, run, outcome, improvements)
             status = "failed" if message else "delivered"
             if message:
                 logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.run.trace_files import trace_store
 from server.schedules.binding import ahead_warning, healed
 from server.schedules.budgets import terms_of
@@ -23,7 +25,7 @@ from skills_core.schedules.when import Cron, describe, when_to_json
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.schedules.binding import Binding, Firing, ScheduledRun
     from server.schedules.budgets import Spending, Terms
     from server.schedules.rights import Rights
@@ -91,7 +93,7 @@ def shown(store: ScheduleStore, name: str, now: datetime) -> dict[str, Any]:
 
 def overview(store: ScheduleStore, settings: Settings, now: datetime) -> dict[str, Any]:
     """Return what runs without the user: each schedule with rights, model and spending, the limits, and warnings."""
-    spending, wanted = store.spending(), settings.schedules
+    spending, wanted = store.spending(), settings.section(ScheduleSettings)
     day = terms_of(settings, None, now).day
     schedules = [_watched(store, each, settings, spending, now) for each in listed(store, now)]
     spent = spending.spent(day)
@@ -137,13 +139,13 @@ def cannot_run(settings: Settings, rights: Rights, model: str | None, terms: Ter
     """Return why runs with these rights fail, or lack something, in a process with these settings."""
     found = []
     try:
-        checked_model(model, settings.runs.model)
+        checked_model(model, settings.section(RunSettings).model)
     except (ScheduleError, ModelUnavailableError) as error:
         found.append(str(error))
     if terms.price is None and (terms.together.dollars or terms.each.dollars):
         found.append(f"The price of {terms.model} is unknown, so its runs are skipped: give it in runs.prices.")
     starts = "run_command" in rights.run_tools or rights.scripts or bool(rights.skill_tools)
-    if starts and not settings.schedules.unsandboxed:
+    if starts and not settings.section(ScheduleSettings).unsandboxed:
         isolation = script_setup(settings).isolation
         if isolation.sandbox is None:
             found.append(f"Its runs start no programs: {no_programs_reason(isolation.fault)}.")

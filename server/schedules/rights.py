@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
 
-from server.config.settings import OptionalTool
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.config.settings.tools import OptionalTool
 from server.schedules.errors import ScheduleError
 from skills_core.run.models import parse_model
 from skills_core.run.tools.workspace_names import WorkspaceTool
@@ -15,7 +17,7 @@ from skills_core.run.tools.workspace_names import WorkspaceTool
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
 
 
@@ -35,7 +37,7 @@ class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
     """Return the rights that settings give; `seen` is what the creator sees if that is not everything."""
-    runs = settings.runs
+    runs = settings.section(RunSettings)
     return Rights(
         run_tools=tuple(each.value for each in runs.tools),
         workspace=_absolute(runs.workspace),
@@ -55,9 +57,9 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None, *, i
     Raises:
         ScheduleError: `model` is at an address that the settings do not name.
     """
-    if not (is_confined or settings.schedules.unsandboxed):
+    if not (is_confined or settings.section(ScheduleSettings).unsandboxed):
         settings = _without_programs(settings)
-    runs, enabled = settings.runs, settings.tools.enabled
+    runs, enabled = settings.section(RunSettings), settings.tools.enabled
     same_folder = rights.workspace is not None and rights.workspace == _absolute(runs.workspace)
     same_servers = rights.mcp_servers is not None and rights.mcp_servers == _absolute(runs.mcp_servers)
     limited = structs.replace(
@@ -71,17 +73,16 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None, *, i
         enabled = tuple(each for each in enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
     declared = tuple(dict.fromkeys(_common(settings.tools.declared, rights.skill_tools)))
     tools = structs.replace(settings.tools, enabled=enabled, declared=declared)
-    return structs.replace(settings, runs=limited, tools=tools)
+    return settings.with_sections(limited, tools)
 
 
 def _without_programs(settings: Settings) -> Settings:
     """Return the settings without the tools by which a model starts programs."""
     enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
-    run_tools = tuple(each for each in settings.runs.tools if each is not WorkspaceTool.RUN_COMMAND)
-    return structs.replace(
-        settings,
-        runs=structs.replace(settings.runs, tools=run_tools),
-        tools=structs.replace(settings.tools, enabled=enabled, declared=()),
+    run_tools = tuple(each for each in settings.section(RunSettings).tools if each is not WorkspaceTool.RUN_COMMAND)
+    return settings.with_sections(
+        structs.replace(settings.section(RunSettings), tools=run_tools),
+        structs.replace(settings.tools, enabled=enabled, declared=()),
     )
 
 

@@ -8,23 +8,25 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.scripts.settings import ScriptSettings
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from skills_core.run.scripts.isolation import find_isolation
 from skills_core.run.scripts.process import ProcessLimits
 from skills_core.run.scripts.programs import ProgramFinder
 from skills_core.run.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.run.scripts.isolation import Isolation
     from skills_core.skills.skill import Skill
 
 
 def script_setup(settings: Settings) -> ScriptSetup:
     """Return how scripts run on this machine. The first call tests whether a sandbox works."""
-    scripts = settings.scripts
+    scripts = settings.section(ScriptSettings)
     return ScriptSetup(
         isolation=_isolation(_workspaces(settings)),
         programs=_programs(_workspaces(settings)),
@@ -58,7 +60,7 @@ def variables_of(skill: Skill) -> dict[str, str]:
 
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool `run_skill_script` is offered: the settings enable it, and scripts can run."""
-    runs = not settings.scripts.require_sandbox or not _isolation(_workspaces(settings)).fault
+    runs = not settings.section(ScriptSettings).require_sandbox or not _isolation(_workspaces(settings)).fault
     return OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and runs
 
 
@@ -68,7 +70,7 @@ def script_status(settings: Settings) -> dict[str, Any]:
     return {
         "offered": offers_scripts(settings),
         "isolation": setup.isolation.kind.value,
-        "sandbox_required": settings.scripts.require_sandbox,
+        "sandbox_required": settings.section(ScriptSettings).require_sandbox,
         "missing": list(setup.isolation.lacks),
         "memory_limited": setup.isolation.cgroups is not None,
         "statement": setup.statement,
@@ -82,7 +84,9 @@ def _isolation(workspaces: tuple[Path, ...]) -> Isolation:
 
 def _workspaces(settings: Settings) -> tuple[Path, ...]:
     """Return the workspaces, whose programs never run outside the sandbox."""
-    named = dict.fromkeys(each for each in (settings.scripts.workspace, settings.runs.workspace) if each)
+    named = dict.fromkeys(
+        each for each in (settings.section(ScriptSettings).workspace, settings.section(RunSettings).workspace) if each
+    )
     return tuple(Path(each).expanduser().absolute() for each in named)
 
 

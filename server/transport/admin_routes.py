@@ -14,6 +14,8 @@ from starlette.routing import Route
 from server.access.principal import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
 from server.admin.actions import read_status, reload_everything
 from server.admin.sockets import RELOAD_PATH, STATUS_PATH
+from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.settings import AdminSettings
 from server.hosting.status import StatusFilter, StatusFilterError
 from server.operation.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
@@ -56,7 +58,7 @@ def guarded_routes(
     There are none without an admin token and a login. `records` hears of requests.
     """
     heard = records or Records()
-    gate = Gate(host, security, login, heard, frozenset(host.settings.login.admin_roles))
+    gate = Gate(host, security, login, heard, frozenset(host.settings.section(LoginSettings).admin_roles))
     if not gate.can_be_passed:
         return []
     return _routes(_Endpoints(host), lambda endpoint: gate.guard(_recorded(endpoint, heard)))
@@ -74,7 +76,7 @@ class Gate:
         roles: frozenset[str],
     ) -> None:
         """Let principals with one of `roles` through; `records` hears of requests."""
-        token = host.settings.admin.token
+        token = host.settings.section(AdminSettings).token
         self._expected = None if token is None else token.get_secret_value().encode("ascii")
         self._browsers = TransportSecurityMiddleware(security)
         self._login = login

@@ -22,7 +22,7 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.config.settings import LimitSettings
+    from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest
     from server.operation.records import Records
 

@@ -19,6 +19,8 @@ from starlette.routing import Route
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.roles import Profiles
+from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.settings import OperationSettings
 from server.config.machine import tokens_file
 from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.bodies import RecordedRefusals, RequestBodies
@@ -38,7 +40,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from server.config.settings import HttpSettings
+    from server.config.settings.server import HttpSettings
     from server.hosting.host import Host
     from server.login.login import Login
     from server.operation.records import Records
@@ -175,11 +177,11 @@ def _endpoint_route(app: Starlette, path: str) -> Route:
 
 def _open_login(host: Host, records: Records) -> Login | None:
     """Return the login of the settings, None if requests need none."""
-    if not host.settings.login.required:
+    if not host.settings.section(LoginSettings).required:
         return None
     from server.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
 
-    return Login(host.settings.login, tokens_file(), records=records)
+    return Login(host.settings.section(LoginSettings), tokens_file(), records=records)
 
 
 def _security(settings: HttpSettings) -> TransportSecuritySettings:
@@ -275,7 +277,7 @@ class HttpServer(_Uvicorn):
     ) -> None:
         self._login = _open_login(host, server.records)
         self._replica = replica
-        self._draining = Draining(host.settings.operation)
+        self._draining = Draining(host.settings.section(OperationSettings))
         self._last_signal: tuple[int, FrameType | None] | None = None
         metrics = metrics_of(server, host)
         self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running, replica)

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.access.principal import Principal
-    from server.config.settings import LimitSettings
+    from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest, Key
 
 __all__ = ["Limiting"]

@@ -11,6 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.login.settings import LoginSettings
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.system_faults import system_message
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
     import asyncio
     from collections.abc import Iterator
 
-    from server.config.settings import HttpSettings, Settings
+    from server.config.settings.model import Settings
+    from server.config.settings.server import HttpSettings
 
 logger = logging.getLogger(__name__)
 
@@ -38,7 +40,7 @@ def require_protection(settings: Settings) -> None:
     Raises:
         UnprotectedAddressError: there is none, and `http.insecure` is not set.
     """
-    if settings.login.required or settings.http.insecure or _is_loopback(settings.http.host):
+    if settings.section(LoginSettings).required or settings.http.insecure or _is_loopback(settings.http.host):
         return
     message = (
         f"{settings.http.host} can be reached from other machines, and clients need no login; set login.tokens or"

@@ -14,6 +14,8 @@ from starlette.routing import Route
 
 from server import __version__
 from server.access.principal import METRICS_ROLE
+from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.settings import OperationSettings
 from server.transport.admin_routes import Gate
 from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
@@ -55,7 +57,7 @@ def metrics_of(server: SkillServer, host: Host) -> Metrics | None:
     Raises:
         MissingLibraryError: the library for metrics is not installed.
     """
-    if not host.settings.operation.metrics:
+    if not host.settings.section(OperationSettings).metrics:
         return None
     try:
         from server.operation.metrics import Metrics  # noqa: PLC0415 - its library is an extra
@@ -154,7 +156,7 @@ class OperationRoutes:
         # Prometheus asks each replica at an address that clients do not use. The check of names protects browsers that
         # a web page misleads, and those have no token.
         anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        roles = frozenset({*self._host.settings.login.admin_roles, METRICS_ROLE})
+        roles = frozenset({*self._host.settings.section(LoginSettings).admin_roles, METRICS_ROLE})
         gate = Gate(self._host, anywhere, login, self._server.records, roles)
         return [*probes, Route(METRICS_PATH, gate.guard(figures))]
 

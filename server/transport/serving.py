@@ -15,8 +15,10 @@ import anyio
 
 from server import __version__
 from server.auditlog.recording import recording
+from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import runtime_folders
-from server.config.settings import LogFormat, Settings, Transport
+from server.config.settings.server import LogFormat, Transport
 from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from pathlib import Path
 
+    from server.config.settings.model import Settings
     from server.hosting.usage import Usage
     from server.protocol.server import SkillServer
     from server.replicas.replica import Replica
@@ -124,7 +127,7 @@ def _wants_spans(settings: Settings) -> bool:
     """
     if settings.server.transport is Transport.HTTP:
         return can_trace()
-    return offers_runs(settings) or settings.schedules.enabled
+    return offers_runs(settings) or settings.section(ScheduleSettings).enabled
 
 
 def _report(problem: str) -> None:
@@ -196,7 +199,7 @@ def _replica(host: Host) -> Replica | None:
     Raises:
         ReplicaSettingsError: the Redis client is not installed, or the settings cannot be used.
     """
-    if not host.settings.replicas.enabled:
+    if not host.settings.section(ReplicaSettings).enabled:
         return None
     try:
         from server.replicas.replica import Replica

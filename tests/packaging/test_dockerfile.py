@@ -34,7 +34,7 @@ import pytest
 import yaml
 from mcp import Client
 
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 
 # All tests share one image.
 pytestmark = pytest.mark.slow

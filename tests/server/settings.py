@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from server.config.settings import Settings
 from server.config.settings.layers import combine, from_flags
+from server.config.settings.model import Settings
 
 
 def make_settings(**options: Any) -> Settings:

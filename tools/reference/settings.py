@@ -15,8 +15,9 @@ from msgspec.structs import fields
 from typer.main import get_command
 
 from server.cli.app import app
-from server.config.settings import ProjectDiscovery, ProjectSource, SourceSettings
-from server.config.settings.names import BY_PATH, DEFAULTS, SECTIONS
+from server.config.settings.names import BY_PATH, SECTIONS
+from server.config.settings.project import ProjectDiscovery, ProjectSource
+from server.config.settings.skills import SourceSettings
 from tools.reference.value_types import described, listed
 
 if TYPE_CHECKING:
@@ -67,8 +68,8 @@ def settings_page() -> str:
     """Return the page."""
     flagged = {option.name for option in _serve().params} | {"strictness", "adapt"}
     parts = [_HEAD]
-    for section in SECTIONS:
-        kind = type(getattr(DEFAULTS, section))
+    for section, found in SECTIONS.items():
+        kind = found.kind
         parts += [f"## `[{section}]`\n", f"{inspect.getdoc(kind)}\n"]
         texts, kinds = docstrings_of(kind), _types_of(kind)
         for setting in (each for each in BY_PATH.values() if each.section == section):

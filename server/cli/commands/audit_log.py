@@ -15,6 +15,7 @@ import typer
 
 from server.auditlog.export import ExportFormat
 from server.auditlog.records import AuditEvent
+from server.capabilities.auditlog.settings import AuditLogSettings
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import (
     EXIT_EMPTY,
@@ -247,7 +248,7 @@ def _folder(given: Path | None, *, may_be_missing: bool = False) -> Path:
     from server.config.bootstrap import user_settings
     from server.config.machine import Machine, audit_log_folder, current_places
 
-    return audit_log_folder(user_settings(Machine(current_places()), {}).audit_log)
+    return audit_log_folder(user_settings(Machine(current_places()), {}).section(AuditLogSettings))
 
 
 def _reader(given: Path | None) -> LogReader:

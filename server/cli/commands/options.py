@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from server.cli.console import EXIT_USAGE, fail
-from server.config.settings import Conventions
+from server.config.settings.skills import Conventions
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
 __all__ = [

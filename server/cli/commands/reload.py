@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from server.capabilities.operation.settings import AdminSettings
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import current_places, runtime_folders
-from server.config.settings import Settings, load_settings
+from server.config.settings.layers import load_settings
+from server.config.settings.model import Settings
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -61,9 +63,10 @@ def _over_http(url: str, settings: Settings) -> Reloaded:
     from server.remote.address import Address
 
     address = Address.parse(url)
-    if settings.admin.token is None:
+    token = settings.section(AdminSettings).token
+    if token is None:
         fail("--url requires the admin token of the server; set SKILLSERVE_ADMIN_TOKEN", EXIT_USAGE)
-    return reload_at(address, settings.http.path, settings.admin.token.get_secret_value())
+    return reload_at(address, settings.http.path, token.get_secret_value())
 
 
 def _lines(reloaded: Reloaded) -> list[str]:

@@ -26,7 +26,7 @@ from skills_core.selection.drift import DEFAULT_TOLERANCE, MAX_QUERIES, KeptQuer
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from skills_core.selection import Match
     from skills_core.selection.drift import QueryDrift
     from skills_core.skills.skill import Skill

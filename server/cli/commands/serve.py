@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from server.capabilities.audit.settings import AuditMode
 from server.cli.commands.options import (
     ConventionFiles,
     Directories,
@@ -24,7 +25,9 @@ from server.cli.commands.options import (
 )
 from server.cli.serve_options import ServeOptions
 from server.cli.start_server import start_server
-from server.config.settings import AuditMode, LogFormat, LogLevel, OptionalTool, SkillFolder, Transport
+from server.config.settings.server import LogFormat, LogLevel, Transport
+from server.config.settings.skills import SkillFolder
+from server.config.settings.tools import OptionalTool
 from skills_core.live.watch_options import WatchMode
 
 ServedTransport = Annotated[

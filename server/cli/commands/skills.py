@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from server.capabilities.audit.settings import AuditSettings
 from server.cli.client_lists import name_and_version
 from server.cli.commands.options import (
     AsJson,
@@ -23,7 +24,7 @@ from server.cli.commands.options import (
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.validation_report import print_skill
 from server.config.bootstrap import open_quietly, open_with_settings
-from server.config.settings import SkillFolder
+from server.config.settings.skills import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
@@ -246,4 +247,6 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     from server.listing.runs import runs_object
     from server.scripts.factory import script_status
 
-    print_status(catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.audit))
+    print_status(
+        catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.section(AuditSettings))
+    )

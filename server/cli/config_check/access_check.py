@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.access.principal import METRICS_ROLE
+from server.capabilities.login.settings import LoginSettings
 from server.cli.config_check.finding import Finding, Level
 from server.config.bootstrap import open_catalog
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import one_line
 from skills_core.disk.sources import Scope, real_path
 from skills_core.errors import SkillsError
@@ -51,7 +52,7 @@ def _warning(checked: CheckedSettings, key: str, message: str, advice: str, plac
 def _meaningful_roles(checked: CheckedSettings) -> frozenset[str]:
     """Return the roles that make a difference."""
     settings = checked.settings
-    return settings.access.known_roles | {*settings.login.admin_roles, METRICS_ROLE}
+    return settings.access.known_roles | {*settings.section(LoginSettings).admin_roles, METRICS_ROLE}
 
 
 def _unknown(checked: CheckedSettings, role: str) -> str | None:
@@ -67,7 +68,7 @@ def _closest(name: str, known: Iterable[str]) -> str:
 
 
 def _default_role(checked: CheckedSettings) -> Iterator[Finding]:
-    login = checked.settings.login
+    login = checked.settings.section(LoginSettings)
     warn = partial(_warning, checked, "login.default_role")
     if login.issuer is not None and login.default_role is not None:
         if login.default_role in login.admin_roles:
@@ -87,7 +88,7 @@ def _default_role(checked: CheckedSettings) -> Iterator[Finding]:
 def _roles_that_nobody_has(checked: CheckedSettings) -> Iterator[Finding]:
     access = checked.settings.access
     missing = [role for role in access.roles or access.tools if role not in access.default_roles]
-    if missing and not checked.settings.login.required:
+    if missing and not checked.settings.section(LoginSettings).required:
         key = "access.roles" if access.roles else "access.tools"
         names = ", ".join(role[:_SHOWN] for role in missing)
         message = (
@@ -97,7 +98,7 @@ def _roles_that_nobody_has(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _roles_of_tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[Finding]:
-    if not checked.settings.login.tokens:
+    if not checked.settings.section(LoginSettings).tokens:
         return
     for token in tokens:
         for message in filter(None, (_unknown(checked, role) for role in token.roles)):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.config_check.access_check import check_access
 from server.cli.config_check.conflicts import check_conflicts
 from server.cli.config_check.finding import CheckedFile, Finding, Level
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from server.config.machine import Machine
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
 
 __all__ = ["ConfigurationReport", "check_configuration"]
 
@@ -76,7 +77,7 @@ def _files(machine: Machine, settings: Settings) -> Iterator[CheckedFile]:
         named.append((project.path, "settings of the project"))
     named += [(path, "JD.AI") for path in machine.jdai.paths]
     named += [(machine.trust.path, "trusted folders"), (tokens_file(), "static tokens")]
-    if settings.runs.mcp_servers is not None:
-        named.append((Path(os.path.expanduser(settings.runs.mcp_servers)), "MCP servers of runs"))  # noqa: PTH111
+    if servers := settings.section(RunSettings).mcp_servers:
+        named.append((Path(os.path.expanduser(servers)), "MCP servers of runs"))  # noqa: PTH111
     for path, purpose in dict(named).items():
         yield CheckedFile(str(path), purpose, os.path.lexists(path))

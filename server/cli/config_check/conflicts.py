@@ -11,12 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.auditlog.log_folder import rights_fault
+from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.history.settings import HistorySettings
+from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.settings import OperationSettings
+from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.settings import ScheduleSettings
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.places import folder_fault
 from server.cli.config_check.start_checks import is_address
 from server.config.machine import audit_log_folder
-from server.config.settings import OptionalTool, Transport
 from server.config.settings.named_sources import directories_of
+from server.config.settings.names import value_of
+from server.config.settings.server import Transport
+from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
@@ -74,7 +85,7 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
         message = f"{settings.http.host} can be reached from other machines, and clients need no login"
         advice = "set login.tokens or login.issuer, or listen on 127.0.0.1, or set http.insecure behind a firewall"
         yield _finding(checked, Level.ERROR if serves else Level.WARNING, "http.host", message, advice)
-    if settings.http.insecure and settings.login.required:
+    if settings.http.insecure and settings.section(LoginSettings).required:
         message = "it has no effect, because clients need a login"
         yield _finding(checked, Level.WARNING, "http.insecure", message, "remove it")
     if not checks_host(settings.http):
@@ -109,7 +120,7 @@ def _is_everybody(proxy: str) -> bool:
 
 
 def _drain(checked: CheckedSettings) -> Iterator[Finding]:
-    operation = checked.settings.operation
+    operation = checked.settings.section(OperationSettings)
     if operation.drain_notice_seconds > operation.drain_seconds:
         message = (
             f"{operation.drain_seconds:g}: it has no effect, because operation.drain_notice_seconds "
@@ -121,7 +132,7 @@ def _drain(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _provider(checked: CheckedSettings) -> Iterator[Finding]:
-    if checked.settings.login.issuer is not None:
+    if checked.settings.section(LoginSettings).issuer is not None:
         return
     for name in _OF_PROVIDER:
         if checked.is_set(f"login.{name}"):
@@ -130,7 +141,7 @@ def _provider(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[Finding]:
-    login, now = checked.settings.login, datetime.now(UTC)
+    login, now = checked.settings.section(LoginSettings), datetime.now(UTC)
     valid = [each for each in tokens if not each.is_expired(now)]
     if login.tokens and not valid and login.issuer is None:
         message = "there is no valid token, so nobody can log in" if tokens else "there is no token yet"
@@ -144,7 +155,7 @@ def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterat
 def _runs(checked: CheckedSettings) -> Iterator[Finding]:
     from server.listing.runs import missing_tool_messages, runs_unavailable_reason
 
-    runs = checked.settings.runs
+    runs = checked.settings.section(RunSettings)
     reason = runs_unavailable_reason(runs)
     if runs.model is not None and reason is not None:
         yield _finding(checked, Level.WARNING, "runs.model", reason, "correct the model, or set what it needs")
@@ -165,7 +176,7 @@ def _runs(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _evals(checked: CheckedSettings) -> Iterator[Finding]:
-    evals = checked.settings.evals
+    evals = checked.settings.section(EvalSettings)
     if evals.judge_key is not None and "://" not in (evals.judge_model or ""):
         message = "it has no effect: it is for a judge that is named by its URL"
         yield _finding(checked, Level.WARNING, "evals.judge_key", message, "remove it, or set evals.judge_model")
@@ -179,10 +190,12 @@ def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
     if tools and settings.access.known_roles:
         message = f"{', '.join(tools)}: schedules are those of the server's user, so no caller with roles has the tools"
         yield _finding(checked, Level.WARNING, "tools.enabled", message, "remove the tools, or the roles")
-    if settings.schedules.enabled and (reason := runs_unavailable_reason(settings.runs)):
+    if settings.section(ScheduleSettings).enabled and (
+        reason := runs_unavailable_reason(settings.section(RunSettings))
+    ):
         message = f"schedules cannot run skills: {reason}"
         yield _finding(checked, Level.WARNING, "schedules.enabled", message, "set runs.model")
-    if OptionalTool.SCHEDULE_SKILL in tools and not settings.schedules.enabled:
+    if OptionalTool.SCHEDULE_SKILL in tools and not settings.section(ScheduleSettings).enabled:
         message = "schedule_skill makes schedules that this server does not fire"
         advice = "set schedules.enabled, or run `skillserve schedule daemon`"
         yield _finding(checked, Level.WARNING, "tools.enabled", message, advice)
@@ -198,7 +211,7 @@ def _access(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _histories(checked: CheckedSettings) -> Iterator[Finding]:
-    history, improve = checked.settings.history, checked.settings.improve
+    history, improve = checked.settings.section(HistorySettings), checked.settings.section(ImproveSettings)
     missing = [each for each in improve.sources if each not in history.sources]
     if missing and not history.automatic:
         message = f"{', '.join(missing)}: without a history, nothing is improved"
@@ -240,7 +253,7 @@ def _unreadable(path: Path) -> str | None:
 def _named_sources(checked: CheckedSettings) -> Iterator[Finding]:
     """Check the folders of sources that other settings name."""
     for section in ("history", "improve"):
-        for number, source in enumerate(getattr(checked.settings, section).sources):
+        for number, source in enumerate(value_of(checked.settings, (section, "sources"))):
             for folder in directories_of((source,)):
                 if fault := _unreadable(Path(folder)):
                     key, message = f"{section}.sources", f"{folder}: {fault}"
@@ -251,8 +264,10 @@ def _named_sources(checked: CheckedSettings) -> Iterator[Finding]:
 def _shared_runs(checked: CheckedSettings) -> Iterator[Finding]:
     from skills_core.run.durable.store import SqliteStore, store_of
 
-    runs = checked.settings.runs
-    if not checked.settings.replicas.enabled or (runs.model is None and not checked.settings.schedules.enabled):
+    runs = checked.settings.section(RunSettings)
+    if not checked.settings.section(ReplicaSettings).enabled or (
+        runs.model is None and not checked.settings.section(ScheduleSettings).enabled
+    ):
         return
     with suppress(SkillsError):  # which another check reports
         if runs.store is None or isinstance(store_of(runs.store.get_secret_value()), SqliteStore):
@@ -263,7 +278,7 @@ def _shared_runs(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _audit_log(checked: CheckedSettings) -> Iterator[Finding]:
-    log, login = checked.settings.audit_log, checked.settings.login
+    log, login = checked.settings.section(AuditLogSettings), checked.settings.section(LoginSettings)
     if log.enabled is False and login.required:
         message = "clients log in, but nothing is recorded of what they do"
         yield _finding(checked, Level.WARNING, "audit_log.enabled", message, "remove it, unless that is meant")

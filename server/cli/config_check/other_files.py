@@ -9,13 +9,15 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.settings_check import file_fault
 from server.cli.config_check.values import faults, field_types
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.project_file import ProjectFile
-from server.config.settings import ProjectDiscovery, ProjectSource, SourceSettings
 from server.config.settings.names import BY_OPTION, entries, fault_of
+from server.config.settings.project import ProjectDiscovery, ProjectSource
+from server.config.settings.skills import SourceSettings
 from server.config.trust import TrustError
 from skills_core.diagnostics import Reason
 
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.jdai import JdaiSettings
     from server.config.machine import Machine
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.login.static_tokens import StoredToken
     from server.run.mcp_servers.config_file import ServerSpec
 
@@ -133,9 +135,10 @@ def check_mcp_servers(
     """Check the file of MCP servers, each server on its own; return those that can be used too."""
     from server.run.mcp_servers.config_file import parse_servers, read_servers
 
-    if settings.runs.mcp_servers is None:
+    named = settings.section(RunSettings).mcp_servers
+    if named is None:
         return [], ()
-    path = Path(settings.runs.mcp_servers)
+    path = Path(named)
     try:
         return [], read_servers(path, environment)
     except ConfigurationError as error:
@@ -176,7 +179,7 @@ def check_secrets(checked: CheckedSettings, machine: Machine, specs: tuple[Serve
 
     own = own_file(machine.places.config_home)
     yield from _exposed(own, ", ".join(checked.secrets_in_file), changes=True)
-    servers = checked.settings.runs.mcp_servers
+    servers = checked.settings.section(RunSettings).mcp_servers
     if servers is not None:
         yield from _exposed(Path(os.path.expanduser(servers)), ", ".join(file_secrets(specs)), changes=True)  # noqa: PTH111
     yield from _exposed(machine.trust.path, "", changes=True)

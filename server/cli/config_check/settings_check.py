@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.values import faults, field_types, is_secret, section_faults, usable
 from server.config.files import ConfigurationError, own_file, read_settings_file
-from server.config.settings import Settings
 from server.config.settings.layers import Given, combine, from_jdai, from_variable
-from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS, entries, fault_of
+from server.config.settings.model import Settings
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of, value_of
 from server.config.unknown_variables import unknown_variables
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class CheckedSettings:
     def is_set(self, key: str) -> bool:
         """Tell whether a setting does not have its default."""
         section, _, name = key.partition(".")
-        value = getattr(getattr(self.settings, section), name)
-        return (section, name) in self.origins and bool(value != BY_PATH[section, name].default)
+        path = section, name
+        return path in self.origins and bool(value_of(self.settings, path) != BY_PATH[path].default)
 
     def can_compare(self, *sections: str) -> bool:
         """Tell whether these sections are what the user meant."""
@@ -97,7 +97,7 @@ def file_fault(file: Path, error: ConfigurationError) -> Finding:
 
 
 def _type_of(path: SettingPath) -> Any:  # noqa: ANN401 - of any type
-    return field_types(type(getattr(DEFAULTS, path[0])))[path[1]]
+    return field_types(SECTIONS[path[0]].kind)[path[1]]
 
 
 def _take(checked: CheckedSettings, valid: dict[SettingPath, Given], path: SettingPath, given: Given) -> None:
@@ -122,7 +122,7 @@ def _take(checked: CheckedSettings, valid: dict[SettingPath, Given], path: Setti
 def _check_sections(checked: CheckedSettings, valid: dict[SettingPath, Given]) -> None:
     """Check the valid values of each section together; the settings have those that fit."""
     for section in dict.fromkeys(path[0] for path in valid):
-        kind = type(getattr(DEFAULTS, section))
+        kind = SECTIONS[section].kind
         values = {path[1]: given.value for path, given in valid.items() if path[0] == section}
         found = [*section_faults(kind, values, section)]
         for fault in found:

@@ -10,9 +10,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from server.admin.sockets import STATUS_PATH
+from server.capabilities.operation.settings import OperationSettings
+from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.runs.settings import RunSettings
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.places import folder_fault
-from server.config.settings import ConfigurationError, Transport
+from server.config.files import ConfigurationError
+from server.config.settings.server import Transport
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -102,7 +106,7 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
     from server.replicas.errors import NO_CLIENT
     from server.replicas.keys import shared_keys
 
-    replicas = checked.settings.replicas
+    replicas = checked.settings.section(ReplicaSettings)
     if not replicas.enabled:
         return
     name = "secret" if replicas.secret is not None else "secret_file"
@@ -132,10 +136,11 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
 def _store(checked: CheckedSettings) -> Iterator[Finding]:
     from skills_core.run.durable.store import SqliteStore, check_private, store_of
 
-    if checked.settings.runs.store is None:
+    named = checked.settings.section(RunSettings).store
+    if named is None:
         return
     try:
-        store = store_of(checked.settings.runs.store.get_secret_value())
+        store = store_of(named.get_secret_value())
         if isinstance(store, SqliteStore):
             check_private(store.path)
             if fault := folder_fault(store.path.parent):
@@ -164,6 +169,6 @@ def _reranker(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _metrics(checked: CheckedSettings) -> Iterator[Finding]:
-    if checked.settings.operation.metrics and find_spec("prometheus_client") is None:
+    if checked.settings.section(OperationSettings).metrics and find_spec("prometheus_client") is None:
         message = "metrics need the extra `team`"
         yield _finding(checked, Level.ERROR, "operation.metrics", message, "run: pip install 'skillserve[team]'")

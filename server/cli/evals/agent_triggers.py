@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.evals.report_files import (
     ReportFiles,
@@ -219,7 +220,7 @@ class _Model:
         self.needed = options.optimize or options.agent == _EXECUTOR
         if not self.needed:
             return
-        runs = settings_of(Machine(current_places()), {"model": options.model}).runs
+        runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
         if runs.model is None or runs.model == CLIENT:
             raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
         spec = parse_model(runs.model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Final
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.evals.report_files import ReportFiles
@@ -38,8 +39,7 @@ if TYPE_CHECKING:
 
     from server.cli.evals.options import TriggerFlags
     from server.clients import ClientProfile
-    from server.config.settings import Settings
-    from server.config.settings.runs import RunSettings
+    from server.config.settings.model import Settings
     from server.evals.triggers.ranked_triggers import ClientSight, RankedTriggers
     from skills_core.evals.triggers.drafting import Drafts
     from skills_core.evals.triggers.ranks import Confusion, RankedQuery
@@ -238,13 +238,16 @@ def draft_into(options: TriggerFlags) -> None:
     require_folder(folder)
     require_no_queries(folder)
     library, settings, skill = open_skill(options)
-    if (reason := runs_unavailable_reason(settings.runs)) or settings.runs.model == CLIENT:
+    if (reason := runs_unavailable_reason(settings.section(RunSettings))) or settings.section(
+        RunSettings
+    ).model == CLIENT:
         fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
     rivals = _rivals(skill, library.catalog.offered)
     tokens = len(drafting_prompt(skill, rivals)) // _CHARACTERS_A_TOKEN
-    print_notice(f"asks {settings.runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
+    runs = settings.section(RunSettings)
+    print_notice(f"asks {runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
-        drafts = until_signalled(lambda: _draft(settings.runs, skill, rivals))
+        drafts = until_signalled(lambda: _draft(runs, skill, rivals))
     except QueryDraftError as error:
         fail(f"{error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)

@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.evals.report_files import ReportFiles, gates_pass, next_step, print_gates, write_eval_files
 from server.config.bootstrap import settings_of
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from server.cli.evals.options import EvalFlags
-    from server.config.settings import RunSettings, Settings
+    from server.config.settings.model import Settings
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.plan import EvalPlan
     from skills_core.evals.proposals.proposal import Proposal
@@ -119,7 +120,7 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
     return EvalOptions(
         skill=given.skill_dir,
         agent=agent,
-        seconds=given.timeout or settings.runs.seconds,
+        seconds=given.timeout or settings.section(RunSettings).seconds,
         mode=mode,
         judge=choose_judge(settings, judge, agent),
         workspace=given.workspace,
@@ -236,7 +237,7 @@ def print_proposal(
 
     The exit code is 1 if the model makes no valid proposal.
     """
-    runs = settings_of(Machine(current_places()), {"model": model}).runs
+    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
     iteration = find_iteration(workspace)
     request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
     if not dry_run and ((reason := runs_unavailable_reason(runs)) or runs.model == CLIENT):

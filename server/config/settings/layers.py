@@ -11,7 +11,7 @@ from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, Setting, SettingPath, entries, fault_of
 from server.config.values import InvalidValueError, read
-from skills_core.watch_options import WatchMode
+from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -113,7 +113,7 @@ def _read_secret(file: str, origin: str) -> str:
     """Return the text of a file without white space around it; no message repeats it."""
     from pathlib import Path  # noqa: PLC0415 - few servers have secrets in files
 
-    from skills_core.disk.bounded import read_bounded  # noqa: PLC0415 - likewise
+    from skills_core.disk.files import read_bounded  # noqa: PLC0415 - likewise
     from skills_core.errors import FileRefusedError  # noqa: PLC0415 - likewise
 
     path = Path(file).expanduser()

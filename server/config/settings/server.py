@@ -9,11 +9,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from server.config.values import InvalidValueError, NonEmpty, SecretStr
+from server.config.values import InvalidValueError, NonEmpty
 from skills_core.live.watch_options import WatchMode, WatchOptions
 
 __all__ = [
-    "AdminSettings",
     "HttpSettings",
     "LogFormat",
     "LogLevel",
@@ -22,9 +21,6 @@ __all__ = [
     "Transport",
     "WatchSettings",
 ]
-
-_HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
-# A value that fits into a header and is too long to guess.
 
 
 _PROXY_NAME = r"dns:(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
@@ -108,19 +104,6 @@ def _is_network(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The admin endpoint of the HTTP transport, which reports the status and reloads skills."""
-
-    token: SecretStr | None = None
-    """Bearer token of the admin endpoint: 16 to 1024 printable ASCII characters without spaces. Without it the admin
-    endpoint is not served over HTTP. There is no flag for it, because other users can see command lines."""
-
-    def __post_init__(self) -> None:
-        if self.token is not None and not re.fullmatch(_HEADER_TEXT, self.token.get_secret_value()):
-            # A pattern in the type would put the value into its message.
-            raise InvalidValueError("expected 16 to 1024 printable ASCII characters without spaces", ("token",))
 
 
 class LoggingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -15,9 +15,6 @@ from skills_core.disk.locations import DEFAULT_BOUNDS
 from skills_core.disk.sources import Scope, Strictness
 
 __all__ = [
-    "AcceptedFinding",
-    "AuditMode",
-    "AuditSettings",
     "CatalogSettings",
     "ClientSettings",
     "Conventions",
@@ -49,14 +46,6 @@ class SkillFolder(StrEnum):
     AUTO = "auto"
     ALWAYS = "always"
     NEVER = "never"
-
-
-class AuditMode(StrEnum):
-    """What the audit of a skill leads to: it is off, adds warnings to the skill, or also excludes it for an error."""
-
-    OFF = "off"
-    WARN = "warn"
-    BLOCK = "block"
 
 
 class SourceSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -181,30 +170,6 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def __hash__(self) -> int:
         # Tables are not hashable.
         return hash(self.adapt)
-
-
-class AcceptedFinding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A finding of the audit that the user accepts, and why."""
-
-    finding: Annotated[
-        str, Meta(max_length=200, pattern=r"^(?:[^/]+/(?:[a-z]+(?:-[a-z]+)+|[0-9a-f]{32})|[0-9a-f]{32})$")
-    ]
-    """`SKILL/RULE`, `SKILL/FINGERPRINT`, or a fingerprint alone, as `skillserve audit --json` prints them."""
-    reason: Annotated[str, Meta(min_length=1, max_length=500)]
-    """Why the finding is accepted."""
-
-
-class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Static checks of what the server is about to serve, as `skillserve audit` makes them."""
-
-    mode: AuditMode = AuditMode.OFF
-    """Whether skills are audited when they are loaded or change: `warn` adds the findings to the diagnostics of a
-    skill, `block` also excludes a skill that has an error. Switch it on if you serve skills that others wrote."""
-    accept: tuple[AcceptedFinding, ...] = ()
-    """Findings that are accepted: they exclude no skill, and become diagnostics of the level `info`. Each is a table of
-    `finding` and `reason`, where `finding` is `SKILL/RULE`, `SKILL/FINGERPRINT` or the fingerprint alone, as
-    `skillserve audit --json` prints it. `SKILL/RULE` does not accept findings in the skills of a project, which choose
-    their own names. Use it if the audit is wrong about a skill that you trust."""
 
 
 class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -7,9 +7,8 @@ from enum import StrEnum
 from msgspec import Struct
 
 from server.config.values import InvalidValueError
-from skills_core.texts.patterns import pattern_fault
 
-__all__ = ["GuardSettings", "OptionalTool", "ToolSettings"]
+__all__ = ["OptionalTool", "ToolSettings"]
 
 
 class OptionalTool(StrEnum):
@@ -47,22 +46,3 @@ class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
             if not all(entry.partition("/")):
                 message = f"{entry[:80]!r}: expected SKILL/TOOL, or SKILL/* for all tools of the skill"
                 raise InvalidValueError(message, ("declared", str(number)))
-
-
-class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The user's own patterns for tool calls, in addition to those of skills."""
-
-    danger_patterns: tuple[str, ...] = ()
-    """Regular expressions for tool calls that are always denied, with the syntax of a skill's `danger_patterns`."""
-    confirm_patterns: tuple[str, ...] = ()
-    """Regular expressions for tool calls that the user has to confirm."""
-
-    def __post_init__(self) -> None:
-        _check_patterns("danger_patterns", self.danger_patterns)
-        _check_patterns("confirm_patterns", self.confirm_patterns)
-
-
-def _check_patterns(key: str, patterns: tuple[str, ...]) -> None:
-    for number, pattern in enumerate(patterns):
-        if fault := pattern_fault(pattern):
-            raise InvalidValueError(fault, (key, str(number)))

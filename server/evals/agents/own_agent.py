@@ -16,6 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 from msgspec import structs
 
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.scripts.settings import ScriptSettings
 from server.config.guard_factory import guard_of
 from server.config.machine import state_home
 from server.evals.agents.run_folder import agent_environment
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.evals.agents.agent import AgentTask
     from server.evals.agents.run_folder import RunFolder
     from server.evals.skills.tested_skills import SkillVersion
@@ -80,16 +83,20 @@ class OwnAgent:
     @property
     def label(self) -> str:
         """The model."""
-        return str(self._spec) if self._settings.runs.model else ""
+        return str(self._spec) if self._settings.section(RunSettings).model else ""
 
     @property
     def _spec(self) -> ModelSpec:
-        return parse_model(self._settings.runs.model or "")
+        return parse_model(self._settings.section(RunSettings).model or "")
 
     @property
     def identity(self) -> Mapping[str, str]:
         """The model and the tools."""
-        return {"agent": "skillserve", "model": self.label, "tools": " ".join(self._settings.runs.tools)}
+        return {
+            "agent": "skillserve",
+            "model": self.label,
+            "tools": " ".join(self._settings.section(RunSettings).tools),
+        }
 
     @property
     def installed(self) -> bool:
@@ -109,7 +116,7 @@ class OwnAgent:
             StoreError: the record cannot be used.
             ModelUnavailableError: the model cannot be used.
         """
-        key = self._settings.runs.model_key
+        key = self._settings.section(RunSettings).model_key
         self._model = open_model(self._spec, key.get_secret_value() if key else None)
         self._tasks = {self._run_id(task): task for task in tasks}
         terms = WorkerConfig(pool=_POOL, at_once=self._at_once, only=frozenset(self._tasks))
@@ -121,7 +128,10 @@ class OwnAgent:
         """Return the id of a run, which is the same after a restart as long as its folder is there."""
         # Earlier versions recorded other steps of tasks without a skill, which cannot be continued.
         version = task.skills[0].digest if task.skills else "no skill"
-        limits, tools = to_json(run_limits(self._settings.runs)), list(self._settings.runs.tools)
+        limits, tools = (
+            to_json(run_limits(self._settings.section(RunSettings))),
+            list(self._settings.section(RunSettings).tools),
+        )
         parts = [str(task.folder.root), version, task.prompt, self.label, limits, tools]
         return hashlib.sha256(json.dumps([*parts, task.seconds]).encode()).hexdigest()[:32]
 
@@ -180,17 +190,19 @@ class OwnAgent:
 
     def _settings_for(self, folder: RunFolder, seconds: float) -> Settings:
         workspace = str(folder.work)
-        tools = self._settings.runs.tools or _DEFAULT_TOOLS
-        runs = structs.replace(self._settings.runs, workspace=workspace, tools=tools, seconds=max(1, round(seconds)))
-        scripts = structs.replace(self._settings.scripts, workspace=workspace)
-        return structs.replace(self._settings, runs=runs, scripts=scripts)
+        tools = self._settings.section(RunSettings).tools or _DEFAULT_TOOLS
+        runs = structs.replace(
+            self._settings.section(RunSettings), workspace=workspace, tools=tools, seconds=max(1, round(seconds))
+        )
+        scripts = structs.replace(self._settings.section(ScriptSettings), workspace=workspace)
+        return self._settings.with_sections(runs, scripts)
 
     async def _perform(self, task: AgentTask, journal: Journal, settings: Settings, store: TraceStore) -> RunOutcome:
         version = self._versions[task.skills[0].digest] if task.skills else None
         guarded = () if version is None else version.catalog.active
         config = RunnerConfig(
             settings,
-            lambda: guard_of(guarded, settings.guard),
+            lambda: guard_of(guarded, settings.section(GuardSettings)),
             store,
             await anyio.to_thread.run_sync(script_runner, settings),
             variables_of,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.runs.settings import RunSettings
 from server.evals.agents.agent import AgentTask
 from server.evals.agents.cli_agent import find_agent
 from server.evals.agents.run_folder import RunFolders
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import AgentInfo
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.evals.agents.cli_agent import CliAgent
 
 
@@ -118,9 +120,9 @@ def check_named(model: str) -> None:
 
 def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | None) -> Judge | None:
     """Return the judge: the agent that was named as one, the configured models, or the known agent under test."""
-    own = settings.evals.judge_model
-    if named is None and (model := own or settings.runs.model) is not None:
-        key = settings.evals.judge_key if own else settings.runs.model_key
+    own = settings.section(EvalSettings).judge_model
+    if named is None and (model := own or settings.section(RunSettings).model) is not None:
+        key = settings.section(EvalSettings).judge_key if own else settings.section(RunSettings).model_key
         return Judge(model, key.get_secret_value() if key else None)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
+from server.capabilities.runs.settings import RunSettings
 from server.evals.agents.cli_agent import check_no_twin
 from server.evals.errors import EvalError
 from server.evals.iterations.files import Iteration, check_input_files, iterations_of, new_iteration
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.evals.agents.cli_agent import CliAgent
     from server.evals.iterations.agent_choice import Judge
     from server.evals.iterations.runner import Work
@@ -394,8 +395,8 @@ def _identity(
         "cases": {**seen},
         "baseline": None if old is None else old.digest,
         "agent": None if options.agent is None else dict(options.agent.identity),
-        "model": settings.runs.model if own else None,
-        "run_tools": [str(tool) for tool in settings.runs.tools] if own else [],
+        "model": settings.section(RunSettings).model if own else None,
+        "run_tools": [str(tool) for tool in settings.section(RunSettings).tools] if own else [],
         "runs": options.runs,
         "seconds": options.seconds,
         "version": __version__,

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.runs.settings import RunSettings
 from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
 from server.evals.iterations.agent_choice import check_named
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from rich.progress import Progress, TaskID
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.evals.agents.agent import Agent
     from server.evals.iterations.plan import EvalPlan
     from server.evals.iterations.runner import ProgressListener
@@ -131,11 +133,12 @@ def check_models(plan: EvalPlan, settings: Settings) -> None:
         ModelUnavailableError: a model cannot be used.
     """
     if plan.performs and plan.options.agent is None:
-        if settings.runs.model is None:
+        model = settings.section(RunSettings).model
+        if model is None:
             raise EvalError(
                 "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
             )
-        check_named(settings.runs.model)
+        check_named(model)
     if not plan.needs_judge:
         return
     if plan.options.judge is None:
@@ -335,7 +338,7 @@ class EvalSession:
         if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
             return False
         if options.agent is None:
-            return options.judge.agent is None and self.settings.evals.judge_model is None
+            return options.judge.agent is None and self.settings.section(EvalSettings).judge_model is None
         judge = options.judge.agent
         return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
 

@@ -22,7 +22,7 @@ from skills_core.selection.words import fold, query_words
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.visibility.report import SimilarPair
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import RankedQuery, Search

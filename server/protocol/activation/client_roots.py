@@ -22,7 +22,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from server.config.settings import SkillFolder
+from server.config.settings.skills import SkillFolder
 from server.wire.file_uris import path_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from server.clients import (
     link_reader_of,
     profile_called,
 )
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.hosting.views import View
     from server.protocol.activation.client_roots import ClientRoots
 

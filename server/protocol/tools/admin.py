@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.admin.actions import log_reload, read_status
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.status import StatusFilter, change_object
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result

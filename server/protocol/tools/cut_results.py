@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.envelope import text_block
 from skills_core.rendering.parts import end_of_part
 

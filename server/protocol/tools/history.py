@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.history.histories import Histories, versions_seen
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.operation.notes import note_skill, note_use

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.operation.notes import note_denied, note_skill

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.config.settings import ConfigurationError
+from server.capabilities.runs.settings import RunSettings
+from server.config.files import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.runs import RUN, RUN_WORKFLOW, offers_tool, offers_workflows
 from server.listing.schemas import TEXT, list_of, object_of, or_null
@@ -25,7 +26,7 @@ from skills_core.run.outcome import Origin, RunStatus
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from server.config.settings import Settings
+    from server.config.settings.model import Settings
     from server.exchange.client_exchange import ClientExchange
     from server.protocol.tool_call import ToolCall, ToolServices
     from server.run.skill_runner import RunParticipants
@@ -207,7 +208,7 @@ class _RunHandlers:
             return await self._exchanges.handle_call(ctx, arguments, _no_new_work)
         from server.protocol.tools.workflow_plans import listed, planned
 
-        places, name = self._host.settings.runs.workflows, string(arguments, "name", default="")
+        places, name = self._host.settings.section(RunSettings).workflows, string(arguments, "name", default="")
         # Workflows are read at each call, so that edits need no restart.
         if not name:
             return await anyio.to_thread.run_sync(listed, places, catalog if self._host.views_differ else None)
@@ -250,7 +251,7 @@ def participants_of(
     from server.run.skill_runner import RunParticipants
 
     user, reason = user_of(exchange, name), f"client_call: {tool}"
-    if settings.runs.model != CLIENT:
+    if settings.section(RunSettings).model != CLIENT:
         return RunParticipants(user, exchange.report, catalog=catalog, allows=allows, reason=reason)
     from server.exchange.client_model import ClientModel
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio.to_thread
 
-from server.config.settings import OptionalTool
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.config.settings.tools import OptionalTool
 from server.listing.runs import offers_tool
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.listing.tools import SCHEDULE_TOOLS
@@ -142,7 +143,7 @@ class _Making:
         self._exchanges = services.exchanges
 
     def run(self, call: ToolCall) -> dict[str, Any]:
-        if not self._host.settings.schedules.enabled:
+        if not self._host.settings.section(ScheduleSettings).enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
         from server.schedules.binding import started_by_hand
         from server.schedules.budgets import terms_of

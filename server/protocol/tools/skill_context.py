@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.searches import match_object
 from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt

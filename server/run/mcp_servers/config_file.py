@@ -16,7 +16,7 @@ from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings import ConfigurationError
+from server.config.files import ConfigurationError
 from server.remote.address import Address, AddressError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.access.roles import ProfileFault, Profiles
-from server.config.settings import AccessSettings
+from server.config.settings.access import AccessSettings
 from server.config.values import InvalidValueError, read
 
 PROFILES = Profiles({"eng": ["a", "b"], "none": []})

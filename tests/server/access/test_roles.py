@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from server.access.principal import LOCAL, Principal, PrincipalKind
 from server.access.roles import Roles
 from server.config.machine import current_environment
-from server.config.settings import AccessSettings
+from server.config.settings.access import AccessSettings
 from server.config.values import InvalidValueError
 from skills_core import Library, Skill, explicit_sources
 from tests.conftest import write_skill

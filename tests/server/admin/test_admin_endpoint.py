@@ -21,7 +21,9 @@ import pytest
 from msgspec.structs import asdict
 
 from server.admin.sockets import admin_socket, sockets_of
-from server.config.settings import ConfigurationError, load_settings
+from server.capabilities.operation.settings import AdminSettings
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
 from tests.conftest import MakeSkill
 from tests.server.cli.test_status import status
 from tests.server.sessions import REPOSITORY, http_server, open_session, server_command, server_environment
@@ -271,5 +273,6 @@ def test_a_weak_or_unusable_token_is_refused_and_never_shown(token: str, tmp_pat
 
 def test_no_text_of_the_settings_contains_the_token(tmp_path: Path) -> None:
     settings = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN": TOKEN}, tmp_path / "config")
-    assert settings.admin.token is not None
-    assert TOKEN not in f"{settings!r} {settings} {asdict(settings.admin)} {settings.admin.token}"
+    assert settings.section(AdminSettings).token is not None
+    admin = settings.section(AdminSettings)
+    assert TOKEN not in f"{settings!r} {settings} {asdict(admin)} {admin.token}"

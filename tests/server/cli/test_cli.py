@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.config.settings import ConfigurationError, load_settings
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
 from tests.conftest import MakeSkill
 from tests.permissions import CAN_BE_BOUND
 from tests.server.sessions import server_environment

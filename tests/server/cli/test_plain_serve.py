@@ -14,7 +14,8 @@ from typer.main import get_command
 from server.cli.app import app
 from server.cli.commands.serve import serve
 from server.cli.serve_options import PLAIN_OPTIONS, ServeOptions, parse_plain_options
-from server.config.settings import OptionalTool, Transport
+from server.config.settings.server import Transport
+from server.config.settings.tools import OptionalTool
 
 PLAIN: dict[str, tuple[list[Path], ServeOptions] | None] = {
     "": ([], ServeOptions()),

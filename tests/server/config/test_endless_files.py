@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from server.config.files import read_settings_file
+from server.config.files import ConfigurationError, read_settings_file
 from server.config.jdai import JdaiFiles
-from server.config.settings import ConfigurationError
 from server.config.trust import TrustError, TrustFile
 from server.run.mcp_servers.config_file import read_servers
 from server.run.workflow_files import UnknownWorkflowError, read_workflow_file, validate_file

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from server.config.jdai import JdaiFiles, JdaiSettings
-from server.config.settings import Settings, load_settings
+from server.config.settings.layers import load_settings
+from server.config.settings.model import Settings
 from skills_core import Reason, SkillEntry
 from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill

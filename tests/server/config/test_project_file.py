@@ -16,11 +16,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.settings import RunSettings
 from server.config.bootstrap import open_library, settings_of
+from server.config.files import ConfigurationError
 from server.config.guard_factory import guard_of
 from server.config.machine import Machine
-from server.config.settings import ConfigurationError, ProjectDiscovery, ProjectSettings, Settings
+from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
+from server.config.settings.project import ProjectDiscovery, ProjectSettings
 from skills_core import Reason, State
 from skills_core.disk.locations import Places
 from skills_core.disk.sources import Scope, Strictness
@@ -395,10 +399,15 @@ def test_what_the_users_own_file_names_is_beside_it_and_not_in_a_repository(worl
     world.own("[runs]\nmcp_servers = 'mcp.json'\nworkflows = ['flows', '~/flows', '/flows']\nstore = 'runs.sqlite'\n")
     (world.project / "mcp.json").write_text('{"mcpServers": {"strange": {"command": "strange"}}}')
     folder, settings = world.home / ".config" / "skillserve", world.settings()
-    assert settings.runs.mcp_servers == str(folder / "mcp.json")
-    assert settings.runs.store is not None
-    assert settings.runs.store.get_secret_value() == str(folder / "runs.sqlite")
-    assert settings.runs.workflows == (str(folder / "flows"), str(Path("~/flows").expanduser()), str(folder / "/flows"))
+    assert settings.section(RunSettings).mcp_servers == str(folder / "mcp.json")
+    store = settings.section(RunSettings).store
+    assert store is not None
+    assert store.get_secret_value() == str(folder / "runs.sqlite")
+    assert settings.section(RunSettings).workflows == (
+        str(folder / "flows"),
+        str(Path("~/flows").expanduser()),
+        str(folder / "/flows"),
+    )
 
 
 def test_nobody_is_told_to_trust_the_folder_that_all_projects_lie_in(
@@ -536,7 +545,7 @@ def test_the_users_guard_denies_in_a_strange_project_what_it_denies_elsewhere(wo
     (world.project / ".jdai" / "config.json").write_text('{"features": {"review": false}}')
     machine = Machine(world.places)
     loaded = world.settings()
-    guard = guard_of(open_library(None, loaded, machine).catalog.active, loaded.guard)
+    guard = guard_of(open_library(None, loaded, machine).catalog.active, loaded.section(GuardSettings))
     assert guard.decide("Bash", {"command": "rm -rf /"}).verdict is Verdict.DENY
 
 

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
+from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.runs.settings import RunSettings
 from server.cli.config_check.values import field_types, is_secret
-from server.config.settings import (
-    ClientSettings,
-    ConfigurationError,
-    Conventions,
-    OptionalTool,
-    Settings,
-    SourceSettings,
-    load_settings,
-)
-from server.config.settings.names import BY_OPTION, BY_PATH, DEFAULTS, SECTIONS
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
+from server.config.settings.model import Settings
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, value_of
+from server.config.settings.skills import ClientSettings, Conventions, SourceSettings
+from server.config.settings.tools import OptionalTool
 from server.config.values import SecretStr
 from skills_core.disk.sources import Scope
 from tests.server.settings import make_settings
@@ -75,7 +71,7 @@ def from_variable(tmp_path: Path) -> Callable[[str, str], Settings]:
 def test_a_variable_is_text_that_is_read_by_the_type_of_its_setting(
     name: str, text: str, value: object, from_variable: Callable[[str, str], Settings]
 ) -> None:
-    read = attrgetter(name_in_files(name))(from_variable(name, text))
+    read = value_of(from_variable(name, text), BY_OPTION[name].path)
     assert read == value
     assert type(read) is type(value)
 
@@ -99,7 +95,7 @@ def test_a_variable_is_text_that_is_read_by_the_type_of_its_setting(
 def test_a_value_of_a_file_is_read_by_the_type_of_its_setting(
     name: str, text: str, value: object, from_file: Read
 ) -> None:
-    read = attrgetter(name_in_files(name))(from_file(f"{name_in_files(name)} = {text}"))
+    read = value_of(from_file(f"{name_in_files(name)} = {text}"), BY_OPTION[name].path)
     assert read == value
     assert type(read) is type(value)
 
@@ -198,11 +194,7 @@ def test_a_variable_that_does_not_fit_is_named(
 
 def test_each_setting_has_one_name_outside_of_files_and_none_is_the_name_of_two() -> None:
     assert len(BY_OPTION) == len(BY_PATH)
-    assert (
-        {setting.section for setting in BY_OPTION.values()}
-        == {*SECTIONS}
-        == {*Settings.__struct_fields__} - {"project"}
-    )
+    assert {setting.section for setting in BY_OPTION.values()} == {*SECTIONS}
 
 
 def test_a_flag_that_does_not_fit_is_named(tmp_path: Path) -> None:
@@ -219,14 +211,14 @@ def test_a_secret_that_does_not_fit_is_not_told(name: str, value: str, from_file
 
 def test_a_secret_is_in_no_text() -> None:
     settings = make_settings(admin_token=SECRET, model_key=SECRET, run_store=SECRET)
-    assert settings.admin.token == SecretStr(SECRET)
-    assert SECRET not in f"{settings.admin.token} {settings!r}"
+    assert settings.section(AdminSettings).token == SecretStr(SECRET)
+    assert SECRET not in f"{settings.section(AdminSettings).token} {settings!r}"
 
 
 def test_settings_are_frozen_and_compare_by_value() -> None:
     given: dict[str, Any] = {"pinned": ("a",), "client_budgets": {"a": 1, "b": 2}, "model_key": SECRET}
     settings = make_settings(**given)
-    same = replace(settings, clients=ClientSettings(budgets={"b": 2, "a": 1}), runs=copy(settings.runs))
+    same = settings.with_sections(ClientSettings(budgets={"b": 2, "a": 1}), copy(settings.section(RunSettings)))
     assert settings == same
     assert len({settings, same, Settings()}) == 2
     with pytest.raises(AttributeError):
@@ -237,14 +229,14 @@ def test_each_secret_can_come_from_a_file_that_a_variable_names(tmp_path: Path) 
     secrets = {
         setting.path
         for setting in BY_PATH.values()
-        if is_secret(field_types(type(getattr(DEFAULTS, setting.section)))[setting.key])
+        if is_secret(field_types(SECTIONS[setting.section].kind)[setting.key])
     }
     assert {setting.path for setting in BY_PATH.values() if setting.file_variable} == secrets - {("replicas", "secret")}
     file = tmp_path / "token"
     file.write_text(f"{SECRET}\n")
     read = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": str(file), "SKILLSERVE_MODEL_KEY_FILE": ""}, tmp_path)
-    assert read.admin.token == SecretStr(SECRET)
-    assert read.runs.model_key is None
+    assert read.section(AdminSettings).token == SecretStr(SECRET)
+    assert read.section(RunSettings).model_key is None
 
 
 def test_a_secret_comes_from_a_file_behind_a_link_as_containers_have_it(tmp_path: Path) -> None:
@@ -252,7 +244,7 @@ def test_a_secret_comes_from_a_file_behind_a_link_as_containers_have_it(tmp_path
     (tmp_path / "..data/token").write_text(SECRET)
     (tmp_path / "token").symlink_to("..data/token")
     read = load_settings({}, {"SKILLSERVE_ADMIN_TOKEN_FILE": str(tmp_path / "token")}, tmp_path)
-    assert read.admin.token == SecretStr(SECRET)
+    assert read.section(AdminSettings).token == SecretStr(SECRET)
 
 
 @pytest.mark.parametrize("content", [b"", b" \n", b"\xff\xfe hidden", b"hidden" * 20_000, b"folder", None, b"both"])
@@ -290,8 +282,8 @@ def test_a_key_is_for_the_address_beside_it(tmp_path: Path, file: str | None, fl
     model = f"model = '{file}'\n" if file else ""
     own.write_text(f"[runs]\n{model}model_key = 'secret'\n")
     for flags, environment in (({"model": flag}, {}), ({}, {"SKILLSERVE_MODEL": flag})):
-        assert (load_settings(flags, environment, tmp_path).runs.model_key is not None) == is_sent
+        assert (load_settings(flags, environment, tmp_path).section(RunSettings).model_key is not None) == is_sent
     both = load_settings({"model": flag}, {"SKILLSERVE_MODEL": "http://x/v1#y", "SKILLSERVE_MODEL_KEY": "k"}, tmp_path)
-    assert both.runs.model_key is None
+    assert both.section(RunSettings).model_key is None
     variables = {"SKILLSERVE_MODEL": flag, "SKILLSERVE_MODEL_KEY": "k"}
-    assert load_settings({}, variables, tmp_path).runs.model_key is not None
+    assert load_settings({}, variables, tmp_path).section(RunSettings).model_key is not None

@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
+from server.config.files import ConfigurationError
 from server.config.project_file import ProjectFile
-from server.config.settings import ConfigurationError, Conventions, Settings, load_settings
-from server.config.settings.layers import from_flags
+from server.config.settings.layers import from_flags, load_settings
+from server.config.settings.model import Settings
+from server.config.settings.skills import Conventions
 from server.config.sources import sources_of
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
 from skills_core.disk.locations import Places

@@ -20,7 +20,7 @@ import uvicorn
 from pydantic import AnyHttpUrl, BaseModel
 
 from server.config.machine import current_environment
-from server.config.settings import Transport
+from server.config.settings.server import Transport
 from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.elicitation import user_of
 from server.exchange.registry import ExchangeRegistry

@@ -12,7 +12,7 @@ from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.exchange.client_exchange import ClientExchange, ExchangeLimits
 from server.exchange.errors import RunEndedError
 from server.exchange.registry import ExchangeRegistry

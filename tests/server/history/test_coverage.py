@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import HistorySettings, ImproveSettings
+from server.capabilities.history.settings import HistorySettings
+from server.capabilities.improve.settings import ImproveSettings
 from server.history import histories as room
 from server.history.histories import Histories
 from skills_core.disk.sources import Scope, Source, real_path

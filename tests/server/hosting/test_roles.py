@@ -11,7 +11,7 @@ import httpx2
 import pytest
 
 from server.config.machine import tokens_file
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.login.static_tokens import TokenFile

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from server.config.machine import tokens_file
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.role_views import role_rule
 from server.login.static_tokens import TokenFile
 from server.operation.records import Decision, Records, RequestReason, RequestRecord

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from skills_core.testing.skills import Call
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint

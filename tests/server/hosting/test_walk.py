@@ -11,7 +11,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Route
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.protocol.server import SkillServer
 from server.transport import http
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills, write_workflows

@@ -16,7 +16,8 @@ import anyio
 from mcp.server.context import ServerRequestContext
 
 from server.config.machine import current_environment
-from server.config.settings import OptionalTool, Transport
+from server.config.settings.server import Transport
+from server.config.settings.tools import OptionalTool
 from server.hosting.host import Host
 from server.hosting.views import ViewName, ViewRule
 from server.operation.records import Records

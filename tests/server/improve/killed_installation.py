@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.history.histories import Histories
 from server.improve.installation import install
 from skills_core.history.states import TEMPORARY

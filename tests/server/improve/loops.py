@@ -11,7 +11,7 @@ from typing import Any
 import anyio.to_thread
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.improve.factory import create_improving_service
 from server.improve.records import improvement_records
 from server.run.factory import recording

@@ -14,8 +14,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from server.capabilities.improve.settings import ImproveSettings
 from server.config.machine import state_home
-from server.config.settings.improve import ImproveSettings
 from server.history.histories import Histories
 from server.improve.checks import refusal_of_benchmark
 from skills_core.guard.tool import CallDecision

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, layout_for, profile_called
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.config.settings.skills import ClientSettings
 from server.listing.catalog_texts import MAX_FURTHER_NAMES, MAX_LEAD
 from server.listing.layout import MAX_INSTRUCTIONS

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from server.config.machine import current_environment
-from server.config.settings import Settings, Transport
+from server.config.settings.model import Settings
+from server.config.settings.server import Transport
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot

@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from server.clients import KNOWN_CLIENTS, UNKNOWN, layout_for, profile_of
-from server.config.settings import ConfigurationError, Settings, Transport, load_settings
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
+from server.config.settings.model import Settings
+from server.config.settings.server import Transport
 from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
 from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout
 from server.listing.order import size_of

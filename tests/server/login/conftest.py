@@ -15,8 +15,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from server.capabilities.login.settings import LoginSettings
 from server.config.machine import tokens_file
-from server.config.settings import LoginSettings
 from server.config.values import SecretStr
 from server.login.access_token import ProviderUnavailableError
 from server.login.jwt_verifier import JwtVerifier

@@ -10,7 +10,7 @@ from typing import Any
 import anyio
 
 from server.config.machine import current_environment
-from server.config.settings import Transport
+from server.config.settings.server import Transport
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.operation.records import Records

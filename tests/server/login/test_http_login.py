@@ -14,7 +14,7 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.access.principal import Principal, PrincipalKind
-from server.config.settings import LoginSettings
+from server.capabilities.login.settings import LoginSettings
 from server.login.access_token import login_token
 from server.login.login import Login, RequireLogin
 from server.login.static_tokens import TokenFile

@@ -13,7 +13,7 @@ import httpx2
 
 from server.access.principal import METRICS_ROLE
 from server.config.machine import current_environment
-from server.config.settings import Transport
+from server.config.settings.server import Transport
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.operation.records import Records, RequestRecord

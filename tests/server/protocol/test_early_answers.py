@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.host import Host
 from server.protocol.early_answers import ACKNOWLEDGED, EarlyAnswers
 from tests.conftest import write_skill

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_types import ResourceTemplateReference
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from tests.conftest import MakeSkill
 from tests.server.protocol.test_skills_extension import all_skills, ask
 from tests.server.sessions import Connect, ConnectHosted

@@ -17,7 +17,7 @@ from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.hosting.host import Host
 from server.hosting.views import COMMON_VIEW
 from server.replicas import following, link

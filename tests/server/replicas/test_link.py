@@ -12,6 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
+from server.capabilities.replicas.settings import ReplicaSettings
 from server.limits.pacing import Backoff
 from server.replicas.errors import LinkLostError, ReplicaSettingsError
 from server.replicas.link import RedisLink
@@ -44,7 +45,7 @@ async def linked(answer: bytes, after: bytes, asked: Callable[[], None]) -> Asyn
     async with await asyncio.start_server(serve, "127.0.0.1") as server:
         port = server.sockets[0].getsockname()[1]
         settings = make_settings(**{**URL_AND_SECRET, "replicas_redis_url": f"redis://127.0.0.1:{port}"})
-        link = RedisLink(settings.replicas, [SECRET])
+        link = RedisLink(settings.section(ReplicaSettings), [SECRET])
         link.listen("catalog", lambda message: pytest.fail(f"nobody sealed {message}"))
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(link.run)
@@ -123,7 +124,7 @@ async def test_a_server_that_accepts_and_hangs_up_is_asked_more_and_more_rarely_
 
 
 def link_to(url: str) -> RedisLink:
-    link = RedisLink(make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).replicas, [SECRET])
+    link = RedisLink(make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).section(ReplicaSettings), [SECRET])
     link.listen("catalog", lambda _: None)
     return link
 
@@ -249,10 +250,12 @@ def test_an_option_of_the_address_that_would_change_the_connection_is_refused(op
     scheme = "rediss" if option.startswith("ssl_") else "redis"
     settings = make_settings(**{**URL_AND_SECRET, "replicas_redis_url": f"{scheme}://:hidden@127.0.0.1/0?{option}"})
     with pytest.raises(ReplicaSettingsError) as refused:
-        RedisLink(settings.replicas, [SECRET])
+        RedisLink(settings.section(ReplicaSettings), [SECRET])
     assert "hidden" not in str(refused.value)
 
 
 def test_an_address_may_name_the_database_and_certificates() -> None:
     url = "rediss://127.0.0.1?db=1&ssl_cert_reqs=required&ssl_ca_certs=/etc/ssl/redis.pem"
-    assert not RedisLink(make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).replicas, [SECRET]).is_connected
+    assert not RedisLink(
+        make_settings(**{**URL_AND_SECRET, "replicas_redis_url": url}).section(ReplicaSettings), [SECRET]
+    ).is_connected

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import ReplicaSettings
+from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.runs.settings import lease_seconds
 from server.config.values import InvalidValueError, read
 from server.replicas.errors import ReplicaSettingsError
 from server.replicas.keys import shared_keys
@@ -77,5 +78,5 @@ def test_the_same_secret_twice_is_refused() -> None:
 
 
 def test_replicas_take_over_runs_within_seconds_and_a_single_server_leaves_time() -> None:
-    assert make_settings().lease_seconds == 15
-    assert make_settings(replicas_redis_url=URL, replicas_secret=SECRET).lease_seconds == 3
+    assert lease_seconds(make_settings()) == 15
+    assert lease_seconds(make_settings(replicas_redis_url=URL, replicas_secret=SECRET)) == 3

@@ -20,7 +20,7 @@ import anyio.to_thread
 import pytest
 from mcp import Client
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.run.service import RunService
 from server.run.skill_runner import RunParticipants
 from skills_core.catalog.catalog import Catalog

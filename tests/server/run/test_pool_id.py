@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.run.factory import pool_id
 from server.run.recorded_runs import conflict_details
 from skills_core.run.durable.recorded_run import RUN_FORMAT, RecordedRun, RunConflictError, RunState

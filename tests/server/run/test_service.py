@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from server.config.files import ConfigurationError
 from server.config.machine import current_environment
-from server.config.settings import ConfigurationError
 from server.run.factory import create_service, recording
 from server.run.recorded_runs import recorded_outcome
 from server.run.service import RunService

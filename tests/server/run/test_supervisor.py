@@ -12,7 +12,7 @@ import pytest
 from dbos import _serialization
 
 from server.config.machine import current_environment
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.hosting.host import Host
 from server.run import supervisor as supervision
 from server.run.supervisor import RunsUnavailableError, RunSupervisor

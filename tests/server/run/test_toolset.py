@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from server.config.settings import ConfigurationError, OptionalTool, Settings
+from server.config.files import ConfigurationError
+from server.config.settings.model import Settings
+from server.config.settings.tools import OptionalTool
 from server.run.toolset import open_toolset
 from skills_core.run.run_skills import RunSkills
 from skills_core.run.scripts.isolation import Isolation

@@ -15,7 +15,8 @@ from typing import Any
 import anyio
 import pytest
 
-from server.config.settings import ConfigurationError
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.config.files import ConfigurationError
 from server.schedules import delivery
 from server.schedules.binding import ScheduledRun
 from server.schedules.delivery import deliver
@@ -70,7 +71,7 @@ RUN = ScheduledRun(
 
 
 async def delivered_to(url: str) -> str:
-    settings = make_settings(schedule_webhook=url, schedule_delivery_seconds=5).schedules
+    settings = make_settings(schedule_webhook=url, schedule_delivery_seconds=5).section(ScheduleSettings)
     return await deliver(settings, "hello-00000000", RUN, {"output": "hi"})
 
 
@@ -107,7 +108,9 @@ async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) 
     os.mkfifo(fifo)
     # Each process holds the writing end until it is killed; only then the reading end ends.
     script = f"exec 3>{fifo}; sleep 600 & sleep 600"
-    settings = make_settings(schedule_command=("sh", "-c", script), schedule_delivery_seconds=1).schedules
+    settings = make_settings(schedule_command=("sh", "-c", script), schedule_delivery_seconds=1).section(
+        ScheduleSettings
+    )
     reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     try:
         told = await deliver(settings, "hello-00000000", RUN, {"output": "x" * 1_000_000})
@@ -121,7 +124,7 @@ async def test_a_command_that_hangs_is_killed_with_its_children(tmp_path: Path) 
 
 async def test_a_command_may_print_much_and_need_not_read() -> None:
     program = "import sys; sys.stdout.write('x' * 10_000_000); sys.exit(3)"
-    settings = make_settings(schedule_command=(sys.executable, "-c", program)).schedules
+    settings = make_settings(schedule_command=(sys.executable, "-c", program)).section(ScheduleSettings)
     assert "exit code 3" in await deliver(settings, "hello-00000000", RUN, {"output": "x" * 1_000_000})
 
 

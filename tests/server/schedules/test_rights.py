@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
+from server.capabilities.runs.settings import RunSettings
 from server.config.machine import current_environment
 from server.run.factory import create_service, recording
 from server.schedules.background import ScheduledRuns
@@ -43,11 +44,14 @@ def test_rights_are_those_of_both(tmp_path: Path) -> None:
     wide = make_settings(**given, model="http://127.0.0.1:1/v1#own")
     rights = rights_of(make_settings(**given | {"run_tools": ("read_file",), "skill_tools": ("x/a", "y/*", "z/c")}))
     limited = limited_settings(wide, rights, "http://127.0.0.1:1/v1#m")
-    assert ([*limited.runs.tools], limited.runs.model) == (["read_file"], "http://127.0.0.1:1/v1#m")
+    assert ([*limited.section(RunSettings).tools], limited.section(RunSettings).model) == (
+        ["read_file"],
+        "http://127.0.0.1:1/v1#m",
+    )
     assert set(limited.tools.declared) == {"x/a", "y/b"}
     elsewhere = limited_settings(make_settings(**given | {"workspace": str(tmp_path)}), rights, None)
-    assert (elsewhere.runs.tools, elsewhere.runs.workspace) == ((), None)
-    assert limited_settings(wide, Rights(), None).runs.tools == ()
+    assert (elsewhere.section(RunSettings).tools, elsewhere.section(RunSettings).workspace) == ((), None)
+    assert limited_settings(wide, Rights(), None).section(RunSettings).tools == ()
 
 
 def test_a_schedule_names_no_address_for_its_model() -> None:
@@ -57,8 +61,11 @@ def test_a_schedule_names_no_address_for_its_model() -> None:
         for settings in (own, make_settings(), make_settings(model="anthropic:x", model_key="secret")):
             with pytest.raises(ScheduleError, match="an address that the settings"):
                 limited_settings(settings, Rights(), model)
-    assert limited_settings(own, Rights(), "http://127.0.0.1:1/v1#other").runs.model == "http://127.0.0.1:1/v1#other"
-    assert limited_settings(own, Rights(), "anthropic:x").runs.model == "anthropic:x"
+    assert (
+        limited_settings(own, Rights(), "http://127.0.0.1:1/v1#other").section(RunSettings).model
+        == "http://127.0.0.1:1/v1#other"
+    )
+    assert limited_settings(own, Rights(), "anthropic:x").section(RunSettings).model == "anthropic:x"
 
 
 def test_without_a_sandbox_a_run_starts_programs_only_if_the_settings_say_so(tmp_path: Path) -> None:
@@ -71,9 +78,13 @@ def test_without_a_sandbox_a_run_starts_programs_only_if_the_settings_say_so(tmp
     for more, confined, expected in (({}, False, 0), ({}, True, 1), ({"schedule_unsandboxed": True}, False, 1)):
         settings = make_settings(**given, **more)
         limited = limited_settings(settings, rights_of(settings), None, is_confined=confined)
-        found = "run_command" in limited.runs.tools, bool(limited.tools.declared), bool(limited.tools.enabled)
+        found = (
+            "run_command" in limited.section(RunSettings).tools,
+            bool(limited.tools.declared),
+            bool(limited.tools.enabled),
+        )
         assert found == (expected,) * 3
-        assert "read_file" in limited.runs.tools
+        assert "read_file" in limited.section(RunSettings).tools
 
 
 async def test_the_key_does_not_go_to_the_address_of_a_schedule(

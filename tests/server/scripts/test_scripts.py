@@ -14,8 +14,10 @@ import anyio
 import pytest
 from jsonschema import Draft202012Validator
 
+from server.config.files import ConfigurationError
 from server.config.jdai import script_variables
-from server.config.settings import ConfigurationError, OptionalTool, load_settings
+from server.config.settings.layers import load_settings
+from server.config.settings.tools import OptionalTool
 from server.protocol.tools.run_skill_script import PIECE
 from server.scripts import factory as setup_of_scripts
 from skills_core.run.scripts.isolation import Isolation

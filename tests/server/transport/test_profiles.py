@@ -16,7 +16,7 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.config.machine import tokens_file
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.exchange.client_requests import Caller
 from server.hosting.role_views import role_rule
 from server.login.static_tokens import TokenFile

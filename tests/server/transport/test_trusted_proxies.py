@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from server.config.settings import ConfigurationError
+from server.config.files import ConfigurationError
 from tests.conftest import MakeSkill
 from tests.server.operation.serving import Served, modern, modern_headers, serving
 from tests.server.settings import make_settings

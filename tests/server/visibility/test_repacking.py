@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config.settings import CatalogSettings, Settings
+from server.config.settings.model import Settings
+from server.config.settings.skills import CatalogSettings
 from server.listing.layout import CatalogPlace, ListingLayout
 from server.listing.snapshot import Snapshot
 from server.visibility.repacking import Repacker, largest, text_of

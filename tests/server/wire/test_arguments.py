@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from server.clients.connected import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
 from server.protocol.tools.declared import DeclaredToolHandler

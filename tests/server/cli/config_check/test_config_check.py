@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from server.cli.config_check.check import ConfigurationReport, check_configuration
 from server.cli.config_check.finding import Finding, Level
+from server.config.files import ConfigurationError
 from server.config.machine import Machine
-from server.config.settings import ConfigurationError, load_settings
+from server.config.settings.layers import load_settings
 from server.config.settings.names import BY_PATH
 from server.login.static_tokens import TokenFile
 from skills_core.disk.locations import Places

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.evals.lint.catalog_lint import DuplicateKind, duplicates, lint_catalog
 from server.hosting.usage import Usage, usage_file
 from tests.conftest import MakeSkill

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from server.config.settings import ConfigurationError, load_settings
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from server.clients import ClientProfile, Evidence, Fact, profile_called
 from server.clients.known import KNOWN_CLIENTS
 from server.config.machine import current_environment
-from server.config.settings import SkillFolder
+from server.config.settings.skills import SkillFolder
 from server.hosting.host import Host
 from server.protocol.activation.client_roots import MAX_ROOTS, ClientRoots
 from server.protocol.server import SkillServer

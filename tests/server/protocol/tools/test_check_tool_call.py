@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.config.settings import ConfigurationError, load_settings
+from server.capabilities.guard.settings import GuardSettings
+from server.config.files import ConfigurationError
+from server.config.settings.layers import load_settings
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session
 
@@ -77,7 +79,7 @@ def test_patterns_of_the_configuration_stand_in_the_users_own_file(tmp_path: Pat
     own = tmp_path / "config" / "skillserve" / "skillserve.toml"
     own.parent.mkdir(parents=True)
     own.write_text("[guard]\ndanger_patterns = ['a{1,2}']\n")
-    assert load_settings({}, {}, tmp_path / "config").guard.danger_patterns == ("a{1,2}",)
+    assert load_settings({}, {}, tmp_path / "config").section(GuardSettings).danger_patterns == ("a{1,2}",)
     own.write_text("[guard]\nconfirm_patterns = ['(?=x)']\n")
     with pytest.raises(ConfigurationError, match=r"skillserve\.toml: guard\.confirm_patterns\.0: .*cannot be used"):
         load_settings({}, {}, tmp_path / "config")

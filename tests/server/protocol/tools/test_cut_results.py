@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from server.clients import Evidence, Limit, Unit
 from server.clients.results import MARGIN, ResultRoom, size_of
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.protocol.tools.cut_results import cut_to_room
 from tests.conftest import write_skill
 

@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference
 
 from server.config.machine import current_environment
-from server.config.settings import Settings
+from server.config.settings.model import Settings
 from server.hosting.usage import Usage, read_counts
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources

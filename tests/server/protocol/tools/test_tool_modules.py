@@ -5,7 +5,7 @@ from itertools import chain
 
 import pytest
 
-from server.config.settings import OptionalTool
+from server.config.settings.tools import OptionalTool
 from server.listing.tools import CORE_TOOLS, TOOL_MODULES
 
 

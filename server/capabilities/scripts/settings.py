@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from server.config.settings.section import Section
 from server.config.values import InvalidValueError, SecretStr
 from skills_core.run.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
-
-__all__ = ["ScriptSettings"]
 
 _INDEX = r"https?://[\x21-\x7e]{1,2000}"
 
@@ -65,3 +64,13 @@ def _check_names(key: str, names: tuple[str, ...]) -> None:
         if name.upper().startswith(HIDDEN_PREFIX) or not name or "=" in name or "\0" in name:
             message = f"{name[:80]!r}: expected a variable's name that does not begin with {HIDDEN_PREFIX}"
             raise InvalidValueError(message, (key, str(number)))
+
+
+SECTION: Final = Section(
+    name="scripts",
+    kind=ScriptSettings,
+    prefix="script_",
+    options={"require_sandbox": "require_sandbox"},
+    flags={"script_cwd": "--cwd", "script_network": "--network", "script_workspace": "--workspace"},
+    secrets=frozenset({"index"}),
+)

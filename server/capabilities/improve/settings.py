@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
-
-__all__ = ["ImproveSettings"]
+from server.config.settings.section import Section
 
 
 class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,3 +36,12 @@ class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def directories(self) -> tuple[str, ...]:
         """The directories among the sources; `~` stands for the home directory."""
         return directories_of(self.sources)
+
+
+SECTION: Final = Section(
+    name="improve",
+    kind=ImproveSettings,
+    prefix="improve_",
+    options={"sources": "improve"},
+    flags={"improve_review": "--review"},
+)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
+from server.config.settings.section import Section
 from server.config.values import NonEmpty, check_paths
-
-__all__ = ["AuditLogSettings"]
 
 
 class AuditLogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -29,3 +28,11 @@ class AuditLogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __post_init__(self) -> None:
         check_paths(folder=self.folder)
+
+
+SECTION: Final = Section(
+    name="audit_log",
+    kind=AuditLogSettings,
+    prefix="audit_log_",
+    options={"analytics": "analytics", "enabled": "audit_log"},
+)

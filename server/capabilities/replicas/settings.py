@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
-
-__all__ = ["ReplicaSettings"]
 
 _SCHEMES = frozenset({"redis", "rediss", "unix"})
 
@@ -56,3 +55,6 @@ def _is_redis(url: str) -> bool:
     except ValueError:
         return False
     return parts.scheme in _SCHEMES and bool(parts.path if parts.scheme == "unix" else parts.hostname)
+
+
+SECTION: Final = Section(name="replicas", kind=ReplicaSettings, prefix="replicas_", secrets=frozenset({"redis_url"}))

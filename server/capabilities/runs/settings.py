@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta, Struct, field
 
+from server.capabilities.replicas.settings import ReplicaSettings
+from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, PositiveInt, SecretStr, check_paths
 from skills_core.run.tools.workspace_names import WorkspaceTool
 
-__all__ = ["RunSettings"]
+if TYPE_CHECKING:
+    from server.config.settings.model import Settings
+
+_LEASE = 15
+_REPLICA_LEASE = 3
 
 
 class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -65,3 +71,28 @@ class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     def __hash__(self) -> int:
         # Tables are not hashable.
         return hash((self.model, self.workspace, self.tools))
+
+
+def lease_seconds(settings: Settings) -> int:
+    """Return the seconds without a sign of life after which another process takes over the runs of this one."""
+    by_default = _REPLICA_LEASE if settings.section(ReplicaSettings).enabled else _LEASE
+    return settings.section(RunSettings).lease_seconds or by_default
+
+
+SECTION: Final = Section(
+    name="runs",
+    kind=RunSettings,
+    prefix="run_",
+    options={
+        "at_once": "runs_at_once",
+        "mcp_servers": "mcp_servers",
+        "model": "model",
+        "model_key": "model_key",
+        "workflows": "workflows",
+        "workspace": "workspace",
+    },
+    flags={"run_tools": "--run-tool", "workflows": "--workflow"},
+    file_only=frozenset({"prices"}),
+    secrets=frozenset({"model_key", "store"}),
+    keys_of_models={"model": "model_key"},
+)

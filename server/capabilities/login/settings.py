@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
-
-__all__ = ["LoginSettings", "SigningAlgorithm", "is_safe_address"]
 
 _SCOPE = r"^[\x21\x23-\x5b\x5d-\x7e]+$"
 # As RFC 6749 defines it; it stands in a header in quotes.
@@ -132,3 +131,8 @@ def is_safe_address(url: str) -> bool:
     if not host or parts.username is not None or parts.query or parts.fragment or not re.fullmatch(_PLAIN, url):
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and host in _LOCAL)
+
+
+SECTION: Final = Section(
+    name="login", kind=LoginSettings, prefix="login_", secrets=frozenset({"introspection_client_secret"})
+)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
+from server.config.settings.section import Section
 from server.config.values import InvalidValueError, PositiveInt, SecretStr
-
-__all__ = ["ScheduleSettings"]
 
 
 class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -64,3 +63,12 @@ def _is_address(url: str) -> bool:
         return False
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local))
+
+
+SECTION: Final = Section(
+    name="schedules",
+    kind=ScheduleSettings,
+    prefix="schedule_",
+    options={"enabled": "schedules"},
+    secrets=frozenset({"webhook"}),
+)

@@ -7,9 +7,8 @@ from typing import Final
 from msgspec import Struct
 
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
+from server.config.settings.section import Section
 from skills_core.disk.sources import Scope
-
-__all__ = ["HistorySettings"]
 
 _USUAL: Final = frozenset({Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
 
@@ -45,3 +44,6 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def usual_scopes(self) -> frozenset[str]:
         """The scopes whose sources have a history from the first change on."""
         return frozenset(_USUAL) if self.automatic else frozenset()
+
+
+SECTION: Final = Section(name="history", kind=HistorySettings, prefix="history_", options={"sources": "history"})

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Struct
 
+from server.config.settings.section import Section
 from server.config.values import NonEmpty, SecretStr
-
-__all__ = ["EvalSettings"]
 
 
 class EvalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -17,3 +18,8 @@ class EvalSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     another family than the model under test, because models prefer their own style."""
     judge_key: SecretStr | None = None
     """API key of a judge that is named by its URL. Keys of providers are read from the providers' own variables."""
+
+
+SECTION: Final = Section(
+    name="evals", kind=EvalSettings, secrets=frozenset({"judge_key"}), keys_of_models={"judge_model": "judge_key"}
+)

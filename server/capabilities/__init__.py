@@ -1,0 +1,41 @@
+"""The capabilities: everything that a server of skills can leave out, one folder each.
+
+This tuple is the only place that names them all. The order is that of their commands, tools and layers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from server.capabilities import (
+    audit,
+    auditlog,
+    evals,
+    guard,
+    history,
+    improve,
+    login,
+    operation,
+    replicas,
+    runs,
+    schedules,
+    scripts,
+)
+
+if TYPE_CHECKING:
+    from server.capability import Capability
+
+CAPABILITIES: Final[tuple[Capability, ...]] = (
+    audit.CAPABILITY,
+    guard.CAPABILITY,
+    auditlog.CAPABILITY,
+    runs.CAPABILITY,
+    scripts.CAPABILITY,
+    evals.CAPABILITY,
+    history.CAPABILITY,
+    schedules.CAPABILITY,
+    improve.CAPABILITY,
+    login.CAPABILITY,
+    operation.CAPABILITY,
+    replicas.CAPABILITY,
+)

@@ -1,0 +1,10 @@
+"""improve."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from server.capabilities.improve.settings import SECTION
+from server.capability import Capability
+
+CAPABILITY: Final = Capability(name="improve", sections=(SECTION,))

@@ -1,0 +1,10 @@
+"""scripts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from server.capabilities.scripts.settings import SECTION
+from server.capability import Capability
+
+CAPABILITY: Final = Capability(name="scripts", sections=(SECTION,))
