@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
+from server.capabilities.login.login import Login, RequireLogin
 from server.capabilities.login.settings import LoginSettings
-from server.login.login import Login, RequireLogin
-from server.login.static_tokens import TokenFile
+from server.capabilities.login.static_tokens import TokenFile
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send

@@ -199,7 +199,7 @@ async def _mixing(port: int, number: int, team: Team, findings: Findings) -> Non
     era = Era.MODERN if number % 2 else Era.HANDSHAKE
     try:
         await mixed_requests(port, era, team.skill_of(number), team.hidden_from(number), findings.answered)
-    except Exception as error:  # noqa: BLE001 - any error ends this client
+    except Exception as error:  # noqa: BLE001 - any error fails the test
         findings.faults.append(f"mixed requests: {_words(error)}")
 
 
@@ -215,7 +215,7 @@ async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number:
     try:
         await client
         inbox.fault = "its stream ended"
-    except Exception as error:  # noqa: BLE001 - any error ends this client
+    except Exception as error:  # noqa: BLE001 - any error fails the test
         inbox.fault = _words(error)
     # After a failure, do not keep the caller waiting for this client.
     ready.set()

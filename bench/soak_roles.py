@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from corpus import skill_name
 
-from server.login.static_tokens import TokenFile
+from server.capabilities.login.static_tokens import TokenFile
 
 if TYPE_CHECKING:
     from pathlib import Path

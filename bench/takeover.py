@@ -21,11 +21,11 @@ sys.path.insert(0, str(REPOSITORY))
 
 from mcp import Client  # noqa: E402 - the servers that tests start are used here too
 
+from tests.capabilities.replicas.group import group  # noqa: E402
+from tests.capabilities.replicas.redis_server import RedisServer, program  # noqa: E402
 from tests.conftest import write_skill  # noqa: E402
-from tests.core.run.durable.postgres import PrivateCluster, programs  # noqa: E402
+from tests.core.runs.durable.postgres import PrivateCluster, programs  # noqa: E402
 from tests.model_endpoint import EndpointServer, Hang, ModelEndpoint, open_endpoint_server  # noqa: E402
-from tests.server.replicas.group import group  # noqa: E402
-from tests.server.replicas.redis_server import RedisServer, program  # noqa: E402
 
 GOAL_SECONDS = 5.0
 ROUNDS = 5

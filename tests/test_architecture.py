@@ -13,7 +13,7 @@ import skills_core
 import skills_core.errors
 from server.wire.errors import CODES
 from skills_core import Reason, SkillsError
-from skills_core.run.workflow.faults import InvalidWorkflowError
+from skills_core.runs.workflow.faults import InvalidWorkflowError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 ROOT = Path(skills_core.__file__).parents[1]
 CORE = sorted((ROOT / "skills_core").rglob("*.py"))
-OF_SKILLS = ROOT / "server/schedules/bundled"
+OF_SKILLS = ROOT / "server/capabilities/schedules/bundled"
 ALL = CORE + sorted(path for path in (ROOT / "server").rglob("*.py") if not path.is_relative_to(OF_SKILLS))
 
 MAX_LINES = 600
@@ -82,7 +82,7 @@ EVALS_FLOORS = (
     {"skills"},
     {"errors", "workspace_marker"},
 )
-"""The rooms of `server.evals`."""
+"""The rooms of `server.capabilities.evals`."""
 
 CORE_EVALS_FLOORS = (
     {"proposals"},
@@ -104,9 +104,9 @@ AUDIT_FLOORS = (
 
 FLOORS = {
     "server": SERVER_FLOORS,
-    "server.evals": EVALS_FLOORS,
+    "server.capabilities.evals": EVALS_FLOORS,
     "skills_core": CORE_FLOORS,
-    "skills_core.run": RUN_FLOORS,
+    "skills_core.runs": RUN_FLOORS,
     "skills_core.evals": CORE_EVALS_FLOORS,
     "skills_core.audit": AUDIT_FLOORS,
 }
@@ -235,7 +235,7 @@ def test_a_private_name_stays_in_its_module() -> None:
     assert {shown(path): names for path in ALL if (names := list(private_imports(path)))} == {}
 
 
-HANDLERS = [path for path in ALL if shown(path).startswith(("server/protocol/", "server/exchange/"))]
+HANDLERS = [path for path in ALL if shown(path).startswith(("server/protocol/", "server/conversation/"))]
 
 
 def test_a_handler_of_requests_reads_the_view_of_its_caller_alone() -> None:

@@ -17,9 +17,9 @@ from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.skills import SourceSettings
 from skills_core import Reason
-from tests.core.run.scripts.running import FOUND
+from tests.capabilities.evals.report.workspaces import write_iteration
+from tests.core.scripts.running import FOUND
 from tests.model_endpoint import ModelEndpoint
-from tests.server.evals.report.workspaces import write_iteration
 from tests.test_architecture import CORE_FLOORS, SERVER_FLOORS
 
 REPOSITORY = Path(__file__).parents[1]
@@ -47,7 +47,7 @@ NEEDS_A_SERVER = re.compile(r"skillserve (reload|verify|fetch)\b")
 NEEDS_AN_AGENT = re.compile(
     r"(?!.*--dry-run).*(my-agent|\$AGENT_COMMAND|--agent (claude|codex)|--(propose|grade|write-queries|apply|open)\b)"
 )
-"""What takes an agent, a browser, or results that only an agent gives: tests/server/evals has tests of these."""
+"""What takes an agent, a browser, or results that only an agent gives: tests/capabilities/evals has tests of these."""
 IN_ORDER = "docs/getting-started.md"
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from conformance.clients.dialects.messages import Call, Text
 from conformance.clients.host_tools import call_for, search_for
 from conformance.clients.scripted_model import Reply
-from server.evals.triggers.trigger_runs import canary_query
+from server.capabilities.evals.triggers.trigger_runs import canary_query
 
 if TYPE_CHECKING:
     from collections.abc import Callable

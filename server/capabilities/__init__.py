@@ -10,22 +10,28 @@ from typing import TYPE_CHECKING, Final
 from server.capabilities import (
     audit,
     auditlog,
+    authoring,
     evals,
     guard,
     history,
     improve,
     login,
     operation,
+    remote,
     replicas,
     runs,
     schedules,
     scripts,
+    visibility,
 )
 
 if TYPE_CHECKING:
     from server.capability import Capability
 
 CAPABILITIES: Final[tuple[Capability, ...]] = (
+    authoring.CAPABILITY,
+    visibility.CAPABILITY,
+    remote.CAPABILITY,
     audit.CAPABILITY,
     guard.CAPABILITY,
     auditlog.CAPABILITY,

@@ -12,24 +12,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from server import __version__
-from server.cli.commands.audit import audit
-from server.cli.commands.audit_log import analytics, audit_log
-from server.cli.commands.authoring import init, validate
+from server.capabilities.audit.commands import audit
+from server.capabilities.auditlog.commands import analytics, audit_log
+from server.capabilities.authoring.commands import init, validate
+from server.capabilities.evals.commands import evaluate, lint, report, triggers
+from server.capabilities.guard.commands import guard
+from server.capabilities.history.commands import history, rollback
+from server.capabilities.improve.commands import accept, propose, reject
+from server.capabilities.login.commands import token
+from server.capabilities.operation.commands import reload
+from server.capabilities.remote.commands import fetch, plugin, verify
+from server.capabilities.runs.commands import run, runs, workflow
+from server.capabilities.schedules.commands import schedule
+from server.capabilities.scripts.commands import script
+from server.capabilities.visibility.commands import visibility
 from server.cli.commands.config import config, trust
-from server.cli.commands.evals import evaluate, lint, report, triggers
-from server.cli.commands.guard import guard
-from server.cli.commands.history import history, rollback
-from server.cli.commands.improvements import accept, propose, reject
-from server.cli.commands.reload import reload
-from server.cli.commands.remote import fetch, plugin, verify
-from server.cli.commands.runs import run, runs, workflow
-from server.cli.commands.schedule import schedule
-from server.cli.commands.script import script
 from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
 from server.cli.commands.skills import activate, catalog, show, status
-from server.cli.commands.token import token
-from server.cli.commands.visibility import visibility
 from server.cli.console import print_text
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import structs
 
+from server.capabilities.history.at_start import complete_interrupted_changes
 from server.cli.serve_options import parse_plain_options
 from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
 from server.config.files import ConfigurationError, own_file, read_settings_file
@@ -22,7 +23,6 @@ from server.config.machine import Machine, current_places, state_home
 from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
 from server.config.unknown_variables import unknown_variables
-from server.history.at_start import complete_interrupted_changes
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError

@@ -13,8 +13,8 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from server.capabilities.runs.offered import missing_message
 from server.hosting.status import count_states, display_path
-from server.listing.runs import missing_message
 from skills_core.diagnostics import Severity, one_line, shortened
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from server.config.project_file import ProjectFile
 from server.config.settings.layers import from_environment, from_flags, load_settings
 from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
-from server.operation.text_logs import TextHandler
+from server.logs.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, load_catalog
 
@@ -62,7 +62,7 @@ def settings_with_logs(machine: Machine, **flags: object) -> Settings:
 def log_to_stderr(settings: LoggingSettings) -> None:
     """Log to stderr at the level and in the format of the settings."""
     if settings.format is LogFormat.JSON:
-        from server.operation.json_logs import JsonHandler, log_uncaught  # noqa: PLC0415 - most servers log text
+        from server.logs.json_logs import JsonHandler, log_uncaught  # noqa: PLC0415 - most servers log text
 
         logging.basicConfig(handlers=[JsonHandler()], level=settings.level.upper())
         logging.captureWarnings(capture=True)

@@ -22,7 +22,7 @@ __all__ = ["sources_of"]
 
 Value = TypeVar("Value")
 
-_SCHEDULING: Final = real_path(Path(__file__).parents[1] / "schedules/bundled")
+_SCHEDULING: Final = real_path(Path(__file__).parents[1] / "capabilities/schedules/bundled")
 _NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
+from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.runs.offered import missing_tool_messages
 from server.config.settings.tools import OptionalTool
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
+from server.hosting.reloads import ReloadFigures
 from server.hosting.searches import SearchTurns, load_reranker
-from server.hosting.server_guard import ServerGuard
 from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
-from server.listing.runs import missing_tool_messages
-from server.operation.reloads import ReloadFigures
 from skills_core.diagnostics import one_line
 from skills_core.live.watcher import watch, watch_files
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from server.hosting.views import View, ViewName, ViewRule
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change, Library
-    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["Host"]
@@ -248,7 +248,7 @@ def _script_setup(settings: Settings) -> ScriptSetup | None:
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
     # The modules that run programs are imported only where programs are run.
-    from server.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415
+    from server.capabilities.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415
 
     setup = script_setup(settings)
     offered = offers_scripts(settings)

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from server.capabilities.audit.settings import AuditSettings
-from server.listing.runs import runs_object
+from server.capabilities.runs.offered import runs_object
 from skills_core.authoring.advice import ADVICE
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.sources import Scope
@@ -127,7 +127,7 @@ _EVERYTHING = StatusFilter()
 def status_object(catalog: Catalog, settings: Settings, choice: StatusFilter = _EVERYTHING) -> dict[str, Any]:
     """Return what `status --json` prints: the chosen skills, all problems and sources, runs and scripts."""
     # The modules that run programs are imported only when the status is read.
-    from server.scripts.factory import script_status  # noqa: PLC0415
+    from server.capabilities.scripts.factory import script_status  # noqa: PLC0415
 
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Library
-    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.scripts.runner import ScriptSetup
     from skills_core.selection import Match, Reranker, SelectionPolicy
     from skills_core.skills.skill import Skill
 

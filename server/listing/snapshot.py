@@ -8,7 +8,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.listing import declared, prompts, resources, skills, tools
+from server.capabilities.scripts import declared_listing as declared
+from server.listing import prompts, resources, skills, tools
 from server.listing.catalog_texts import catalog_texts
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill
 
 __all__ = ["Snapshot", "allow_all"]

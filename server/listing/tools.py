@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill
 
 __all__ = [
@@ -65,17 +65,17 @@ TOOL_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "server.protocol.tools.activate_skill": (ACTIVATE,),
     "server.protocol.tools.read_skill_file": (READ,),
     "server.protocol.tools.find_skills": (FIND,),
-    "server.protocol.tools.run_skill_script": (OptionalTool.RUN_SKILL_SCRIPT,),
-    "server.protocol.tools.runs": (OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW),
+    "server.capabilities.scripts.tools": (OptionalTool.RUN_SKILL_SCRIPT,),
+    "server.capabilities.runs.tools": (OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW),
     "server.protocol.tools.skill_context": (OptionalTool.SKILL_CONTEXT,),
-    "server.protocol.tools.check_tool_call": (OptionalTool.CHECK_TOOL_CALL,),
-    "server.protocol.tools.admin": (OptionalTool.SKILLS_STATUS, OptionalTool.RELOAD_SKILLS),
-    "server.protocol.tools.history": (OptionalTool.SKILL_HISTORY, OptionalTool.ROLLBACK_SKILL),
-    "server.protocol.tools.schedules": SCHEDULE_TOOLS,
+    "server.capabilities.guard.tools": (OptionalTool.CHECK_TOOL_CALL,),
+    "server.capabilities.operation.tools": (OptionalTool.SKILLS_STATUS, OptionalTool.RELOAD_SKILLS),
+    "server.capabilities.history.tools": (OptionalTool.SKILL_HISTORY, OptionalTool.ROLLBACK_SKILL),
+    "server.capabilities.schedules.tools": SCHEDULE_TOOLS,
 }
 """The module of each tool, in the order of the list. Its `TOOLS` are definitions in the order of the names here."""
 
-_DECLARED: Final = "server.protocol.tools.declared"
+_DECLARED: Final = "server.capabilities.scripts.declared_tools"
 
 
 class ToolListing(NamedTuple):

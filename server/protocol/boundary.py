@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from mcp_types.methods import is_input_required
 
-from server.operation.notes import note_error
-from server.operation.records import OTHER_METHOD, Records
 from server.protocol.instructions import OPENING, with_instructions
 from server.protocol.recording import recorded
 from server.protocol.schema_lookup import is_schema_lookup, tools_with_headers
+from server.requests.notes import note_error
+from server.requests.records import OTHER_METHOD, Records
 from server.wire.errors import translated
 from server.wire.request_limits import checked
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from server.exchange.resumption import SealedState
+    from server.conversation.resumption import SealedState
     from server.hosting.host import Host
 
 __all__ = ["Boundary"]

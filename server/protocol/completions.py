@@ -11,8 +11,8 @@ from server.capabilities.schedules.settings import ScheduleSettings
 from server.listing.envelope import COMPLETE
 from server.listing.prompts import WITH_SKILLS, offers_context
 from server.listing.resources import TEMPLATE, listed_files
-from server.operation.notes import note_invalid, note_target
-from server.operation.records import RequestReason
+from server.requests.notes import note_invalid, note_target
+from server.requests.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import UnknownSkillError
 from skills_core.rendering import parameters_of

@@ -13,12 +13,12 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from server.capabilities.schedules.prompts import SchedulePrompts
 from server.clients import UNKNOWN, client_called, layout_for
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import COMPLETE, without_envelope
 from server.protocol.identity import CAPABILITIES, EXTENSIONS, IDENTITY
 from server.protocol.plain_messages import INITIALIZED, LISTEN, MODERN_VERSION, PlainMessage, parse_plain_message
-from server.protocol.schedule_prompts import SchedulePrompts
 
 if TYPE_CHECKING:
     from server.clients import ClientProfile

@@ -13,9 +13,9 @@ import anyio.to_thread
 
 from server.listing.envelope import COMPLETE
 from server.listing.prompts import WITH_SKILLS, offers_context
-from server.operation.notes import note_skill
-from server.operation.records import Use
 from server.protocol.tools.skill_context import ContextHandlers
+from server.requests.notes import note_skill
+from server.requests.records import Use
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.rendering import activation_inputs, render_request
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
+    from server.capabilities.schedules.prompts import SchedulePrompts
     from server.hosting.host import Host
     from server.protocol.activation.recipients import Recipients
-    from server.protocol.schedule_prompts import SchedulePrompts
 
 __all__ = ["PromptHandlers"]
 
@@ -77,7 +77,7 @@ class PromptHandlers:
 
 async def _scheduled(name: str) -> dict[str, Any] | None:
     """Return the prompt that performs a scheduler skill, None if there is none of this name."""
-    from server.schedules.store import PREFIX, prompt_text
+    from server.capabilities.schedules.store import PREFIX, prompt_text
 
     found = await anyio.to_thread.run_sync(prompt_text, name) if name.startswith(PREFIX) else None
     if found is None:

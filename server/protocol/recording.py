@@ -12,9 +12,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from server.access.principal import principal_of
-from server.exchange.errors import RunEndedError
-from server.operation.notes import NOTES, Notes
-from server.operation.records import Client, Decision, RequestReason, RequestRecord, address_of
+from server.conversation.errors import RunEndedError
+from server.requests.notes import NOTES, Notes
+from server.requests.records import Client, Decision, RequestReason, RequestRecord, address_of
 from server.wire.errors import code_of
 from skills_core.diagnostics import one_line
 from skills_core.errors import (
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import HandlerResult, ServerRequestContext
 
-    from server.operation.records import Records
+    from server.requests.records import Records
 
 __all__ = ["recorded"]
 

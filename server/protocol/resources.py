@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.admin.actions import read_status, to_json
+from server.capabilities.operation.admin_actions import read_status, to_json
 from server.listing.resources import STATUS_URI, contents_of, offers_status, served_uri, status_contents
-from server.operation.notes import note_denied, note_skill
-from server.operation.records import RequestReason, Use
+from server.requests.notes import note_denied, note_skill
+from server.requests.records import RequestReason, Use
 from server.wire.invalid_request import InvalidRequestError
 
 if TYPE_CHECKING:

@@ -11,13 +11,16 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
+from server.capabilities.improve.factory import create_improving_host_service
+from server.capabilities.replicas.keys import shared_keys
 from server.capabilities.replicas.settings import ReplicaSettings
-from server.exchange.client_exchange import ExchangeLimits
-from server.exchange.registry import ExchangeRegistry
-from server.exchange.resumption import SealedState
+from server.capabilities.runs.supervisor import RunSupervisor
+from server.capabilities.schedules.background import scheduled_runs
+from server.capabilities.schedules.prompts import SchedulePrompts
+from server.conversation.client_exchange import ExchangeLimits
+from server.conversation.registry import ExchangeRegistry
+from server.conversation.resumption import SealedState
 from server.hosting.views import COMMON_VIEW
-from server.improve.factory import create_improving_host_service
-from server.operation.records import Records
 from server.protocol.activation.client_roots import ClientRoots
 from server.protocol.activation.recipients import Recipients
 from server.protocol.boundary import Boundary
@@ -25,13 +28,10 @@ from server.protocol.completions import CompletionHandlers
 from server.protocol.identity import IDENTITY
 from server.protocol.prompts import PromptHandlers
 from server.protocol.resources import ResourceHandlers
-from server.protocol.schedule_prompts import SchedulePrompts
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
-from server.replicas.keys import shared_keys
-from server.run.supervisor import RunSupervisor
-from server.schedules.background import scheduled_runs
+from server.requests.records import Records
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

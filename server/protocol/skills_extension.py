@@ -9,9 +9,9 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.listing import skills
 from server.listing.envelope import without_envelope
-from server.operation.notes import note_skill
-from server.operation.records import Use
 from server.protocol.identity import EXTENSIONS
+from server.requests.notes import note_skill
+from server.requests.records import Use
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import Reason
 

@@ -32,8 +32,8 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from server.access.principal import LOCAL, principal_of
 from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
-from server.operation.notes import note_denied, note_invalid, note_target
-from server.operation.records import RequestReason
+from server.requests.notes import note_denied, note_invalid, note_target
+from server.requests.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.skills.uris import decode_path, file_uri
 

@@ -15,18 +15,18 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
+    from server.capabilities.runs.supervisor import RunSupervisor
     from server.clients import ClientProfile
     from server.clients.results import ResultRoom
     from server.config.settings.model import Settings
-    from server.exchange.registry import ExchangeRegistry
+    from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.listing.tools import ToolListing
     from server.protocol.activation.recipients import Recipients
     from server.protocol.conversations import Conversation
-    from server.run.supervisor import RunSupervisor
     from skills_core.catalog.catalog import Catalog
-    from skills_core.run.scripts.runner import ScriptSetup
+    from skills_core.scripts.runner import ScriptSetup
 
     Handler: TypeAlias = "Callable[[ToolCall], Awaitable[dict[str, Any]]]"
 

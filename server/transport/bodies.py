@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
 from server.limits.turns import MeteredWork, Turns
-from server.operation.records import HTTP_METHOD, Decision, RequestReason, RequestRecord, address_of
+from server.requests.records import HTTP_METHOD, Decision, RequestReason, RequestRecord, address_of
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest
-    from server.operation.records import Records
+    from server.requests.records import Records
 
 logger = logging.getLogger(__name__)
 

@@ -20,14 +20,14 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.roles import Profiles
 from server.capabilities.login.settings import LoginSettings
+from server.capabilities.operation.admin_routes import guarded_routes, open_routes
+from server.capabilities.operation.routes import OperationRoutes, metrics_of
 from server.capabilities.operation.settings import OperationSettings
 from server.config.machine import tokens_file
-from server.transport.admin_routes import guarded_routes, open_routes
 from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
 from server.transport.event_streams import Draining, EventStreams
 from server.transport.listening import checks_host
-from server.transport.operation_routes import OperationRoutes, metrics_of
 from server.transport.profiles import ProfileRoutes, ProfileSessions
 
 if TYPE_CHECKING:
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
+    from server.capabilities.login.login import Login
+    from server.capabilities.replicas.replica import Replica
     from server.config.settings.server import HttpSettings
     from server.hosting.host import Host
-    from server.login.login import Login
-    from server.operation.records import Records
     from server.protocol.server import SkillServer
-    from server.replicas.replica import Replica
+    from server.requests.records import Records
 
 logger = logging.getLogger(__name__)
 
@@ -108,7 +108,7 @@ def build_app(
     bodies = RequestBodies(route.app, limits, in_turns=login is not None)
     route.app = RecordedRefusals(bodies, server.records)
     if login is not None:
-        from server.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
+        from server.capabilities.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
         is_foreign = server.handshake.belongs_to_another
@@ -179,7 +179,7 @@ def _open_login(host: Host, records: Records) -> Login | None:
     """Return the login of the settings, None if requests need none."""
     if not host.settings.section(LoginSettings).required:
         return None
-    from server.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
+    from server.capabilities.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
 
     return Login(host.settings.section(LoginSettings), tokens_file(), records=records)
 

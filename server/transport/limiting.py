@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse
 
 from server.access.principal import principal_of_scope
 from server.limits.principal_limits import LimitExceededError, OpenSessions, PrincipalLimits
-from server.operation.records import (
+from server.requests.records import (
     LIMIT_METHOD,
     SESSION_METHOD,
     Decision,

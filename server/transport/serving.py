@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from server import __version__
-from server.auditlog.recording import recording
+from server.capabilities.auditlog.recording import recording
+from server.capabilities.history.at_start import record_edits
+from server.capabilities.replicas.errors import NO_CLIENT, ReplicaSettingsError
 from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.runs.offered import needs_event_streams, offers_runs
+from server.capabilities.runs.telemetry import can_trace, traced
+from server.capabilities.schedules.prompts import SchedulePrompts
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import runtime_folders
 from server.config.settings.server import LogFormat, Transport
-from server.history.at_start import record_edits
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
-from server.listing.runs import needs_event_streams, offers_runs
-from server.operation.records import Records
-from server.operation.text_logs import prepare_logs
+from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
-from server.protocol.schedule_prompts import SchedulePrompts
-from server.replicas.errors import NO_CLIENT, ReplicaSettingsError
-from server.run.telemetry import can_trace, traced
+from server.requests.records import Records
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import one_line
@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
     from pathlib import Path
 
+    from server.capabilities.replicas.replica import Replica
     from server.config.settings.model import Settings
     from server.hosting.usage import Usage
     from server.protocol.server import SkillServer
-    from server.replicas.replica import Replica
     from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
     from skills_core.live.library import Library
@@ -107,12 +107,12 @@ async def _run_background(
 def _recording(settings: Settings, records: Records) -> Iterator[None]:
     """Record requests within the block wherever the settings and the environment say."""
     if settings.logging.format is LogFormat.JSON:
-        from server.operation.json_logs import log_request
+        from server.logs.json_logs import log_request
 
         records.add(log_request)
     with traced(os.environ if _wants_spans(settings) else {}, _report) as exported:
         if exported:
-            from server.operation.spans import RequestTracer
+            from server.capabilities.operation.spans import RequestTracer
 
             records.tracer = RequestTracer()
         # Within the export of spans, because the last anchor of the audit log is one.
@@ -202,7 +202,7 @@ def _replica(host: Host) -> Replica | None:
     if not host.settings.section(ReplicaSettings).enabled:
         return None
     try:
-        from server.replicas.replica import Replica
+        from server.capabilities.replicas.replica import Replica
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
@@ -212,7 +212,7 @@ def _replica(host: Host) -> Replica | None:
 
 def _serve_http(host: Host, records: Records, listener: socket.socket) -> None:
     """Serve over HTTP until a signal comes."""
-    from server.admin.sockets import admin_socket
+    from server.capabilities.operation.admin_sockets import admin_socket
     from server.protocol.server import SkillServer
     from server.transport.http import HttpServer
     from server.transport.listening import checks_host, name_faults

@@ -42,7 +42,7 @@ from skills_core.errors import (
     UnknownFileError,
     UnknownSkillError,
 )
-from skills_core.run.workflow.faults import InvalidWorkflowError
+from skills_core.runs.workflow.faults import InvalidWorkflowError
 
 __all__ = ["CODES", "code_of", "translated"]
 

@@ -111,7 +111,7 @@ def _resembles_when(key: str, value: JsonValue) -> bool:
     """Tell whether a misspelt `when` holds the parts of one."""
     if not isinstance(value, dict) or len(key) > _MAX_KEY or not any(meant_by(part, _PARTS) for part in value):
         return False
-    import difflib  # noqa: PLC0415 - few fields are misspelt; at the top, every start would pay for it
+    import difflib  # noqa: PLC0415 - few keys are unknown; at the top, every start would pay for it
 
     return difflib.SequenceMatcher(None, _folded(key), "when").ratio() >= _SIMILAR_TO_WHEN
 

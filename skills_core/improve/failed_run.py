@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import ToolCall
-    from skills_core.run.outcome import RunOutcome
+    from skills_core.runs.outcome import RunOutcome
 
 _ERRORS: Final = frozenset(
     {

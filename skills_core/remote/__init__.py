@@ -2,5 +2,5 @@
 
 `entries` parses what a server says of a skill, `verification` compares it with the files, `disk_names` checks their
 paths, `installation` writes them, and `edits` finds what was edited since. MCP and HTTP are the matter of
-`server.remote`.
+`server.capabilities.remote`.
 """

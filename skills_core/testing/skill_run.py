@@ -11,12 +11,12 @@ from pydantic_ai.models.function import FunctionModel
 from skills_core.catalog.catalog import Catalog
 from skills_core.guard import Guard, rules_of
 from skills_core.interaction import NoUser
-from skills_core.run.evaluation import ScoringError, ScoringResult
-from skills_core.run.executor import RunContext, RunRequest, perform_run
-from skills_core.run.outcome import DEFAULT_LIMITS, CriterionScore, RunOutcome, RunStatus, Score
-from skills_core.run.ports import MemoryJournal
-from skills_core.run.workflow.plan import prepare
-from skills_core.run.workflow.run import run_workflow
+from skills_core.runs.evaluation import ScoringError, ScoringResult
+from skills_core.runs.executor import RunContext, RunRequest, perform_run
+from skills_core.runs.outcome import DEFAULT_LIMITS, CriterionScore, RunOutcome, RunStatus, Score
+from skills_core.runs.ports import MemoryJournal
+from skills_core.runs.workflow.plan import prepare
+from skills_core.runs.workflow.run import run_workflow
 from skills_core.testing.skills import Call
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from skills_core.guard.tool import Tool
     from skills_core.interaction import User
-    from skills_core.run.evaluation import Evaluator, ScoringRequest
-    from skills_core.run.outcome import RunLimits
-    from skills_core.run.workflow.build import WorkflowDefinition
-    from skills_core.run.workflow.model import WorkflowOutcome
+    from skills_core.runs.evaluation import Evaluator, ScoringRequest
+    from skills_core.runs.outcome import RunLimits
+    from skills_core.runs.workflow.build import WorkflowDefinition
+    from skills_core.runs.workflow.model import WorkflowOutcome
     from skills_core.skills.skill import Skill
     from skills_core.testing.skills import Reply
 

@@ -94,7 +94,7 @@ def _options(*, across_lines: bool) -> Any:  # noqa: ANN401 - the library has no
 
 @lru_cache(_CACHE_SIZE)
 def _compiled(pattern: str, *, across_lines: bool) -> Any:  # noqa: ANN401 - likewise
-    import re2  # noqa: PLC0415 - likewise
+    import re2  # noqa: PLC0415 - few skills have patterns, and every start would pay for it
 
     if len(pattern) > MAX_PATTERN:
         raise InvalidPatternError(pattern, f"it has {len(pattern)} characters; at most {MAX_PATTERN}")

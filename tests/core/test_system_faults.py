@@ -229,7 +229,7 @@ def test_files_unreadable_at_the_first_load_keep_manifests_unpublished_until_the
 @pytest.mark.parametrize("told", [True, False])
 def test_an_edited_skill_that_cannot_be_read_keeps_its_last_content_with_a_diagnostic(
     number: int,
-    told: bool,  # noqa: FBT001 - a parameter of the test
+    told: bool,  # noqa: FBT001 - a drawn example
     tmp_path: Path,
     write_skill: Callable[..., Path],
     load: Callable[..., Library],

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.server.admin.test_admin_endpoint import free_port
+from tests.capabilities.operation.test_admin_endpoint import free_port
 from tests.server.cli.test_cli import run
 from tests.server.sessions import REPOSITORY
 

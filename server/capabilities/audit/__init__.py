@@ -1,4 +1,4 @@
-"""audit."""
+"""Audits of skills: commands and settings; the rules are in `skills_core.audit`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""auditlog."""
+"""The audit record of a server: who did what with which skill, append-only on the disk; and counts for analytics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""guard."""
+"""The guard of tool calls: the hook of agents, the tool that checks a call, and the patterns of the user."""
 
 from __future__ import annotations
 

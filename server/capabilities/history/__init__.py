@@ -1,4 +1,4 @@
-"""history."""
+"""Histories of the sources that the settings name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""improve."""
+"""Improvement of skills after failed runs: the model's run on a copy, the checks, the measurement, the installation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""login."""
+"""Login over HTTP: static tokens, tokens of an identity provider, and the refusals that clients can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""operation."""
+"""What operators learn of a running server: records of its requests, metrics, logs and spans."""
 
 from __future__ import annotations
 

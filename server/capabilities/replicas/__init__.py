@@ -1,4 +1,4 @@
-"""replicas."""
+"""Replicas: several servers with the same skills, which hear of each other's changes through Redis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""schedules."""
+"""Scheduler skills: their folders in the state directory, and the runs that fire by the durable engine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""scripts."""
+"""Run scripts of skills for clients and the command line: `factory` sets it up, `report` describes the results."""
 
 from __future__ import annotations
 

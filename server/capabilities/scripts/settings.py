@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, SecretStr
-from skills_core.run.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
+from skills_core.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
 
 _INDEX = r"https?://[\x21-\x7e]{1,2000}"
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.capabilities.audit.settings import AuditSettings
+from server.capabilities.authoring.validation_report import print_skill
 from server.cli.client_lists import name_and_version
 from server.cli.commands.options import (
     AsJson,
@@ -22,7 +23,6 @@ from server.cli.commands.options import (
     parse_name_values,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.cli.validation_report import print_skill
 from server.config.bootstrap import open_quietly, open_with_settings
 from server.config.settings.skills import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
@@ -151,7 +151,7 @@ def _print_xml(lists: Snapshot) -> None:
 
 
 def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
-    from server.visibility.visible_texts import activation_tool, instructions_for
+    from server.capabilities.visibility.visible_texts import activation_tool, instructions_for
 
     tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
     if as_json:
@@ -243,9 +243,9 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(status_object(catalog, settings, choice))
         return
+    from server.capabilities.runs.offered import runs_object
+    from server.capabilities.scripts.factory import script_status
     from server.cli.tables import print_status
-    from server.listing.runs import runs_object
-    from server.scripts.factory import script_status
 
     print_status(
         catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.section(AuditSettings))

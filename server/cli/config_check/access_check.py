@@ -20,9 +20,9 @@ from skills_core.skills.choice import fits
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from server.capabilities.login.static_tokens import StoredToken
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.machine import Machine
-    from server.login.static_tokens import StoredToken
 
 __all__ = ["check_access"]
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.auditlog.log_folder import rights_fault
+from server.capabilities.auditlog.log_folder import rights_fault
 from server.capabilities.auditlog.settings import AuditLogSettings
 from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.history.settings import HistorySettings
@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import TypeAlias
 
+    from server.capabilities.login.static_tokens import StoredToken
     from server.cli.config_check.settings_check import CheckedSettings
-    from server.login.static_tokens import StoredToken
 
     Check: TypeAlias = Callable[["CheckedSettings"], Iterator[Finding]]
 
@@ -153,7 +153,7 @@ def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterat
 
 
 def _runs(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.listing.runs import missing_tool_messages, runs_unavailable_reason
+    from server.capabilities.runs.offered import missing_tool_messages, runs_unavailable_reason
 
     runs = checked.settings.section(RunSettings)
     reason = runs_unavailable_reason(runs)
@@ -183,7 +183,7 @@ def _evals(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.listing.runs import runs_unavailable_reason
+    from server.capabilities.runs.offered import runs_unavailable_reason
 
     settings = checked.settings
     tools = [each for each in settings.tools.enabled if each.endswith(("_schedule", "_schedules", "schedule_skill"))]
@@ -262,7 +262,7 @@ def _named_sources(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _shared_runs(checked: CheckedSettings) -> Iterator[Finding]:
-    from skills_core.run.durable.store import SqliteStore, store_of
+    from skills_core.runs.durable.store import SqliteStore, store_of
 
     runs = checked.settings.section(RunSettings)
     if not checked.settings.section(ReplicaSettings).enabled or (

@@ -9,7 +9,7 @@ from contextlib import redirect_stdout
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
-from server.admin.sockets import STATUS_PATH
+from server.capabilities.operation.admin_sockets import STATUS_PATH
 from server.capabilities.operation.settings import OperationSettings
 from server.capabilities.replicas.settings import ReplicaSettings
 from server.capabilities.runs.settings import RunSettings
@@ -47,7 +47,7 @@ def check_start(checked: CheckedSettings) -> Iterator[Finding]:
 
 def check_collector(environment: Mapping[str, str]) -> Iterator[Finding]:
     """Check the address of the collector of OpenTelemetry spans."""
-    from server.run.telemetry import endpoint_fault
+    from server.capabilities.runs.telemetry import endpoint_fault
 
     if fault := endpoint_fault(environment):
         name, message = fault
@@ -91,7 +91,7 @@ def _address(checked: CheckedSettings) -> Iterator[Finding]:
 
 def _taken_by(path: str) -> str | None:
     """Return what a path of the server is for already, None if it is free."""
-    from server.transport.operation_routes import HEALTH_PATH, METRICS_PATH, READY_PATH
+    from server.capabilities.operation.routes import HEALTH_PATH, METRICS_PATH, READY_PATH
 
     bare = path.rstrip("/")
     if bare in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
@@ -103,8 +103,8 @@ def _taken_by(path: str) -> str | None:
 
 
 def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.replicas.errors import NO_CLIENT
-    from server.replicas.keys import shared_keys
+    from server.capabilities.replicas.errors import NO_CLIENT
+    from server.capabilities.replicas.keys import shared_keys
 
     replicas = checked.settings.section(ReplicaSettings)
     if not replicas.enabled:
@@ -118,7 +118,7 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
         yield _finding(checked, Level.ERROR, f"replicas.{name}", message, advice)
         return
     try:
-        from server.replicas.link import RedisLink
+        from server.capabilities.replicas.link import RedisLink
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
@@ -134,7 +134,7 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _store(checked: CheckedSettings) -> Iterator[Finding]:
-    from skills_core.run.durable.store import SqliteStore, check_private, store_of
+    from skills_core.runs.durable.store import SqliteStore, check_private, store_of
 
     named = checked.settings.section(RunSettings).store
     if named is None:
@@ -147,7 +147,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
                 message = f"{store.path}: runs cannot be recorded here: {fault}"
                 yield _finding(checked, Level.ERROR, "runs.store", message, "choose a folder of your own")
         elif find_spec("psycopg") is not None:
-            from skills_core.run.durable.postgres import require_valid_url
+            from skills_core.runs.durable.postgres import require_valid_url
 
             require_valid_url(store.url)
     except SkillsError as error:

@@ -113,7 +113,7 @@ def _script_tool(settings: Settings) -> str | None:
     if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
         return None
     # The modules that run programs are imported only where programs are run.
-    from server.scripts.factory import offers_scripts  # noqa: PLC0415
+    from server.capabilities.scripts.factory import offers_scripts  # noqa: PLC0415
 
     return OptionalTool.RUN_SKILL_SCRIPT.value if offers_scripts(settings) else None
 

@@ -12,9 +12,9 @@ from server.listing.order import enum_names, names_within, size_of
 from server.listing.resources import mime_type
 from server.listing.schemas import hints
 from server.listing.tools import ACTIVATE, metadata_for
-from server.operation.notes import note_skill
-from server.operation.records import Use
 from server.protocol.tool_call import Tool, has_active, has_offered
+from server.requests.notes import note_skill
+from server.requests.records import Use
 from server.wire.arguments import flag, string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line, printable

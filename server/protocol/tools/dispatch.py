@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from server.capabilities.scripts.declared_tools import DeclaredToolHandler
 from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, CORE_TOOLS, SCHEDULE_TOOLS, load_tools
-from server.operation.notes import note_denied, note_error, note_invalid, note_tool
-from server.operation.records import RequestReason
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import ToolCall, ToolServices
 from server.protocol.tools.cut_results import cut_to_room
-from server.protocol.tools.declared import DeclaredToolHandler
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
+from server.requests.notes import note_denied, note_error, note_invalid, note_tool
+from server.requests.records import RequestReason
 from server.wire.arguments import read_arguments
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import SkillsError
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.exchange.registry import ExchangeRegistry
+    from server.capabilities.runs.supervisor import RunSupervisor
+    from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.protocol.activation.recipients import Recipients
     from server.protocol.tool_call import Handler, Tool
-    from server.run.supervisor import RunSupervisor
 
 __all__ = ["ToolHandlers"]
 

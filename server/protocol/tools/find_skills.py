@@ -12,8 +12,8 @@ from server.listing.catalog_texts import TOPICS, shortened_topics
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
-from server.operation.notes import note_found
 from server.protocol.tool_call import Tool, has_active, has_offered
+from server.requests.notes import note_found
 from server.wire.arguments import string, strings
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.rendering.escaping import escape_json

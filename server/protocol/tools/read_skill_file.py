@@ -13,9 +13,9 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.resources import contents_of, mime_type, served_uri
 from server.listing.schemas import hints
 from server.listing.tools import READ, metadata_for
-from server.operation.notes import note_denied, note_skill
-from server.operation.records import RequestReason, Use
 from server.protocol.tool_call import Tool, has_active
+from server.requests.notes import note_denied, note_skill
+from server.requests.records import RequestReason, Use
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.rendering.escaping import escape_line

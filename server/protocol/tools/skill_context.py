@@ -13,9 +13,9 @@ from server.hosting.searches import match_object
 from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
-from server.operation.notes import note_skill
-from server.operation.records import Use
 from server.protocol.tool_call import Tool, has_offered
+from server.requests.notes import note_skill
+from server.requests.records import Use
 from server.wire.arguments import read_arguments, string, strings
 from server.wire.invalid_request import InvalidRequestError
 

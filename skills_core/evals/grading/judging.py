@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.results import AssertionResult
 from skills_core.format.hidden import without_hidden
-from skills_core.run.outcome import NO_USAGE, Usage
-from skills_core.run.structured_answers import FormError, ask_for_object, marked
+from skills_core.runs.outcome import NO_USAGE, Usage
+from skills_core.runs.structured_answers import FormError, ask_for_object, marked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.evals.grading.cases import EvalCase
-    from skills_core.run.ports import JsonObject
+    from skills_core.runs.ports import JsonObject
 
 
 _MAX_FILE: Final = 40_000

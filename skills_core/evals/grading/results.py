@@ -15,14 +15,14 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.agents.transcript import ANY_SKILL
-from skills_core.run.scripts.process import exit_text
+from skills_core.scripts.process import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from skills_core.evals.agents.transcript import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
-    from skills_core.run.ports import JsonObject
+    from skills_core.runs.ports import JsonObject
 
 
 _LISTS: Final = ("assertion_results", "expectations", "assertions")

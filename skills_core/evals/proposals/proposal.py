@@ -22,13 +22,13 @@ from skills_core.format.document import BOM
 from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.instructions import Instructions, parse_instructions
 from skills_core.rendering.escaping import escape_json
-from skills_core.run.structured_answers import visit_objects
+from skills_core.runs.structured_answers import visit_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from skills_core.evals.grading.results import AssertionResult
-    from skills_core.run.ports import JsonObject
+    from skills_core.runs.ports import JsonObject
 
 
 _HEAD, _TAIL = 4_000, 8_000

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import QueryFileError, read_queries
-from skills_core.run.models import describe_model_error
-from skills_core.run.outcome import NO_USAGE, Usage
-from skills_core.run.structured_answers import visit_objects
+from skills_core.runs.models import describe_model_error
+from skills_core.runs.outcome import NO_USAGE, Usage
+from skills_core.runs.structured_answers import visit_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.evals.triggers.queries import Query
-    from skills_core.run.ports import JsonObject
+    from skills_core.runs.ports import JsonObject
     from skills_core.skills.skill import Skill
 
 
@@ -88,7 +88,7 @@ async def draft_queries(model: Model, skill: Skill, rivals: Sequence[Skill]) -> 
     from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only drafts need it
     from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
 
-    from skills_core.run.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
+    from skills_core.runs.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
 
     question = prompt = drafting_prompt(skill, rivals)
     names = frozenset(rival.key for rival in rivals)

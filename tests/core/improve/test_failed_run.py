@@ -16,7 +16,7 @@ from skills_core.improve.failed_run import (
     steps_before_failure,
 )
 from skills_core.improve.reasons import ImprovementReason
-from skills_core.run.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
+from skills_core.runs.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
 
 
 def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:

@@ -26,7 +26,7 @@ from skills_core import (
     parse_skill,
 )
 from skills_core.format.gate import Gate
-from skills_core.run.workflow.build import RunSkill, WorkflowDefinition
+from skills_core.runs.workflow.build import RunSkill, WorkflowDefinition
 from skills_core.testing import (
     ScriptedModel,
     SequentialScoreEvaluator,

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from server.login.static_tokens import StaticTokens, TokenFile
+from server.capabilities.login.static_tokens import StaticTokens, TokenFile
 from tests.server.cli.test_cli import run
 
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from skills_core.run.workflow.conditions import Operator
-from skills_core.run.workflow.document import MAX_LEVELS, MAX_STEPS
-from skills_core.run.workflow.faults import FaultCode
-from skills_core.run.workflow.model import StepKind, StepStatus, WorkflowProblem
+from skills_core.runs.workflow.conditions import Operator
+from skills_core.runs.workflow.document import MAX_LEVELS, MAX_STEPS
+from skills_core.runs.workflow.faults import FaultCode
+from skills_core.runs.workflow.model import StepKind, StepStatus, WorkflowProblem
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import DIAGNOSTIC, REPOSITORY, run
 

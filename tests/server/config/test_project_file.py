@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.settings import RunSettings
 from server.config.bootstrap import open_library, settings_of
 from server.config.files import ConfigurationError
-from server.config.guard_factory import guard_of
 from server.config.machine import Machine
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS

@@ -10,11 +10,11 @@ from typing import Any
 import httpx2
 import pytest
 
+from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.settings.model import Settings
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
-from server.login.static_tokens import TokenFile
 from tests.server.hosting.two_views import (
     WORDS,
     host_of,

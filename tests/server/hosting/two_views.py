@@ -20,8 +20,8 @@ from server.config.settings.server import Transport
 from server.config.settings.tools import OptionalTool
 from server.hosting.host import Host
 from server.hosting.views import ViewName, ViewRule
-from server.operation.records import Records
 from server.protocol.server import SkillServer
+from server.requests.records import Records
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from server.transport.stdio import serve_stdio

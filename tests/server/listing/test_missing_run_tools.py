@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.listing.runs import _missing
+from server.capabilities.runs.offered import _missing
 from tests.conftest import MakeSkill
 from tests.core.test_system_faults import Faults
 from tests.server.cli.test_cli import run

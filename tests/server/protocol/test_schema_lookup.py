@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from server.operation.records import Decision
+from server.requests.records import Decision
+from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
-from tests.server.operation.serving import modern, modern_headers, serving
 
 DECLARED = """tools:
 - name: count

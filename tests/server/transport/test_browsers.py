@@ -14,9 +14,9 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
+from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
-from tests.server.evals.report.chromium import CHROMIUM, Chromium
-from tests.server.operation.serving import modern, modern_headers, serving
 
 APP = "https://app.example.com"
 PREFLIGHT = {

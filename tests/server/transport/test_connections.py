@@ -16,13 +16,13 @@ import anyio.abc
 import httpx2
 import pytest
 
+from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
-from server.login.static_tokens import TokenFile
 from server.transport import connections
 from server.transport.connections import WaitingClients
-from tests.server.login.serving import serving, write_skill
-from tests.server.login.test_http_login import ACCEPT, bearer
-from tests.server.login.test_limits import MODERN, MODERN_HEADERS
+from tests.capabilities.login.serving import serving, write_skill
+from tests.capabilities.login.test_http_login import ACCEPT, bearer
+from tests.capabilities.login.test_limits import MODERN, MODERN_HEADERS
 
 QUICK = {"limits_receive_seconds": 0.4}
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from server.capabilities.scripts.declared_tools import DeclaredToolHandler
 from server.clients.connected import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings.tools import OptionalTool
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
-from server.protocol.tools.declared import DeclaredToolHandler
 from server.wire.arguments import _IS, read_arguments
 from server.wire.invalid_request import InvalidRequestError
 from skills_core import Library, explicit_sources

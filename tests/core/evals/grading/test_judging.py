@@ -16,7 +16,7 @@ from skills_core.evals.grading.judging import (
     overall_winner,
     transcript_text,
 )
-from skills_core.run.structured_answers import NoAnswerError
+from skills_core.runs.structured_answers import NoAnswerError
 from skills_core.testing import ScriptedModel
 
 CASE = EvalCase(1, "one", "Find the top 3 months.", expected_output="A chart.")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from server.capabilities.login.static_tokens import TokenFile
 from server.cli.config_check.check import ConfigurationReport, check_configuration
 from server.cli.config_check.finding import Finding, Level
 from server.config.files import ConfigurationError
 from server.config.machine import Machine
 from server.config.settings.layers import load_settings
 from server.config.settings.names import BY_PATH
-from server.login.static_tokens import TokenFile
 from skills_core.disk.locations import Places
 from tests.conftest import write_skill
 from tests.server.cli.test_cli import run
@@ -488,5 +488,5 @@ def test_a_folder_of_another_user_is_no_place_for_the_audit_log(
     configuration.write(f"[audit_log]\nenabled = true\nfolder = '{folder}'")
     assert configuration.found() == []
     # The file of settings is still that of this user.
-    monkeypatch.setattr("server.auditlog.log_folder.os.geteuid", lambda: os.getuid() + 1)
+    monkeypatch.setattr("server.capabilities.auditlog.log_folder.os.geteuid", lambda: os.getuid() + 1)
     assert ("audit_log.folder", f"{folder}: it belongs to another user") in configuration.found()

@@ -214,7 +214,7 @@ async def test_a_client_that_never_answers_holds_up_nothing(skills: Path) -> Non
     host = Host(Library(explicit_sources([skills]), current_environment), make_settings())
     asked = anyio.Event()
 
-    async def list_roots(context: object) -> types.ListRootsResult:  # noqa: ARG001
+    async def list_roots(context: object) -> types.ListRootsResult:  # noqa: ARG001 - the SDK passes it by name
         asked.set()
         await anyio.sleep_forever()
         raise AssertionError

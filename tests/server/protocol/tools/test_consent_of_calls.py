@@ -9,7 +9,7 @@ import mcp_types as types
 from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
-from tests.server.exchange.clients import Callbacks
+from tests.server.conversation.clients import Callbacks
 from tests.server.protocol.tools.test_run_skill import Served, served
 
 __all__ = ["served"]

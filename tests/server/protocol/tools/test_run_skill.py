@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from skills_core.testing.skills import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
-from tests.server.exchange.clients import Callbacks, client_for, says
+from tests.server.conversation.clients import Callbacks, client_for, says
 from tests.server.sessions import REPOSITORY, Era, Transport, http_server, server_command, server_environment
 
 Served = Callable[..., AbstractAsyncContextManager[Any]]

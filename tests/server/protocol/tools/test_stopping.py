@@ -18,7 +18,7 @@ import pytest
 
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
-from tests.server.exchange.clients import Callbacks, client_for
+from tests.server.conversation.clients import Callbacks, client_for
 from tests.server.sessions import REPOSITORY, Era, address, server_command, server_environment
 
 Statuses = Callable[[], dict[str, str]]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from server.capabilities.runs.results import skill_result, workflow_result
 from server.clients import KNOWN_CLIENTS, StructureUse
-from server.exchange.resumption import needs_consent, not_finished
-from server.protocol.tools.run_results import skill_result, workflow_result
+from server.conversation.resumption import needs_consent, not_finished
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus, Score
-from skills_core.run.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome
+from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus, Score
+from skills_core.runs.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, ConnectHosted, Session
 

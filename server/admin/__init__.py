@@ -1,1 +1,0 @@
-"""Administration of a running server: its status, and reloads."""

@@ -1,1 +1,0 @@
-"""Write the files of the commands `init` and `validate --fix`."""

@@ -1,0 +1,133 @@
+"""Read the audit log: the records of all files in the order of their times, filtered, without changing anything."""
+
+from __future__ import annotations
+
+import heapq
+import re
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from itertools import groupby
+from typing import TYPE_CHECKING, Final
+
+from server.capabilities.auditlog.log_folder import InvalidLineError, contents, lines_of, read_line
+from server.capabilities.auditlog.records import AuditEvent, timestamp
+from skills_core.errors import InvalidTimeError, SkillsError
+from skills_core.schedules.parsing import COMPACT, compact_span
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from server.capabilities.auditlog.log_folder import LogFileName
+    from server.capabilities.auditlog.records import ChainedRecord
+
+__all__ = ["OWN_EVENTS", "LogReader", "RecordFilter", "days_after", "moment_of"]
+
+OWN_EVENTS: Final = frozenset({AuditEvent.START, AuditEvent.END, AuditEvent.RETENTION})
+"""Records about the log itself; a list of what happened leaves them out. A gap is listed."""
+
+_SMALL: Final = 1024 * 1024
+_LATEST: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class RecordFilter:
+    """Which records are wanted; None admits all. Times are texts as `timestamp` writes them, `until` is excluded."""
+
+    since: str | None = None
+    until: str | None = None
+    principal: str | None = None
+    skill: str | None = None
+    decision: str | None = None
+    event: AuditEvent | None = None
+
+    def admits(self, entry: ChainedRecord) -> bool:
+        """Tell whether a record is wanted."""
+        if entry.event in OWN_EVENTS and self.event is not entry.event:
+            return False
+        if not (self.since or "") <= entry.when or (self.until is not None and entry.when >= self.until):
+            return False
+        wanted = ((name, getattr(self, name)) for name in ("principal", "skill", "decision", "event"))
+        return all(value is None or getattr(entry, name) == value for name, value in wanted)
+
+    def admits_day(self, name: LogFileName) -> bool:
+        """Tell whether the file of a day can have wanted records.
+
+        While a disk is full, a writer is late. A file of a day that is yet to come can have records of any time: it
+        was begun while a clock was ahead.
+        """
+        if name.day.isoformat() < (self.since or "")[:10]:
+            return False
+        if self.until is None or name.day > datetime.now(UTC).date():
+            return True
+        return name.day <= days_after(date.fromisoformat(self.until[:10]), _LATEST)
+
+
+@dataclass(slots=True)
+class LogReader:
+    """Reads one log; `unreadable` counts the lines that were not records."""
+
+    folder: Path
+    unreadable: int = field(default=0, init=False)
+
+    def records(self, wanted: RecordFilter) -> Iterator[ChainedRecord]:
+        """Yield the wanted records, those of several writers in the order of their times.
+
+        A record that stands for many refusals is up to two minutes late: it has the time of the last of them.
+
+        Raises:
+            AuditLogError: a file cannot be read.
+        """
+        files = [name for name in contents(self.folder).files if wanted.admits_day(name)]
+        for _, names in groupby(files, key=lambda name: name.day):
+            yield from heapq.merge(*(self._entries(name, wanted) for name in names), key=lambda entry: entry.when)
+
+    def _entries(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
+        found = self._lines(name, wanted)
+        # Files of a day may be many; small ones do not stay open.
+        with suppress(FileNotFoundError):
+            if (self.folder / str(name)).lstat().st_size > _SMALL:
+                return found
+        return iter([*found])
+
+    def _lines(self, name: LogFileName, wanted: RecordFilter) -> Iterator[ChainedRecord]:
+        # Retention may have deleted the file since it was listed.
+        with suppress(FileNotFoundError):
+            for line, complete in lines_of(self.folder, name):
+                try:
+                    entry = read_line(line) if complete else None
+                except InvalidLineError:
+                    entry = None
+                if entry is None:
+                    self.unreadable += 1
+                elif wanted.admits(entry):
+                    yield entry
+
+
+def days_after(day: date, days: int) -> date:
+    """Return the day that is some days later, or the last one that a date can be."""
+    return date.max if days > (date.max - day).days else day + timedelta(days=days)
+
+
+def moment_of(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)) -> str:
+    """Return the moment that a text means: a date, a date with a time, or a span before now such as `12h` or `7d`.
+
+    Without a zone, UTC is meant.
+
+    Raises:
+        SkillsError: the text is none of these.
+    """
+    if re.fullmatch(COMPACT, text, re.ASCII | re.IGNORECASE):
+        try:
+            return timestamp(now() - compact_span(text))
+        except (InvalidTimeError, OverflowError):
+            pass
+    else:
+        try:
+            moment = datetime.fromisoformat(text)
+            return timestamp(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+        except (ValueError, OverflowError):
+            pass
+    expected = "expected a date such as 2026-11-23, a time such as 2026-11-23T12:00, or a span such as 7d"
+    raise SkillsError(f"{text[:80]!r}: {expected}")

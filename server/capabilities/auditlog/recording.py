@@ -1,0 +1,92 @@
+"""Record the requests of a server as its settings say: in the audit log, and in the counts for analytics."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import TYPE_CHECKING
+
+from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.login.settings import LoginSettings
+from server.config.machine import audit_log_folder, state_home
+from server.config.settings.server import Transport
+from skills_core.diagnostics import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.capabilities.auditlog.records import AuditRecord
+    from server.config.settings.model import Settings
+    from server.requests.records import Records
+
+__all__ = ["record_now", "recording"]
+
+logger = logging.getLogger(__name__)
+
+
+@contextmanager
+def recording(settings: Settings, records: Records) -> Iterator[None]:
+    """Record requests within the block, as the settings say; its end writes the last records.
+
+    Raises:
+        AuditLogError: the settings demand an audit log, and its folder cannot be used.
+    """
+    with ExitStack() as stack:
+        if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
+            _add_audit_log(settings, records, stack)
+        if settings.section(AuditLogSettings).analytics:
+            from server.capabilities.auditlog.analytics import Analytics, UsageFile
+
+            analytics = Analytics(UsageFile(state_home()), settings.section(AuditLogSettings).retention_days)
+            records.add(stack.enter_context(analytics))
+        yield
+
+
+def record_now(settings: Settings, record: AuditRecord) -> None:
+    """Record what a command does, if the audit log is on.
+
+    Raises:
+        AuditLogError: the record cannot be written.
+    """
+    if _wants_audit_log(settings, serves_http=True):
+        from server.capabilities.auditlog.audit_log import append_now
+
+        append_now(audit_log_folder(settings.section(AuditLogSettings)), record)
+
+
+def _wants_audit_log(settings: Settings, *, serves_http: bool) -> bool:
+    enabled = settings.section(AuditLogSettings).enabled
+    # Clients of stdio need no login.
+    return settings.section(LoginSettings).required and serves_http if enabled is None else enabled
+
+
+def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> None:
+    from server.capabilities.auditlog.audit_log import AuditLog, AuditSink
+    from server.capabilities.auditlog.records import AuditLogError
+
+    folder = audit_log_folder(settings.section(AuditLogSettings))
+    try:
+        tell_anchor = partial(_tell_anchor, records)
+        log = AuditLog(folder, settings.section(AuditLogSettings).retention_days, tell_anchor=tell_anchor)
+    except AuditLogError as error:
+        if settings.section(AuditLogSettings).enabled:
+            raise
+        logger.warning("nothing is recorded in the audit log: %s", one_line(str(error)))
+        return
+    sink = AuditSink(log.record)
+    log.call_regularly(sink.end_window)
+    stack.enter_context(log)
+    # Before the log ends, which is entered earlier.
+    stack.callback(sink.flush)
+    records.add(sink)
+    logger.info("audit log: %s", one_line(str(folder)))
+
+
+def _tell_anchor(records: Records, anchor: str) -> None:
+    """Write an anchor where others keep it: to the log of the server, and to the collector of spans if there is one."""
+    from server.logs.json_logs import fields_of_line
+
+    logger.info("audit log anchor: %s", anchor, extra=fields_of_line(message="audit log anchor", anchor=anchor))
+    if records.tracer is not None:
+        records.tracer.tell("audit log anchor", {"skillserve.audit_log.anchor": anchor})

@@ -1,0 +1,373 @@
+"""Verify the audit log: whether each record is as it was written, and whether any is missing.
+
+The chain has no secret, so the files alone never show that their end is still there: who removes the newest records, or
+all files, leaves a log that is consistent. Anchors show it, which the server wrote elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Final
+
+from server.capabilities.auditlog.log_folder import (
+    FIRST,
+    MAX_ANCHOR,
+    FileEnd,
+    InvalidLineError,
+    LogFileName,
+    anchors_of,
+    contents,
+    lines_of,
+    read_line,
+)
+from server.capabilities.auditlog.records import AuditEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from server.capabilities.auditlog.records import ChainedRecord
+
+__all__ = ["LogFault", "LogFaultKind", "LogVerdict", "Verification", "anchors_in", "verify"]
+
+_ATTEMPTS: Final = 3
+_CHUNK: Final = 1024 * 1024
+
+
+class LogVerdict(StrEnum):
+    """What may be said of a log."""
+
+    DAMAGED = "damaged"
+    """The server cannot have left the log like this."""
+    EMPTY = "empty"
+    """There is no record, so there is nothing to verify: none was written, or somebody removed all files."""
+    CONSISTENT = "consistent"
+    """The records fit one another. Whether some at the end, or whole files, were removed cannot be told."""
+    ANCHORED = "anchored"
+    """The records fit one another, and are all there up to the anchors. What is newer is only consistent."""
+
+
+class LogFaultKind(StrEnum):
+    """What was found; the last five are not damage."""
+
+    CHANGED = "changed"
+    """A line is not what was written."""
+    MISSING = "missing"
+    """Records within a file, or at its beginning, are missing, or are in another order."""
+    SHORTENED = "shortened"
+    """Records at the end of a file are missing, which another file or an anchor names."""
+    REMOVED = "removed"
+    """A file is missing that another file or an anchor names, and retention did not delete it."""
+    ADDED = "added"
+    """There are records after the last one."""
+    FOREIGN = "foreign"
+    """The name of a file of the log belongs to a link, a folder or the copy of another file."""
+    TORN = "torn"
+    """The last line is not complete: its writer was killed, or is writing it."""
+    OPEN = "open"
+    """A file has no last record: its writer was killed, or is still running."""
+    GAP = "gap"
+    """Records were lost, because the disk was full or too slow."""
+    IGNORED = "ignored"
+    """Something else is in the folder; it was not opened."""
+    UNCONFIRMED = "unconfirmed"
+    """A file is missing that an anchor names; that retention deleted it is in a record that no anchor covers."""
+
+    @property
+    def is_damage(self) -> bool:
+        """Whether the server cannot have left the log like this."""
+        return self not in _HARMLESS
+
+
+_HARMLESS: Final = frozenset(
+    {LogFaultKind.TORN, LogFaultKind.OPEN, LogFaultKind.GAP, LogFaultKind.IGNORED, LogFaultKind.UNCONFIRMED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFault:
+    """What was found in a file, at a line if it has a place."""
+
+    kind: LogFaultKind
+    file: str
+    message: str
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Verification:
+    """What a verification found.
+
+    `records` is the number of intact records, and `anchored_records` of those among them that anchors cover;
+    `anchored_until` is the time of the newest of these.
+    """
+
+    findings: list[LogFault] = field(default_factory=list)
+    ends: list[FileEnd] = field(default_factory=list)
+    records: int = 0
+    anchored_until: str | None = None
+
+    @property
+    def anchored_records(self) -> int:
+        """The number of records that anchors cover."""
+        return sum(end.anchored for end in self.ends)
+
+    @property
+    def verdict(self) -> LogVerdict:
+        """What may be said of the log."""
+        if any(finding.kind.is_damage for finding in self.findings):
+            return LogVerdict.DAMAGED
+        if not self.records:
+            return LogVerdict.EMPTY
+        return LogVerdict.ANCHORED if self.anchored_records else LogVerdict.CONSISTENT
+
+
+@dataclass(frozen=True, slots=True)
+class _Retention:
+    """A record that says which files retention deletes, by name or by a day; with the place of the record."""
+
+    file: str
+    seq: int
+    deleted: tuple[str, ...]
+    before: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Deleted:
+    """The files that retention deleted.
+
+    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
+    """
+
+    names: frozenset[str]
+    before: str
+
+    @classmethod
+    def by(cls, records: Iterable[_Retention]) -> _Deleted:
+        kept = (*records,)
+        names = frozenset(name for each in kept for name in each.deleted)
+        return cls(names, max((each.before for each in kept), default=""))
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.names or name[:10] < self.before
+
+
+@dataclass(slots=True)
+class _Claims:
+    """What files say about others: the hashes of records, by file and number, and what retention deleted."""
+
+    seen: dict[str, dict[int, str]] = field(default_factory=lambda: defaultdict(dict))
+    starts: dict[str, tuple[tuple[str, int, str], ...]] = field(default_factory=dict)
+    retentions: list[_Retention] = field(default_factory=list)
+
+    def add(self, entry: ChainedRecord, file: str) -> None:
+        """Note what a record in a file says."""
+        if entry.seen:
+            self.starts[file] = entry.seen
+        for name, seq, digest in entry.seen:
+            self.seen[name][seq] = digest
+        if entry.event is AuditEvent.RETENTION:
+            before = entry.before or ""
+            # A clock that was ahead must not account for files that somebody removes later.
+            is_credible = before <= file[:10] <= datetime.now(UTC).date().isoformat()
+            self.retentions.append(_Retention(file, entry.seq, entry.deleted, before if is_credible else ""))
+
+
+def anchors_in(path: Path | str | int) -> set[FileEnd]:
+    """Return the anchors in a file of any kind, such as the log of a server; a number is an open descriptor.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    found: set[FileEnd] = set()
+    with open(path, encoding="utf-8", errors="replace", closefd=not isinstance(path, int)) as file:
+        rest = ""
+        while chunk := file.read(_CHUNK):
+            text = rest + chunk
+            # One at the end may go on, and is found once more.
+            found.update(anchors_of(text))
+            rest = text[-MAX_ANCHOR:]
+    return found
+
+
+def verify(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
+    """Check all files of a log, and that it still has what `anchors` name; others may write to it meanwhile.
+
+    Raises:
+        AuditLogError: the folder or a file cannot be read.
+    """
+    # If a file vanishes while we read, a file that was begun since then may say that retention deleted it.
+    named = frozenset(anchors)
+    for _ in range(_ATTEMPTS - 1):
+        found, is_complete = _verify_listed(folder, named)
+        if is_complete:
+            return found
+    return _verify_listed(folder, named)[0]
+
+
+def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verification, bool]:
+    """Check the files that are there now; return also whether none of them vanished meanwhile."""
+    found, claims = Verification(), _Claims()
+    # Files are begun while we read; what one of these names must have been there before.
+    there = contents(folder)
+    checked = {str(name): _check_file(folder, name, found, claims) for name in there.files}
+    present = {name: file for name, file in checked.items() if file is not None}
+    deleted = _Deleted.by(claims.retentions)
+    for name, claimed in sorted(claims.seen.items()):
+        if name in present:
+            _check_claims(present[name], claimed.items(), "another file")
+        elif name not in deleted:
+            found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; another file names it"))
+    _check_anchors(found, present, claims, anchors)
+    _note_times(folder, found, there.files)
+    for each in there.foreign:
+        kind = LogFaultKind.IGNORED if LogFileName.parse(each) is None else LogFaultKind.FOREIGN
+        found.findings.append(LogFault(kind, each, "this is not a file of the audit log; it was not opened"))
+    return found, len(present) == len(checked)
+
+
+def _check_anchors(
+    found: Verification, present: Mapping[str, _CheckedFile], claims: _Claims, anchors: frozenset[FileEnd]
+) -> None:
+    """Compare the log with anchors, and note how far they cover it."""
+    by_file: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    for anchor in anchors:
+        by_file[anchor.file].append((anchor.records - 1, anchor.hash))
+    covered = _covered(present, claims, by_file)
+    deleted, confirmed = (
+        _Deleted.by(claims.retentions),
+        _Deleted.by(each for each in claims.retentions if each.seq < covered.get(each.file, 0)),
+    )
+    for name, named in sorted(by_file.items()):
+        if name in present:
+            _check_claims(present[name], named, "an anchor")
+        elif name not in deleted:
+            found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; an anchor names it"))
+        elif name not in confirmed:
+            message = "an anchor names this file; a record that no anchor covers says that retention deleted it"
+            found.findings.append(LogFault(LogFaultKind.UNCONFIRMED, name, message))
+    found.ends = [replace(end, anchored=covered.get(end.file, 0)) for end in found.ends]
+
+
+def _covered(
+    present: Mapping[str, _CheckedFile], claims: _Claims, anchors: Mapping[str, list[tuple[int, str]]]
+) -> dict[str, int]:
+    """Return how many records of each file the anchors cover.
+
+    An anchor covers the records of its file before it, and with the first of them what that says about other files.
+    """
+    covered: dict[str, int] = {}
+    waiting = [(name, seq, digest) for name, named in anchors.items() for seq, digest in named]
+    while waiting:
+        name, seq, digest = waiting.pop()
+        file = present.get(name)
+        if file is None or file.hashes.get(seq) != digest or seq < covered.get(name, 0):
+            continue
+        if name not in covered:
+            waiting += claims.starts.get(name, ())
+        covered[name] = seq + 1
+    return covered
+
+
+def _note_times(folder: Path, found: Verification, files: Collection[LogFileName]) -> None:
+    """Note the time of the newest record that an anchor covers; it is in a file of the last day with any."""
+    covered = {end.file: end.anchored for end in found.ends if end.anchored}
+    last = max((name.day for name in files if str(name) in covered), default=None)
+    for name in files:
+        if name.day == last and (count := covered.get(str(name))):
+            with suppress(FileNotFoundError, InvalidLineError):
+                line = next(line for number, (line, _) in enumerate(lines_of(folder, name), 1) if number == count)
+                found.anchored_until = max(found.anchored_until or "", read_line(line).when)
+
+
+def _check_claims(file: _CheckedFile, claimed: Iterable[tuple[int, str]], who: str) -> None:
+    """Compare a file with what others say about its end."""
+    for seq, digest in sorted(claimed):
+        if seq >= file.expected:
+            file.note(LogFaultKind.SHORTENED, f"{who} names its record {seq}, but the last one is {file.expected - 1}")
+            return
+        if file.hashes.get(seq, digest) != digest:
+            file.note(LogFaultKind.CHANGED, f"record {seq} is another one than {who} names", seq + 1)
+            return
+
+
+def _check_file(folder: Path, name: LogFileName, found: Verification, claims: _Claims) -> _CheckedFile | None:
+    """Check the chain of a file; None if it is no longer there."""
+    checked = _CheckedFile(str(name), found, claims)
+    try:
+        for number, (line, complete) in enumerate(lines_of(folder, name), 1):
+            checked.add(number, line, complete=complete)
+    except FileNotFoundError:
+        return None
+    checked.finish()
+    return checked
+
+
+@dataclass(slots=True)
+class _CheckedFile:
+    """A file while its lines are checked: the hashes of its intact records, and the number that the next one must have.
+
+    It contains nothing for records that are missing, because a line that somebody wrote may have any number.
+    """
+
+    name: str
+    found: Verification
+    claims: _Claims
+    hashes: dict[int, str] = field(default_factory=dict)
+    expected: int = 0
+    prev: str | None = FIRST
+    ended: bool = False
+
+    def add(self, number: int, line: bytes, *, complete: bool) -> None:
+        """Check the next line."""
+        if not complete:
+            self.note(LogFaultKind.TORN, f"the last line is not complete ({len(line)} bytes)", number)
+            return
+        try:
+            entry = read_line(line)
+        except InvalidLineError as error:
+            self.note(LogFaultKind.CHANGED, str(error), number)
+            self.expected += 1
+            self.prev = None
+            return
+        self._check_place(entry, number)
+        self.hashes[entry.seq] = entry.hash
+        self.expected = entry.seq + 1
+        self.prev = entry.hash
+        self.ended = entry.event is AuditEvent.END
+        self.found.records += 1
+        self.claims.add(entry, self.name)
+        if entry.lost:
+            self.note(LogFaultKind.GAP, f"{entry.lost} records were lost since {entry.since}", number)
+
+    def _check_place(self, entry: ChainedRecord, number: int) -> None:
+        expected = self.expected
+        if expected == 0 and entry.file != self.name:
+            written = f"it was written as {entry.file}" if entry.file else "its first record is missing"
+            kind = LogFaultKind.FOREIGN if entry.file else LogFaultKind.MISSING
+            self.note(kind, f"this is not the file that was begun under this name: {written}", number)
+        elif self.ended:
+            self.note(LogFaultKind.ADDED, "there are records after the last one", number)
+        elif entry.seq > expected:
+            self.note(LogFaultKind.MISSING, f"records {expected} to {entry.seq - 1} are missing", number)
+        elif entry.seq < expected:
+            self.note(LogFaultKind.MISSING, f"record {entry.seq} is not in its place", number)
+        elif self.prev is not None and entry.prev != self.prev:
+            self.note(LogFaultKind.CHANGED, "the record before this one is not the one that was written", number)
+
+    def finish(self) -> None:
+        """Note the end of the file."""
+        if not self.expected:
+            self.note(LogFaultKind.TORN, "there is no complete record")
+            return
+        if not self.ended:
+            self.note(LogFaultKind.OPEN, "there is no last record: its writer was killed, or is still running")
+        self.found.ends.append(FileEnd(self.name, self.expected, self.hashes.get(self.expected - 1, "")))
+
+    def note(self, kind: LogFaultKind, message: str, line: int | None = None) -> None:
+        """Add a finding in this file."""
+        self.found.findings.append(LogFault(kind, self.name, message, line))

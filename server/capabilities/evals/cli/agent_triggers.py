@@ -1,0 +1,370 @@
+"""`triggers` with an agent: prepare the test, run it, and print the results."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
+from server.capabilities.evals.cli.report_files import (
+    ReportFiles,
+    gate_objects,
+    gates_pass,
+    next_step,
+    print_gates,
+    write_trigger_files,
+)
+from server.capabilities.evals.report.writing import live_report
+from server.capabilities.evals.skills.tested_skills import read_copy
+from server.capabilities.evals.triggers.optimization import apply_description
+from server.capabilities.evals.triggers.query_files import chosen_queries, queries_in
+from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
+from server.capabilities.evals.triggers.trigger_test import (
+    TestPlan,
+    TriggerTest,
+    last_results,
+    opened_queries,
+    planned_costs,
+    test_folder,
+)
+from server.capabilities.runs.settings import RunSettings
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
+from server.transport.signals import until_signalled
+from skills_core.diagnostics import counted, one_line, printable
+from skills_core.disk.writing import exclusive
+from skills_core.errors import SkillsError
+from skills_core.evals.agents.kind import Rights, Via
+from skills_core.evals.triggers.queries import split_queries
+from skills_core.runs.models import CLIENT, check_model, open_model, parse_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
+    from server.capabilities.evals.agents.agent import Agent
+    from server.capabilities.evals.cli.options import TriggerFlags
+    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from skills_core.evals.triggers.queries import Part, Query
+
+
+_WORDS = {True: "pass", False: "FAIL", None: "none"}
+_QUERY = 90
+
+_EXECUTOR = "skillserve"
+
+_USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
+
+
+def result_lines(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for the results of a test."""
+    for result in found["results"]:
+        low, high = result["interval"]
+        should = "should trigger" if result["should_trigger"] else "should not"
+        yield (
+            f"{_WORDS[result['pass']]}  {result['triggers']}/{result['runs']} [{low:.2f}, {high:.2f}]  {should:14}  "
+            f"{one_line(result['query'])[:_QUERY]}{_faults(result)}"
+        )
+    whose = ", with the old description" if len(found["rounds"]) > 1 else ""
+    yield _summary(f"{found['skill_name']}{whose}", found["summary"])
+    for reason in found["summary"]["reasons"]:
+        yield f"  {reason['runs']} x {one_line(str(reason['reason']))[:300]}"
+    for each in found["rounds"]:
+        train, validation = each["train"], each["validation"]
+        yield (
+            f"round {each['number']}: training {train['passed']} of {train['total']}, validation "
+            f"{validation['passed']} of {validation['total']}: {one_line(each['description'])}"
+        )
+    yield from _decision(found)
+    yield _spent_line(found["costs"])
+
+
+def _faults(result: Mapping[str, Any]) -> str:
+    said = [counted(result["errors"], "error")] * bool(result["errors"])
+    said += [f"{result['denied']} denied"] * bool(result["denied"])
+    if result["runs_needed"]:
+        said.append(f"{counted(result['runs_needed'], 'run')} would tell")
+    return f"  ({', '.join(said)})" if said else ""
+
+
+def _summary(name: str, summary: Mapping[str, Any]) -> str:
+    low, high = summary["interval"]
+    recall, wrong = summary["recall"], summary["false_positive_rate"]
+    line = (
+        f"{name}: {summary['passed']} of {summary['total']} queries pass (95 % [{low:.2f}, {high:.2f}]); "
+        f"{recall['count']} of {recall['total']} trigger as they should, {wrong['count']} of {wrong['total']} as they "
+        "should not"
+    )
+    return f"{line}; no verdict: {summary['reason']}" if summary["reason"] else line
+
+
+def _decision(found: Mapping[str, Any]) -> Iterator[str]:
+    decision = found.get("decision")
+    if decision is not None:
+        yield decision["reason"]
+        yield from _comparison("sealed test", decision["test"]["comparison"])
+    holdout = found.get("holdout") or {}
+    for name in ("description", "old", "new"):
+        if name in holdout:
+            part = holdout[name]
+            yield f"fresh queries, {name}: {part['passed']} of {part['total']} pass"
+    yield from _comparison("fresh queries", holdout.get("comparison"))
+
+
+def _comparison(where: str, comparison: Mapping[str, Any] | None) -> Iterator[str]:
+    if comparison is None:
+        return
+    needed = comparison["queries_needed"]
+    more = f"; about {counted(needed, 'query', 'queries')} would show such a difference" if needed else ""
+    yield (
+        f"{where}: only the new one passes {comparison['wins']}, only the old one {comparison['losses']} "
+        f"(p = {comparison['p']:.3f}): {comparison['verdict']}{more}"
+    )
+
+
+def with_tokens(planned: Mapping[str, int], workspace: Path) -> dict[str, Any]:
+    """Return planned costs with the tokens and the money that they take if runs are like those of the last test."""
+    last = last_results(workspace)
+    spent = last[1].get("costs") if last is not None else None
+    spent = spent if isinstance(spent, dict) else {}
+    made = spent.get("runs_made")
+
+    def expected(name: str) -> float | None:
+        value = spent.get(name)
+        if isinstance(value, (int, float)) and isinstance(made, int) and value > 0 and made > 0:
+            return value / made * planned["runs"]
+        return None
+
+    tokens, cost = expected("total_tokens"), expected("cost_usd")
+    return {
+        **planned,
+        "tokens": None if tokens is None else round(tokens),
+        "cost_usd": None if cost is None else round(cost, 4),
+    }
+
+
+def cost_lines(costs: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the lines for what a test costs at most."""
+    yield f"at most {counted(costs['runs'], 'run')} of the agent; fewer where an outcome is clear early"
+    for name in ("canary", "queries", "rounds", "sealed_test", "holdout"):
+        if costs.get(name):
+            yield f"  {name.replace('_', ' ')}: {costs[name]}"
+    if costs["model_requests"]:
+        yield f"at most {counted(costs['model_requests'], 'request')} to the model that revises the description"
+    tokens, cost = costs["tokens"], costs["cost_usd"]
+    money = f" (${cost:,.2f})" if cost is not None else ", at a price that is not known"
+    yield (
+        f"about {counted(tokens, 'token')}{money}, as runs of the last test took"
+        if tokens
+        else "tokens and money: not known before a first test"
+    )
+
+
+def _spent_line(costs: Mapping[str, Any]) -> str:
+    """Return the line for what a test has cost."""
+    tokens = counted(costs["total_tokens"], "token") if costs["total_tokens"] else "unknown tokens"
+    money = f"${costs['cost_usd']:,.4f}" if costs["cost_usd"] else "unknown price"
+    return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"
+
+
+def triggers_with_agent(options: TriggerFlags) -> None:
+    """Test the skill with an agent as the flags say, and print the results.
+
+    Exit with 1 without a verdict, and with 2 for wrong use.
+    """
+    folder = options.skill_dir
+    if options.optimize and not options.tests_agent:
+        fail("--optimize tests descriptions with an agent: name one with --agent or --agent-command", EXIT_USAGE)
+    if not options.tests_agent and not options.apply:
+        fail(_USAGE, EXIT_USAGE)
+    try:
+        skill = read_copy(folder)
+        workspace = options.workspace or folder.resolve().parent / f"{skill.name}-workspace"
+        if not options.tests_agent:
+            _apply_last(folder, workspace, as_json=options.as_json)
+            return
+        sets = _query_sets(options, workspace)
+        if options.dry_run:
+            _print_costs(sets, options, workspace)
+            return
+        model = _Model(options)
+        plan = _plan(skill, sets, options, model)
+    except SkillsError as error:
+        fail(str(error), EXIT_USAGE)
+    try:
+        found, results = _run(workspace, plan, model)
+    except SkillsError as error:
+        fail(str(error), EXIT_NO)
+    except TimeoutError:
+        fail(f"another test is running in {printable(str(workspace))}", EXIT_NO)
+    except OSError as error:
+        fail(f"{printable(str(workspace))}: {error.strerror or error}", EXIT_USAGE)
+    _finish(found, results, options)
+
+
+class _Model:
+    """The configured model, opened when it is needed."""
+
+    def __init__(self, options: TriggerFlags) -> None:
+        """Read the settings if a model is needed.
+
+        Raises:
+            ModelUnavailableError: no model is named, or it cannot be used.
+            ConfigurationError: a setting cannot be used.
+        """
+        self.name = ""
+        self._key: str | None = None
+        self.needed = options.optimize or options.agent == _EXECUTOR
+        if not self.needed:
+            return
+        runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
+        if runs.model is None or runs.model == CLIENT:
+            raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
+        spec = parse_model(runs.model)
+        check_model(spec, os.environ)
+        self.name, self._key = str(spec), runs.model_key.get_secret_value() if runs.model_key else None
+
+    def open(self) -> Model | None:
+        """Return the model; None if none is needed.
+
+        Raises:
+            ModelUnavailableError: the model cannot be used.
+        """
+        return open_model(parse_model(self.name), self._key) if self.needed else None
+
+
+class _QuerySets(NamedTuple):
+    queries: tuple[Query, ...]
+    holdout: tuple[Query, ...]
+    parts: Mapping[Part, tuple[Query, ...]] | None
+
+
+def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
+    _, queries = chosen_queries(options.skill_dir, options.queries)
+    holdout = queries_in(options.holdout) if options.holdout is not None else ()
+    known = {query.text for query in queries}
+    if again := next((query for query in holdout if query.text in known), None):
+        raise SkillsError(f"--holdout: query {again.id} is one of the others too; it needs fresh queries")
+    if not options.optimize:
+        return _QuerySets(queries, holdout, None)
+    return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
+
+
+def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Model) -> TestPlan:
+    return TestPlan(
+        skill=skill,
+        queries=sets.queries,
+        holdout=sets.holdout,
+        rivals=tuple(_rivals(skill, options.catalog or ()).values()),
+        agent=_agent(skill, options, model),
+        limits=RunLimitsOfTest(options.runs, options.threshold, options.jobs, options.max_calls, options.timeout),
+        parts=sets.parts,
+        rounds=options.revisions,
+        seed=options.seed,
+        model_name=model.name if options.optimize else "",
+        home=options.agent_home,
+    )
+
+
+def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
+    """Return the other skills of the catalog, by name; of two with one name the first counts."""
+    rivals: dict[str, SkillCopy] = {}
+    for root in catalog:
+        if not root.is_dir():
+            raise SkillsError(f"{printable(str(root))}: expected a folder of skills")
+        for folder in sorted(each.parent for each in root.glob("*/SKILL.md")):
+            rival = read_copy(folder)
+            if rival.name != skill.name:
+                rivals.setdefault(rival.name, rival)
+    return rivals
+
+
+def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
+    if options.agent == _EXECUTOR:
+        from server.capabilities.evals.agents.executor_agent import ExecutorAgent
+
+        opened = model.open()
+        assert opened is not None  # noqa: S101 - this agent needs one
+        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.max_calls)
+    if options.agent_command is not None and "{prompt}" not in options.agent_command:
+        raise SkillsError(f"the command {options.agent_command!r} has no {{prompt}}; write it where the query goes")
+    agent = find_agent(
+        options.agent,
+        options.agent_command,
+        via=Via(options.via),
+        rights=Rights.LOAD,
+        model=options.agent_model,
+        home=options.agent_home,
+    )
+    check_no_twin(agent, skill.name)
+    return agent
+
+
+def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any], Path]:
+    folder = test_folder(workspace, plan)
+    for line in cost_lines(with_tokens(plan.costs, workspace)):
+        print_notice(line)
+
+    async def work() -> dict[str, Any]:
+        async with live_report(workspace, print_notice) as changed:
+
+            async def report(message: str) -> None:
+                print_notice(message)
+                changed()
+
+            opened = model.open() if plan.parts is not None else None
+            return await TriggerTest(plan, folder, report, opened).run()
+
+    with exclusive(folder / "runs.jsonl", seconds=0.0):
+        return until_signalled(work), folder / "results.json"
+
+
+def _print_costs(sets: _QuerySets, options: TriggerFlags, workspace: Path) -> None:
+    planned = planned_costs(*sets, options.runs, options.revisions)
+    costs = with_tokens(planned, workspace)
+    if options.as_json:
+        print_json({"costs": costs})
+        return
+    for line in cost_lines(costs):
+        print_text(line)
+
+
+def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None:
+    applied, refused = None, ""
+    if options.apply:
+        try:
+            applied = apply_description(options.skill_dir, found)
+        except SkillsError as error:
+            refused = str(error)
+    files = ReportFiles(options.junit, options.markdown)
+    gates, page = write_trigger_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
+    if options.as_json:
+        shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
+        print_json({**found, **shown})
+    else:
+        for line in result_lines(found):
+            print_text(line)
+        print_text(f"results: {printable(str(results))}")
+        print_text(next_step(page.parent))
+        print_gates(gates)
+        if applied is not None:
+            print_text("SKILL.md has the new description.")
+    if refused:
+        fail(refused, EXIT_NO)
+    if not found["finished"] or not gates_pass(gates):
+        raise SystemExit(EXIT_NO)
+
+
+def _apply_last(folder: Path, workspace: Path, *, as_json: bool) -> None:
+    last = last_results(workspace)
+    try:
+        applied = apply_description(folder, last[1] if last is not None else {})
+    except SkillsError as error:
+        fail(str(error), EXIT_NO)
+    if as_json:
+        print_json({"applied": applied, "results_file": str(last[0]) if last is not None else None})
+    else:
+        print_text("SKILL.md has the new description.")

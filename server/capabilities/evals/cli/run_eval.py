@@ -1,0 +1,294 @@
+"""Do what `eval` asks for: plan, tell the cost, run, and print the results or a proposal."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import nullcontext
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from server.capabilities.evals.cli.report_files import ReportFiles, gates_pass, next_step, print_gates, write_eval_files
+from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.iterations.agent_choice import EXECUTOR, choose_judge, eval_agent, judge_agent
+from server.capabilities.evals.iterations.files import locked
+from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
+from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
+from server.capabilities.evals.proposals.propose import (
+    MAX_REQUESTS,
+    ProposalFailedError,
+    ProposalRequest,
+    find_iteration,
+    propose,
+    read_cases,
+    read_current_skill,
+    write_proposal,
+)
+from server.capabilities.evals.report.model import WITH_SKILL
+from server.capabilities.evals.report.writing import live_report
+from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.settings import RunSettings
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
+from server.transport.signals import until_signalled
+from skills_core.diagnostics import agreeing, counted, one_line, printable
+from skills_core.errors import SkillsError
+from skills_core.evals.grading.judging import TIE
+from skills_core.runs.models import CLIENT, connected, open_model, parse_model
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from server.capabilities.evals.agents.cli_agent import CliAgent
+    from server.capabilities.evals.cli.options import EvalFlags
+    from server.capabilities.evals.iterations.plan import EvalPlan
+    from server.config.settings.model import Settings
+    from skills_core.evals.proposals.proposal import Proposal
+    from skills_core.runs.outcome import Usage
+
+
+_METRICS = {"pass_rate": "pass rate", "time_seconds": "seconds", "tokens": "tokens"}
+
+
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the summary of both arms, the verdict, and the notes."""
+    summary = report["run_summary"]
+    arms = [name for name in summary if name != "delta"]
+    yield one_line(f"{report['skill']['name']}, iteration {report['iteration']}: {report['path']}")
+    yield "  ".join([f"{'':<10}", *(f"{name:>22}" for name in arms), f"{'delta':>10}"])
+    for metric, title in _METRICS.items():
+        cells = [f"{_spread(summary[name][metric]):>22}" for name in arms]
+        yield "  ".join([f"{title:<10}", *cells, f"{_signed(summary['delta'][metric]):>10}"])
+    for name, found in report["intervals"]["cases"].items():
+        low, high = found["interval"]["low"], found["interval"]["high"]
+        cases = counted(found["total"], "case")
+        yield f"{name}: {found['passed']} of {cases} pass (95 % interval {low:.2f} to {high:.2f})"
+    yield from map(one_line, report["notes"])
+    for case in (report.get("comparison") or {}).get("cases", ()):
+        winner = "a tie" if case["winner"] == TIE else f"{case['winner']} is better"
+        ratio = case["length_ratio"]
+        length = "" if ratio is None else f"; the result of {WITH_SKILL} is {ratio:.2f} times as long"
+        yield one_line(f"{case['case']}: blind comparison: {winner}{length}")
+
+
+def _spread(value: Mapping[str, Any]) -> str:
+    if value["mean"] is None:
+        return "unknown"
+    return f"{value['mean']:,.2f} ± {value['stddev']:,.2f}"
+
+
+def _signed(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:+,.2f}"
+
+
+def run_eval(given: EvalFlags) -> None:
+    """Do what the flags say; exit with 1 if runs have no grading, or a gate does not pass."""
+    if given.propose:
+        _propose(given)
+        return
+    flags = {
+        "model": given.model,
+        "judge_model": given.judge_model,
+        "run_tools": given.run_tools,
+        "skill_tools": given.skill_tools,
+    }
+    settings = settings_of(Machine(current_places()), flags)
+    options = _options(given, settings)
+    with TemporaryDirectory(prefix="skillserve-baseline-") if options.baseline else nullcontext("") as temporary:
+        if given.dry_run:
+            _print_plan(plan_eval(options, settings, Path(temporary)), settings, as_json=given.as_json)
+            return
+        report = _report(options, settings, Path(temporary), plain=given.ci)
+    _finish(report, given)
+
+
+def _propose(given: EvalFlags) -> None:
+    skill, model = given.skill_dir, given.model
+    place = given.workspace or workspace_of(skill.resolve())
+    print_proposal(skill, place, model=model, dry_run=given.dry_run, as_json=given.as_json)
+
+
+def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
+    mode, judge = _mode(given), _judge_agent(given)
+    names = given.agent, given.agent_command
+    agent = None
+    if mode is not EvalMode.GRADE_ONLY:
+        # The home is that of the judge alone if our own executor performs.
+        home = given.agent_home if any(names) or judge is None else None
+        agent = eval_agent(*names, via=given.via, model=given.agent_model, home=home)
+    return EvalOptions(
+        skill=given.skill_dir,
+        agent=agent,
+        seconds=given.timeout or settings.section(RunSettings).seconds,
+        mode=mode,
+        judge=choose_judge(settings, judge, agent),
+        workspace=given.workspace,
+        runs=given.runs,
+        baseline=given.baseline,
+        jobs=given.jobs,
+        new=given.new,
+        compare=given.compare,
+    )
+
+
+def _mode(given: EvalFlags) -> EvalMode:
+    """Return what is asked for.
+
+    Raises:
+        EvalError: flags do not go together.
+    """
+    if not given.grade:
+        return EvalMode.RUN_ONLY if given.no_grade else EvalMode.WHOLE
+    flags = {"--no-grade": given.no_grade, "--new": given.new, "--baseline": given.baseline}
+    if wrong := next((flag for flag, value in flags.items() if value), None):
+        raise EvalError(
+            f"--grade grades the outputs that the latest iteration has and runs no agent; leave out {wrong}"
+        )
+    return EvalMode.GRADE_ONLY
+
+
+def _judge_agent(given: EvalFlags) -> CliAgent | None:
+    """Return the agent that the user names as the judge.
+
+    Raises:
+        EvalError: there is more than one judge, or the agent cannot be one.
+    """
+    own = given.judge_agent, given.judge_command
+    if any(own) and given.judge_model is not None:
+        raise EvalError("there is one judge: name a model with --judge-model, or an agent with --judge-agent, not both")
+    if any(own) or not given.grade:
+        return judge_agent(*own, model=None, home=given.agent_home)
+    if given.judge_model is not None:
+        return None
+    # Nothing is run, so an agent can only be the judge; our own executor judges with its model.
+    name = None if given.agent == EXECUTOR else given.agent
+    return judge_agent(name, given.agent_command, model=given.agent_model, home=given.agent_home)
+
+
+def _print_plan(plan: EvalPlan, settings: Settings, *, as_json: bool) -> None:
+    """Print the cost, each command of the evals file that would run on this machine, and what is missing."""
+    if as_json:
+        print_json(report_of(plan, None))
+    else:
+        print_text(_cost_line(plan))
+        for case in plan.cases if plan.options.grades else ():
+            for check in filter(None, (each.check for each in case.assertions)):
+                first, *rest = check.strip().splitlines() or [""]
+                more = f" … ({counted(len(rest), 'more line')}; --json has all)" if rest else ""
+                print_text(one_line(f"check of {case.folder}: {first}{more}"))
+    try:
+        check_models(plan, settings)
+    except SkillsError as error:
+        print_notice(f"without --dry-run, this would not begin: {error}")
+
+
+def _report(options: EvalOptions, settings: Settings, temporary: Path, *, plain: bool) -> dict[str, Any]:
+    plan = plan_eval(options, settings, temporary / "first")
+    check_models(plan, settings)
+    with locked(plan.workspace):
+        # Another process may have continued the iteration before this one had the lock.
+        plan = plan_eval(options, settings, temporary / "second")
+        print_notice(_cost_line(plan))
+        return report_of(plan, _run(plan, settings, plain=plain))
+
+
+def _cost_line(plan: EvalPlan) -> str:
+    begun = "continues" if plan.resumed else "begins"
+    return f"{plan.version.skill.name}: {begun} {plan.iteration.path}: {plan.cost.line()}"
+
+
+def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
+    """Run the plan until it ends or a signal comes; what is done stays."""
+
+    async def work() -> dict[str, Any]:
+        async with live_report(plan.workspace, print_notice) as changed:
+            return await EvalSession(plan, settings, print_notice, changed, plain).run()
+
+    try:
+        return until_signalled(work)
+    except (KeyboardInterrupt, SystemExit):
+        print_notice("interrupted; the same command continues the iteration")
+        raise
+
+
+def _finish(report: dict[str, Any], given: EvalFlags) -> None:
+    """Write the files for CI, and print the report."""
+    limits = {"min_pass_rate": given.min_pass_rate, "max_regression": given.max_regression}
+    gates = write_eval_files(report, ReportFiles(given.junit, given.markdown), **limits)
+    if given.as_json:
+        print_json(report)
+    else:
+        for line in report_lines(report):
+            print_text(line)
+        print_text(next_step(Path(report["workspace"])))
+        print_gates(gates)
+    if errors := report.get("errors"):
+        lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"
+        print_notice(f"{lacking}; the same command runs them again")
+    if errors or not gates_pass(gates):
+        raise SystemExit(EXIT_NO)
+
+
+def print_proposal(
+    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
+) -> None:
+    """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
+
+    The exit code is 1 if the model makes no valid proposal.
+    """
+    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
+    iteration = find_iteration(workspace)
+    request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
+    if not dry_run and ((reason := runs_unavailable_reason(runs)) or runs.model == CLIENT):
+        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    print_notice(
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
+    )
+    if dry_run:
+        if as_json:
+            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": request.tokens})
+        return
+    try:
+        proposal, usage = until_signalled(lambda: _proposed(request, runs))
+    except ProposalFailedError as error:
+        fail(f"{error} {_used(error.usage)}", EXIT_NO)
+    path = write_proposal(iteration, proposal)
+    if as_json:
+        used = {"requests": usage.requests, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        shown = {"path": str(path), "summary": printable(proposal.summary), "diff": proposal.diff, "usage": used}
+        print_json({"iteration": str(iteration), **shown})
+        return
+    _print(proposal, path, skill)
+    print_notice(_used(usage))
+
+
+async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
+    key = runs.model_key.get_secret_value() if runs.model_key else None
+    model = open_model(parse_model(runs.model or ""), key)
+    async with connected(model):
+        return await propose(request, model, runs.seconds)
+
+
+def _print(proposal: Proposal, path: Path, skill: Path) -> None:
+    for line in proposal.summary.split("\n"):
+        print_notice(line)
+    if not proposal.diff:
+        print_notice("no change is proposed")
+        return
+    for line in proposal.diff.removesuffix("\n").split("\n"):
+        print_text(_shown(line))
+    print_notice(
+        f"review {path}, then apply it: patch -p1 -d {shlex.quote(str(skill))} -i {shlex.quote(str(path.resolve()))}"
+    )
+
+
+def _shown(line: str) -> str:
+    """Return a line of the diff for a terminal; the file has it unchanged."""
+    return "\t".join(map(one_line, line.removesuffix("\r").split("\t")))
+
+
+def _used(usage: Usage) -> str:
+    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
+    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

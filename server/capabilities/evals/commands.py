@@ -1,0 +1,475 @@
+"""The commands of evals: `eval`, `triggers`, `report` and `lint`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+
+if TYPE_CHECKING:
+    from server.capabilities.evals.cli.options import TriggerFlags
+
+
+class AgentChoice(StrEnum):
+    """The agents that can be tested."""
+
+    CLAUDE = "claude"
+    CODEX = "codex"
+    GEMINI = "gemini"
+    OPENCODE = "opencode"
+    SKILLSERVE = "skillserve"
+
+
+class Way(StrEnum):
+    """How an agent gets the skill."""
+
+    FOLDER = "folder"
+    SERVER = "server"
+
+
+Agent = Annotated[
+    AgentChoice | None,
+    typer.Option("--agent", help="The agent under test; skillserve is the server's own executor with --model."),
+]
+ViaChoice = Annotated[
+    Way, typer.Option("--via", help="Whether the agent has the skill in its own folder, or from this server over MCP.")
+]
+AgentModel = Annotated[
+    str | None, typer.Option("--agent-model", metavar="NAME", help="The model of the agent, as it names it.")
+]
+AgentHome = Annotated[
+    Path | None,
+    typer.Option(
+        "--agent-home",
+        metavar="DIR",
+        help="A folder that each run has a copy of as its home, such as one with a login. Keys in variables such as "
+        "ANTHROPIC_API_KEY need none.",
+    ),
+]
+
+
+Ci = Annotated[
+    bool,
+    typer.Option("--ci", help="Print plain lines, without a progress bar, a table or colours, for the log of a job."),
+]
+
+Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the newest results as JUnit XML.")]
+
+Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary as Markdown.")]
+
+MinPassRate = Annotated[
+    float | None,
+    typer.Option(
+        min=0, max=1, metavar="RATE", help="Exit with code 1 if the pass rate is lower, or cannot be measured."
+    ),
+]
+
+MaxRegression = Annotated[
+    float | None,
+    typer.Option(
+        min=0,
+        max=1,
+        metavar="RATE",
+        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this, or cannot be compared.",
+    ),
+]
+
+
+SkillDirectory = Annotated[
+    Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill, with its cases in evals/evals.json.")
+]
+EvalRuns = Annotated[int, typer.Option(min=1, max=100, help="Runs of each case in each arm.")]
+Results = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Where results go.", show_default="SKILL_DIR-workspace beside the skill"),
+]
+Baseline = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REV|DIR|SNAPSHOT",
+        help="Compare with an earlier version of the skill: a git revision, a folder, or iteration-N, the version that "
+        "this iteration began with.",
+        show_default="no skill",
+    ),
+]
+AgentCommand = Annotated[
+    str | None,
+    typer.Option(
+        metavar="TEMPLATE",
+        help="The command of the agent under test, run by sh in an empty workspace for each run. {prompt}, {skill} "
+        "(the skill's folder, empty without it), {outputs} (where files go) and {files} (input files) stand for "
+        "quoted values.",
+        show_default="our own executor, with the model of --model",
+    ),
+]
+JudgeModel = Annotated[
+    str | None,
+    typer.Option(
+        metavar="MODEL",
+        help="The model that grades assertions without a check.",
+        show_default="that of --model, else the agent of --agent",
+    ),
+]
+JudgeAgent = Annotated[
+    AgentChoice | None,
+    typer.Option("--judge-agent", help="An agent that grades instead of a model, started once for each question."),
+]
+JudgeCommand = Annotated[
+    str | None,
+    typer.Option(
+        "--judge-command",
+        metavar="TEMPLATE",
+        help="The command of an agent that grades: {prompt} stands for the question, and what it prints is the answer, "
+        "read as that of --judge-agent or of any known agent.",
+    ),
+]
+Grade = Annotated[
+    bool,
+    typer.Option(
+        "--grade",
+        help="Run no agent; grade the outputs of the latest iteration by the assertions that evals.json has now. The "
+        "agent of --agent is the judge then.",
+    ),
+]
+NoGrade = Annotated[bool, typer.Option("--no-grade", help="Run the agents, and leave the outputs ungraded.")]
+EvalJobs = Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")]
+Timeout = Annotated[
+    float | None,
+    typer.Option(min=1, max=86_400, metavar="SECONDS", help="Seconds for each run.", show_default="runs.seconds, 900"),
+]
+Compare = Annotated[
+    bool, typer.Option("--compare", help="Also let the judge compare the outputs of both arms blindly.")
+]
+Propose = Annotated[
+    bool,
+    typer.Option(
+        "--propose",
+        help="Run nothing; let the model of --model propose a change to the skill, as a diff, from the latest "
+        "iteration.",
+    ),
+]
+New = Annotated[bool, typer.Option("--new", help="Begin a new iteration, even if the last one can be continued.")]
+EvalDryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print what would be run and what it would cost, and run nothing.")
+]
+
+
+def evaluate(  # noqa: PLR0913 - one parameter for each flag
+    skill_dir: SkillDirectory,
+    *,
+    runs: EvalRuns = 1,
+    workspace: Results = None,
+    baseline: Baseline = None,
+    agent: Agent = None,
+    agent_command: AgentCommand = None,
+    via: ViaChoice = Way.FOLDER,
+    agent_model: AgentModel = None,
+    agent_home: AgentHome = None,
+    model: Model = None,
+    judge_model: JudgeModel = None,
+    judge_agent: JudgeAgent = None,
+    judge_command: JudgeCommand = None,
+    run_tools: RunTool = None,
+    skill_tools: SkillTool = None,
+    jobs: EvalJobs = 4,
+    timeout: Timeout = None,
+    compare: Compare = False,
+    grade: Grade = False,
+    no_grade: NoGrade = False,
+    new: New = False,
+    propose: Propose = False,
+    dry_run: EvalDryRun = False,
+    min_pass_rate: MinPassRate = None,
+    max_regression: MaxRegression = None,
+    junit: Junit = None,
+    markdown: Markdown = None,
+    ci: Ci = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run a skill's test cases with and without it, and compare.
+
+    Checks and a judge grade the outputs. A second call with the same arguments continues an unfinished iteration, and
+    grades its outputs again if assertions have changed. The exit code is 1 if a run ended with an error or could not be
+    graded, or if a gate does not pass.
+    """
+    flags = locals()
+
+    from server.capabilities.evals.cli.options import EvalFlags
+    from server.capabilities.evals.cli.run_eval import run_eval
+
+    run_eval(EvalFlags(**flags))
+
+
+SkillDir = Annotated[Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill.")]
+NoModel = Annotated[bool, typer.Option("--no-model", help="Rank the skill by the server's search, without a model.")]
+QueryFile = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="The file of queries.",
+        show_default="evals/eval_queries.json or evals/trigger_queries.json of the skill",
+    ),
+]
+Catalogs = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="A folder of skills to rank the skill among; repeatable, highest precedence first.",
+        show_default="the configured and standard folders",
+    ),
+]
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY[@VERSION]",
+        help="Tell whether this client shows the skill, such as claude-code; all for every known client; repeatable.",
+        show_default="an unknown client",
+    ),
+]
+MinRecall = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Exit with code 1 if the skill is found first for a smaller share of the queries that should trigger.",
+    ),
+]
+MaxFalse = Annotated[
+    float | None,
+    typer.Option(
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="Exit with code 1 if a larger share of the queries that should not trigger does.",
+    ),
+]
+WriteQueries = Annotated[
+    bool,
+    typer.Option(
+        "--write-queries", help="Draft twenty queries with the model into a new file of the skill, to be corrected."
+    ),
+]
+
+
+AgentCommandTemplate = Annotated[
+    str | None,
+    typer.Option(
+        "--agent-command",
+        metavar="TEMPLATE",
+        help="A shell command that starts the agent, with {prompt} for the query and {skill} for the folder of the "
+        "skill. Its output is read as that of --agent, or of any known agent.",
+    ),
+]
+Runs = Annotated[int, typer.Option("--runs", min=1, max=100, metavar="N", help="Number of runs of each query.")]
+Threshold = Annotated[
+    float,
+    typer.Option(
+        "--threshold",
+        min=0.0,
+        max=1.0,
+        metavar="SHARE",
+        help="A query triggers if a larger share of its runs loads the skill.",
+    ),
+]
+Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, metavar="N", help="Number of runs at once.")]
+RunSeconds = Annotated[
+    float, typer.Option("--timeout", min=1.0, max=3600.0, metavar="SECONDS", help="Seconds after which a run is ended.")
+]
+MaxCalls = Annotated[
+    int,
+    typer.Option(
+        "--max-calls",
+        min=1,
+        max=1000,
+        metavar="N",
+        help="Number of tool calls after which an agent counts as working without the skill.",
+    ),
+]
+Optimize = Annotated[
+    bool,
+    typer.Option(
+        "--optimize", help="Revise the description with --model, and choose by queries that the model never sees."
+    ),
+]
+Rounds = Annotated[int, typer.Option("--rounds", min=1, max=5, metavar="N", help="Most revisions of the description.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the split into training, validation and test.")]
+Apply = Annotated[
+    bool,
+    typer.Option(
+        "--apply",
+        help="Write the adopted description into SKILL.md, and change nothing else. Without --optimize: that of the "
+        "last optimization.",
+    ),
+]
+Holdout = Annotated[
+    Path | None,
+    typer.Option("--holdout", metavar="FILE", help="Fresh queries for a last check, after everything is decided."),
+]
+TriggerWorkspace = Annotated[
+    Path | None,
+    typer.Option(
+        "--workspace",
+        metavar="DIR",
+        help="The folder for results.",
+        show_default="SKILL-workspace beside the skill's folder",
+    ),
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Say how many runs there are at most, and run nothing.")]
+
+
+def triggers(  # noqa: PLR0913 - one parameter for each flag
+    skill_dir: SkillDir,
+    *,
+    no_model: NoModel = False,
+    queries: QueryFile = None,
+    catalog: Catalogs = None,
+    client: Clients = None,
+    min_recall: MinRecall = None,
+    max_false: MaxFalse = None,
+    write_queries: WriteQueries = False,
+    model: Model = None,
+    agent: Agent = None,
+    agent_command: AgentCommandTemplate = None,
+    via: ViaChoice = Way.FOLDER,
+    agent_model: AgentModel = None,
+    agent_home: AgentHome = None,
+    runs: Runs = 3,
+    threshold: Threshold = 0.5,
+    jobs: Jobs = 4,
+    timeout: RunSeconds = 180.0,
+    max_calls: MaxCalls = 20,
+    optimize: Optimize = False,
+    rounds: Rounds = 5,
+    seed: Seed = 0,
+    holdout: Holdout = None,
+    apply: Apply = False,
+    workspace: TriggerWorkspace = None,
+    dry_run: DryRun = False,
+    junit: Junit = None,
+    markdown: Markdown = None,
+    ci: Ci = False,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Test for which queries a skill is found or loaded.
+
+    The exit code is 1 if a limit is exceeded, or if the numbers carry no verdict.
+    """
+    flags = locals()
+
+    from server.capabilities.evals.cli.options import TriggerFlags
+
+    _run(TriggerFlags(**flags))
+
+
+def _run(flags: TriggerFlags) -> None:
+    """Draft queries, rank the skill for them, or ask an agent."""
+    if flags.write_queries:
+        from server.capabilities.evals.cli.ranked_triggers import draft_into as run
+    elif flags.no_model:
+        from server.capabilities.evals.cli.ranked_triggers import triggers_without_model as run
+    else:
+        from server.capabilities.evals.cli.agent_triggers import triggers_with_agent as run
+    run(flags)
+
+
+_Workspace = Annotated[
+    Path,
+    typer.Argument(
+        metavar="WORKSPACE", help="The folder of results, such as my-skill-workspace, or one of its iterations."
+    ),
+]
+
+_Open = Annotated[
+    bool,
+    typer.Option("--open", help="Serve the page on this machine, open it in the browser, and save feedback there."),
+]
+
+_Output = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the page to this file.", show_default="report.html in WORKSPACE"),
+]
+
+
+def report(
+    workspace: _Workspace,
+    *,
+    open_page: _Open = False,
+    output: _Output = None,
+    junit: Junit = None,
+    markdown: Markdown = None,
+    min_pass_rate: MinPassRate = None,
+    max_regression: MaxRegression = None,
+) -> None:
+    """Show the results of evals and trigger queries as a page.
+
+    The page is one file that requests nothing from elsewhere. It refreshes itself while the evals run.
+    """
+    from server.capabilities.evals.cli.report_files import ReportFiles, gates_pass, print_gates
+    from server.capabilities.evals.report.gates import ci_gates
+    from server.capabilities.evals.report.workspace import read_workspace
+    from server.capabilities.evals.report.writing import write_report
+
+    results = read_workspace(workspace)
+    gates = ci_gates(results, min_pass_rate=min_pass_rate, max_regression=max_regression)
+    ReportFiles(junit, markdown).write(results, gates)
+    print_text(f"Report: {write_report(workspace, output, gates=gates)}")
+    print_gates(gates)
+    if open_page:
+        _serve_report(workspace)
+    if not gates_pass(gates):
+        raise typer.Exit(EXIT_NO)
+
+
+def _serve_report(workspace: Path) -> None:
+    import webbrowser
+
+    from server.capabilities.evals.report.serving import ReportServer
+
+    try:
+        server = ReportServer(workspace)
+    except OSError as error:
+        fail(f"cannot listen on 127.0.0.1: {error.strerror or error}", EXIT_USAGE)
+    print_text(f"Serving {server.url} until you press Ctrl+C; do not share this address.")
+    server.serve(lambda: webbrowser.open(server.url))
+
+
+def lint(
+    directories: Directories = None,
+    *,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with code 1 if skills compete or are the same.")
+    ] = False,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """Find skills that compete, are the same, or are never used.
+
+    `validate` checks each skill by itself; `lint` compares the skills that models are offered with one another.
+    """
+    from server.capabilities.evals.cli.lint_report import lint_object, print_lint
+    from server.capabilities.evals.lint.catalog_lint import lint_catalog
+    from server.config.bootstrap import open_catalog, settings_of
+    from server.config.machine import Machine, current_places, state_home
+    from server.hosting.usage import read_counts, usage_file
+
+    machine = Machine(current_places())
+    settings = settings_of(machine, {"follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace})
+    catalog = open_catalog(directories, settings, machine)
+    # -1 stands for all in SQLite.
+    used = read_counts(usage_file(state_home()), most=-1) if settings.catalog.usage else {}
+    found = lint_catalog(catalog.offered, settings, used)
+    if as_json:
+        print_json(lint_object(found))
+    else:
+        print_lint(found)
+    if strict and found.has_findings:
+        raise SystemExit(EXIT_NO)

@@ -1,0 +1,401 @@
+"""Carry out a planned eval, show its progress on stderr, and return the object that the command prints."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import anyio.to_thread
+
+from server.capabilities.evals.agents.run_folder import RunFolders
+from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.iterations.agent_choice import check_named
+from server.capabilities.evals.iterations.files import CONFIG
+from server.capabilities.evals.iterations.grading import (
+    BlindComparisons,
+    Grader,
+    check_commands,
+    comparisons_of,
+    instruction_lines,
+)
+from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
+from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.evals.skills.tested_skills import keep
+from server.capabilities.runs.settings import RunSettings
+from skills_core.diagnostics import counted
+from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
+from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.cases import EVALS_FILE
+from skills_core.evals.grading.judging import ComparisonSummary
+from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+    from pydantic_ai.models import Model
+    from rich.progress import Progress, TaskID
+
+    from server.capabilities.evals.agents.agent import Agent
+    from server.capabilities.evals.iterations.plan import EvalPlan
+    from server.capabilities.evals.iterations.runner import ProgressListener
+    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.config.settings.model import Settings
+    from skills_core.evals.grading.results import RunKey
+    from skills_core.runs.ports import JsonObject
+
+
+def _line(run: EvalRun) -> str:
+    seconds = run.outcome.duration_ms / 1000
+    tokens = "" if run.outcome.total_tokens is None else f", {counted(run.outcome.total_tokens, 'token')}"
+    if run.outcome.status is not EvalStatus.DONE:
+        said = f"{run.outcome.status}: {run.problem}"
+    elif run.outcome.grading_error:
+        said = f"not graded: {run.outcome.grading_error}"
+    elif run.results is None:
+        said = "done, not graded"
+    elif run.results:
+        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} passed"
+    else:
+        said = "done, without assertions"
+    return f"{run.key}: {said} ({seconds:.1f} s{tokens})"
+
+
+class _Lines:
+    """Prints a line for each run that has ended."""
+
+    def __init__(self, total: int, show: Callable[[str], None], changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._total = total
+        self._count = 0
+        self._show = show
+
+    def started(self, key: RunKey) -> None:
+        del key
+
+    def ended(self, run: EvalRun) -> None:
+        self._count += 1
+        self._show(f"[{self._count}/{self._total}] {_line(run)}")
+        self._changed()
+
+
+class _Bar:
+    """Moves a bar, and prints a line above it for each run that has ended."""
+
+    def __init__(self, progress: Progress, task: TaskID, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        self._progress = progress
+        self._task = task
+        self._running: list[str] = []
+
+    def started(self, key: RunKey) -> None:
+        self._running.append(str(key))
+        self._update(0)
+
+    def ended(self, run: EvalRun) -> None:
+        from rich.text import Text
+
+        self._running.remove(str(run.key))
+        with suppress(OSError):
+            self._progress.console.print(Text(_line(run)))
+        self._update(1)
+        self._changed()
+
+    def _update(self, advance: int) -> None:
+        with suppress(OSError):
+            self._progress.update(self._task, advance=advance, description=", ".join(self._running)[:60])
+
+
+@contextmanager
+def showing_progress(
+    total: int, show: Callable[[str], None], changed: Callable[[], None], *, plain: bool
+) -> Iterator[ProgressListener]:
+    """Yield the listener for an eval with `total` runs to do.
+
+    `show` prints a line, and `changed` is called after each run. With `plain`, there is no bar.
+    """
+    if plain or not sys.stderr.isatty() or not total:
+        yield _Lines(total, show, changed)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
+    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
+        yield _Bar(progress, progress.add_task("", total=total), changed)
+
+
+_NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
+
+
+def check_models(plan: EvalPlan, settings: Settings) -> None:
+    """Check that the agent and the judge that a plan needs are configured, as far as this is known without a request.
+
+    Raises:
+        EvalError: one is missing.
+        ModelUnavailableError: a model cannot be used.
+    """
+    if plan.performs and plan.options.agent is None:
+        model = settings.section(RunSettings).model
+        if model is None:
+            raise EvalError(
+                "no agent: name one with --agent, its command with --agent-command, or a model for our own with --model"
+            )
+        check_named(model)
+    if not plan.needs_judge:
+        return
+    if plan.options.judge is None:
+        raise EvalError(
+            "no judge: some assertions have no check, or --compare is given; name a model with --judge-model or an "
+            'agent with --judge-agent, or give each assertion a command: {"text": "…", "check": "…"}; --no-grade runs '
+            "the agents alone"
+        )
+    plan.options.judge.check()
+
+
+@dataclass(frozen=True, slots=True)
+class EvalSession:
+    """Carries out one plan; `show` prints a line of progress, and `changed` is called when results have changed.
+
+    With `plain`, there is no progress bar.
+    """
+
+    plan: EvalPlan
+    settings: Settings
+    show: Callable[[str], None]
+    changed: Callable[[], None] = lambda: None
+    plain: bool = False
+
+    async def run(self) -> JsonObject:
+        """Perform what is left, grade and aggregate it; return the content of `benchmark.json`.
+
+        Raises:
+            SkillsError: a file cannot be written, or the agent cannot be used.
+        """
+        plan, iteration = self.plan, self.plan.iteration
+        if plan.options.grades:
+            await check_commands(plan.cases, plan.source / EVALS_FILE)
+        judge = await anyio.to_thread.run_sync(self._open_judge)
+        label = await self._grade(judge) if plan.options.mode is EvalMode.GRADE_ONLY else await self._perform(judge)
+        runs = await anyio.to_thread.run_sync(self._read_runs)
+        problems = []
+        if plan.options.compare and judge is not None:
+            comparisons = BlindComparisons(iteration, judge, plan.baseline, plan.options.jobs)
+            problems = await comparisons.run(runs)
+        benchmark = await anyio.to_thread.run_sync(self._benchmark, runs, label, problems)
+        await anyio.to_thread.run_sync(iteration.write, "benchmark.json", benchmark)
+        return benchmark
+
+    def _open_judge(self) -> Model | None:
+        options = self.plan.options
+        return options.judge.open(options.seconds) if options.judge and self.plan.needs_judge else None
+
+    async def _perform(self, judge: Model | None) -> str:
+        """Perform what is left and grade it; return the name of the agent."""
+        plan = self.plan
+        versions = await anyio.to_thread.run_sync(self._keep_versions)
+        agent = plan.options.agent or self._own_agent(versions)
+        folders = await anyio.to_thread.run_sync(self._begin, agent.label)
+        self.changed()
+        left = [each for each in plan.work if not each.is_complete]
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
+            runner = EvalRunner(
+                plan.iteration,
+                agent,
+                self._grader(judge) if plan.options.grades else None,
+                folders,
+                versions,
+                plan.source,
+                seconds=plan.options.seconds,
+                jobs=plan.options.jobs,
+                listener=listener,
+            )
+            await runner.run(plan.work)
+        await anyio.to_thread.run_sync(folders.remove)
+        return agent.label
+
+    async def _grade(self, judge: Model | None) -> str:
+        """Grade the outputs that exist; return the name of the agent that made them."""
+        plan = self.plan
+        await anyio.to_thread.run_sync(self._describe_cases)
+        self.changed()
+        left = [each for each in plan.work if not each.is_complete]
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
+            await grade_runs(plan.iteration, self._grader(judge), left, plan.options.jobs, listener)
+        return plan.label
+
+    def _grader(self, judge: Model | None) -> Grader:
+        named = self.plan.options.judge
+        return Grader(judge, self.plan.source / "evals", self._instructions(), named.label if named else "")
+
+    def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
+        from server.capabilities.evals.agents.own_agent import OwnAgent
+
+        by_digest = {version.digest: version for version in versions.values() if version is not None}
+        return OwnAgent(self.settings, by_digest, self.plan.options.jobs)
+
+    def _keep_versions(self) -> Mapping[Arm, SkillVersion | None]:
+        """Take the snapshots of both versions, so that edits during the eval change nothing."""
+        plan, snapshots = self.plan, self.plan.workspace / SNAPSHOTS
+        number = plan.iteration.number
+        old = None
+        if plan.old_version is not None:
+            old = keep(plan.old_version, snapshots / f"baseline-{number}")
+        return {Arm.WITH_SKILL: keep(plan.version, snapshots / f"iteration-{number}"), plan.baseline: old}
+
+    def _instructions(self) -> tuple[str, ...]:
+        versions = filter(None, (self.plan.version, self.plan.old_version))
+        return tuple(line for version in versions for line in instruction_lines(version.skill))
+
+    def _begin(self, label: str) -> RunFolders:
+        """Write the files that an iteration begins with; those of an interrupted one stay.
+
+        `label` names the agent.
+        """
+        plan, iteration = self.plan, self.plan.iteration
+        config = iteration.config if plan.resumed else {}
+        folders = RunFolders.open(config.get("scratch"))
+        document = {
+            "identity": plan.identity,
+            "skill_path": str(plan.source),
+            "baseline": plan.options.baseline,
+            "agent": label,
+            "evals_run": [case.id for case in plan.cases],
+            "started": config.get("started") or _now(),
+            "scratch": str(folders.root),
+        }
+        iteration.write(CONFIG, document)
+        self._describe_cases()
+        self._keep_feedback()
+        return folders
+
+    def _describe_cases(self) -> None:
+        for case in self.plan.cases:
+            self.plan.iteration.write(f"{case.folder}/eval_metadata.json", metadata_of(case))
+
+    def _keep_feedback(self) -> None:
+        """Begin the file of feedback; note in an existing one which outputs its words are about.
+
+        Runs that are repeated replace their outputs, and the words on the old ones must not become words on the new.
+        """
+        iteration = self.plan.iteration
+        raw = iteration.read_bytes(FEEDBACK_FILE)
+        value = {} if raw is None else iteration.read(FEEDBACK_FILE)
+        if not isinstance(value, dict):
+            return  # A person wrote it, so it is not replaced; the report says that it cannot be read.
+        runs: dict[str, list[EvalRun | None]] = {case.folder: [] for case in self.plan.cases}
+        for key, case in self.plan.keys:
+            if key.arm is Arm.WITH_SKILL:
+                runs[key.folder].append(iteration.run(key, case))
+        outputs = {
+            case: digest_of_case(run.outcome.outputs_digest if run else None for run in found)
+            for case, found in runs.items()
+        }
+        marked = with_outputs(value, outputs)
+        if raw is None or marked != value:
+            iteration.write(FEEDBACK_FILE, marked)
+
+    def _read_runs(self) -> list[EvalRun]:
+        found = [(key, case, self.plan.iteration.run(key, case)) for key, case in self.plan.keys]
+        return [run or EvalRun(key, case, _NEVER) for key, case, run in found]
+
+    def _benchmark(self, runs: list[EvalRun], label: str, problems: list[str]) -> JsonObject:
+        plan = self.plan
+        metadata = BenchmarkMetadata(
+            skill_name=plan.version.skill.name,
+            skill_path=str(plan.source),
+            iteration=plan.iteration.number,
+            timestamp=_now(),
+            runs_per_configuration=plan.runs,
+            model=label,
+            judge=plan.options.judge.label if plan.options.judge and plan.needs_judge else None,
+            baseline=_text(plan.iteration.config.get("baseline")),
+        )
+        compared = comparisons_of(plan.iteration, runs)
+        arms = (Arm.WITH_SKILL.value, plan.baseline.value)
+        comparison = ComparisonSummary.of(compared, arms) if compared else None
+        said = [] if comparison is None else [comparison.line()]
+        counted_runs = runs if plan.options.grades else list(map(_without_grading, runs))
+        notes = [*said, *problems, *self._remarks()]
+        benchmark = benchmark_of(counted_runs, plan.baseline, metadata, notes)
+        return {**benchmark, "comparison": None if comparison is None else comparison.to_json()}
+
+    def _remarks(self) -> list[str]:
+        """Return remarks on how the eval was set up."""
+        options, found = self.plan.options, [f"Not graded: {each}." for each in self.plan.left_out]
+        if not options.grades:
+            found.append(
+                "The outputs are not graded. Look at them, write assertions, and grade them with "
+                f"`skillserve eval {self.plan.source} --grade`."
+            )
+        if options.agent is not None and not options.agent.gets_skill and options.mode is not EvalMode.GRADE_ONLY:
+            found.append("The agent's command has no {skill}, so both arms are the same: this measures the noise.")
+        if self.plan.needs_judge and self._judges_itself():
+            found.append(
+                "The model under test judges itself; name one of another family with --judge-model or --judge-agent."
+            )
+        return found
+
+    def _judges_itself(self) -> bool:
+        options = self.plan.options
+        if options.judge is None or options.mode is EvalMode.GRADE_ONLY:
+            return False
+        if options.agent is None:
+            return options.judge.agent is None and self.settings.section(EvalSettings).judge_model is None
+        judge = options.judge.agent
+        return judge is not None and (judge.kind, judge.model) == (options.agent.kind, options.agent.model)
+
+
+def _without_grading(run: EvalRun) -> EvalRun:
+    """Return a run that is done and not graded as one of a case without assertions: its time and tokens count."""
+    if run.outcome.status is not EvalStatus.DONE or run.results is not None:
+        return run
+    outcome = replace(run.outcome, grading_error="")
+    return replace(run, case=replace(run.case, assertions=()), outcome=outcome, results=())
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
+    """Return the object that `eval --json` prints; a dry run has no benchmark."""
+    iteration = plan.iteration
+    report: JsonObject = {
+        "skill": {
+            "name": plan.version.skill.name,
+            "path": str(plan.source),
+            "digest": plan.version.digest,
+        },
+        "workspace": str(plan.workspace),
+        "iteration": iteration.number,
+        "path": str(iteration.path),
+        "resumed": plan.resumed,
+        "dry_run": benchmark is None,
+        "plan": plan.to_json(),
+    }
+    if benchmark is None:
+        return report
+    runs = benchmark["runs"]
+    assert isinstance(runs, list)  # noqa: S101 - as it was made
+    failed = sum(isinstance(run, dict) and bool(_errors_of(run)) for run in runs)
+    names = ("run_summary", "intervals", "patterns", "comparison", "notes", "runs")
+    return {
+        **report,
+        "errors": failed,
+        **{name: benchmark[name] for name in names},
+        "benchmark": str(iteration.path / "benchmark.json"),
+        "feedback": str(iteration.path / "feedback.json"),
+    }
+
+
+def _errors_of(run: JsonObject) -> object:
+    result = run["result"]
+    return result["errors"] if isinstance(result, dict) else 0
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,292 @@
+"""Lint a catalog: skills that compete, collide on queries or are the same, and skills that are never activated."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter, defaultdict
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final
+
+from server.capabilities.evals.triggers.query_files import queries_of_skill
+from server.capabilities.visibility.report import similar_descriptions
+from server.hosting.searches import load_reranker
+from skills_core.disk.sources import SkillKind
+from skills_core.evals.triggers.queries import QueryFileError
+from skills_core.evals.triggers.ranks import rank_query
+from skills_core.selection import TOP_TEN, SkillSearch
+from skills_core.selection.words import fold, query_words
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from server.capabilities.visibility.report import SimilarPair
+    from server.config.settings.model import Settings
+    from skills_core.evals.triggers.queries import Query
+    from skills_core.evals.triggers.ranks import RankedQuery, Search
+    from skills_core.skills.skill import Skill
+
+
+_FIRST = replace(TOP_TEN, top_k=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Collision:
+    """A query of `skill` that another skill takes, or that `skill` takes from another; `rival` is the other one.
+
+    `rank` is that of `skill`, None if the search does not find it. A `weak` first match covers little of the query.
+    """
+
+    skill: Skill
+    rival: Skill
+    query: Query
+    rank: int | None
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class QueryCheck:
+    """The collisions on the queries of all skills, how many each skill has by its path, and the files' errors."""
+
+    collisions: tuple[Collision, ...]
+    by_skill: Mapping[str, int]
+    errors: tuple[str, ...]
+
+    @property
+    def asked(self) -> int:
+        """How many queries were asked."""
+        return sum(self.by_skill.values())
+
+    @property
+    def files(self) -> int:
+        """How many skills have queries."""
+        return len(self.by_skill)
+
+
+def check_queries(skills: Sequence[Skill], search: Search) -> QueryCheck:
+    """Ask the trigger queries of all `skills`, as far as they have any."""
+    by_key = {name: skill for skill in reversed(skills) for name in (skill.name, skill.key)}
+    collisions: list[Collision] = []
+    errors: list[str] = []
+    by_skill: dict[str, int] = {}
+    for skill in skills:
+        try:
+            queries = _queries(skill)
+        except QueryFileError as error:
+            errors.append(str(error))
+            continue
+        if queries:
+            by_skill[skill.path] = len(queries)
+        for query in queries:
+            first = next(iter(search(query.text, _FIRST)), None)
+            if first is None or (first.skill.path == skill.path) is query.should_trigger:
+                # The usual case takes a fraction of the time of a ranking.
+                continue
+            ranked = rank_query(search, skill, query)
+            collisions += [
+                Collision(skill, by_key[rival], query, ranked.rank, first.weak) for rival in _rivals(ranked, by_key)
+            ]
+    return QueryCheck(tuple(collisions), by_skill, tuple(errors))
+
+
+def _queries(skill: Skill) -> tuple[Query, ...]:
+    if skill.content.kind is not SkillKind.FOLDER:
+        return ()
+    folder = skill.source.root / skill.content.folder
+    # Most skills have no such folder, and one look is faster than three.
+    if not os.path.isdir(folder / "evals") and not os.path.lexists(folder / "eval_queries.json"):  # noqa: PTH112
+        return ()
+    found = queries_of_skill(folder)
+    return found[1] if found else ()
+
+
+def _rivals(ranked: RankedQuery, known: dict[str, Skill]) -> Iterator[str]:
+    """Yield the skill that takes the query of the skill, or the one from which the skill takes the query."""
+    if ranked.query.should_trigger:
+        yield from ranked.above[:1]
+    elif ranked.is_false_trigger and ranked.query.expected_skill in known:
+        yield ranked.query.expected_skill
+
+
+NEAR: Final = 0.8
+"""Least share of their distinct words that two descriptions have in common to be nearly the same."""
+
+_MIN_WORDS: Final = 4
+# Short descriptions are alike by chance.
+
+
+class DuplicateKind(StrEnum):
+    """What skills have in common."""
+
+    BODY = "body"
+    """The text after the frontmatter, apart from white space."""
+
+    DESCRIPTION = "description"
+    """The description, apart from case, accents and punctuation."""
+
+    SIMILAR_DESCRIPTION = "similar_description"
+    """Most words of the description: each skill shares them with another one of the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Skills that have something in common; `share` is the smallest of the shares of words that connect them."""
+
+    kind: DuplicateKind
+    skills: tuple[Skill, ...]
+    share: float = 1.0
+
+
+def duplicates(skills: Sequence[Skill]) -> tuple[Duplicates, ...]:
+    """Return the groups of skills that are equal, then those with similar descriptions."""
+    bodies = _groups(skills, (_body_digest(skill) for skill in skills))
+    texts = [" ".join(fold(skill.description).split()) for skill in skills]
+    # Of equal descriptions, one is compared with the others.
+    distinct = list(dict(zip(reversed(texts), reversed(skills), strict=True)).values())[::-1]
+    similar = _similar([frozenset(query_words(skill.description)) for skill in distinct])
+    return (
+        *(Duplicates(DuplicateKind.BODY, group) for group in bodies),
+        *(Duplicates(DuplicateKind.DESCRIPTION, group) for group in _groups(skills, texts)),
+        *(
+            Duplicates(DuplicateKind.SIMILAR_DESCRIPTION, tuple(distinct[number] for number in group), share)
+            for group, share in similar
+        ),
+    )
+
+
+def _body_digest(skill: Skill) -> bytes | None:
+    text = " ".join(skill.body.split())
+    return sha256(text.encode("utf-8", "surrogatepass")).digest() if text else None
+
+
+def _groups(skills: Sequence[Skill], keys: Iterable[str | bytes | None]) -> list[tuple[Skill, ...]]:
+    """Return the skills with equal keys, where there are several; None and empty texts equal nothing."""
+    groups: dict[str | bytes, list[Skill]] = defaultdict(list)
+    for skill, key in zip(skills, keys, strict=True):
+        if key:
+            groups[key].append(skill)
+    return [tuple(group) for group in groups.values() if len(group) > 1]
+
+
+def _similar(words: Sequence[frozenset[str]]) -> list[tuple[list[int], float]]:
+    """Return the groups of sets that are connected by shares of at least `NEAR`, each with its smallest such share.
+
+    The share is that of the intersection in the union. Such a pair shares one of the rarest fifth of the words of
+    either set (prefix filtering; Chaudhuri, Ganti and Kaushik, 2006), so only sets that share one of these are
+    compared, and those of one group are not compared again.
+    """
+    counts = Counter(word for each in words for word in each)
+    having: dict[str, list[int]] = defaultdict(list)
+    group_of = list(range(len(words)))
+    groups = {number: ([number], 1.0) for number in group_of}
+    for number, each in enumerate(words):
+        if len(each) < _MIN_WORDS:
+            continue
+        rarest = sorted(each, key=lambda word: (counts[word], word))
+        prefix = rarest[: len(each) - _at_least(len(each)) + 1]
+        for other in sorted({other for word in prefix for other in having[word]}):
+            if group_of[other] == group_of[number]:
+                continue
+            share = len(each & words[other]) / len(each | words[other])
+            if share >= NEAR:
+                kept, least = groups[group_of[other]]
+                moved, least_moved = groups.pop(group_of[number])
+                for member in moved:
+                    group_of[member] = group_of[other]
+                groups[group_of[other]] = sorted([*kept, *moved]), min(least, least_moved, share)
+        for word in prefix:
+            having[word].append(number)
+    return [group for group in groups.values() if len(group[0]) > 1]
+
+
+def _at_least(size: int) -> int:
+    """Return how many words a set of this size shares at least with one that is nearly the same."""
+    return -int(-size * NEAR // 1)
+
+
+MIN_COLLISIONS: Final = 2
+"""Fewest queries, found by no weak match, on which skills collide that compete by queries alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Competition:
+    """Two skills that compete: `pair` by their descriptions, None if they do not; and the queries on which they do.
+
+    `asked` is how many queries both have.
+    """
+
+    skills: tuple[Skill, Skill]
+    pair: SimilarPair | None
+    collisions: tuple[Collision, ...]
+    asked: int
+
+    @property
+    def is_strong(self) -> bool:
+        """Whether the descriptions compete, or so many queries collide that it is no accident of one of them."""
+        return self.pair is not None or sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS
+
+    @property
+    def order(self) -> tuple[bool, int, float, str, str]:
+        """The sort key: strong evidence first, then most collisions, then the closest descriptions."""
+        share, keys = self.pair.share if self.pair else 0.0, (self.skills[0].key, self.skills[1].key)
+        return not self.is_strong, -len(self.collisions), -share, *keys
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogLint:
+    """What was found in the `skills` that are offered to models.
+
+    Descriptions of `compared` skills were compared with all others. `unused` is None if no use was recorded.
+    """
+
+    skills: tuple[Skill, ...]
+    competing: tuple[Competition, ...]
+    compared: int
+    queries: QueryCheck
+    duplicates: tuple[Duplicates, ...]
+    unused: tuple[Skill, ...] | None
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether something should be changed; one query is weak evidence, and what was never used may only be new."""
+        return bool(any(each.is_strong for each in self.competing) or self.duplicates or self.queries.errors)
+
+
+def lint_catalog(offered: Sequence[Skill], settings: Settings, used: Mapping[str, int]) -> CatalogLint:
+    """Lint the skills that are offered to models; `used` counts the recorded activations by key.
+
+    Raises:
+        ConfigurationError: the reranker of the settings cannot be loaded.
+    """
+    skills = tuple(offered)
+    search = SkillSearch(load_reranker(settings.search.reranker), many=True)
+    similar = similar_descriptions(skills, text_of=_trigger_text)
+    queries = check_queries(skills, partial(search.select, skills))
+    unused = tuple(skill for skill in skills if not used.get(skill.key)) if used else None
+    return CatalogLint(
+        skills, _competing(similar.pairs, queries), similar.compared, queries, duplicates(skills), unused
+    )
+
+
+def _trigger_text(skill: Skill) -> str:
+    """Return all that is written to say when the skill applies."""
+    front = skill.frontmatter
+    return "\n".join(filter(None, (front.description, front.when_to_use, *front.triggers)))
+
+
+def _competing(pairs: Iterable[SimilarPair], queries: QueryCheck) -> tuple[Competition, ...]:
+    by_pair: dict[frozenset[str], SimilarPair] = {frozenset((p.skill.path, p.rival.path)): p for p in pairs}
+    found: dict[frozenset[str], list[Collision]] = defaultdict(list)
+    for each in queries.collisions:
+        found[frozenset((each.skill.path, each.rival.path))].append(each)
+    asked = {key: sum(queries.by_skill.get(path, 0) for path in key) for key in {*by_pair, *found}}
+    competing = [
+        Competition((pair.skill, pair.rival), pair, tuple(found.pop(key, ())), asked[key])
+        for key, pair in by_pair.items()
+    ]
+    competing += [
+        Competition((these[0].skill, these[0].rival), None, tuple(these), asked[key]) for key, these in found.items()
+    ]
+    return tuple(sorted(competing, key=lambda competition: competition.order))

@@ -1,0 +1,278 @@
+"""Ask a model for a change to a skill by what an iteration of evals says, and write it as a diff.
+
+A person reviews and applies the diff; the skill itself is never written. Runs wrote into the folders of an iteration,
+so nothing is read through a link, and files and folders have a maximum size.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+from server.capabilities.evals.report.folder import Folder
+from server.capabilities.evals.report.outputs import walk
+from server.capabilities.evals.report.workspace import iteration_names, read_iteration
+from skills_core.diagnostics import one_line, printable
+from skills_core.disk.files import Location, Reader
+from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.evals.grading.results import TRANSCRIPT_FILE
+from skills_core.evals.proposals.proposal import (
+    INSTRUCTIONS,
+    CaseSignals,
+    CurrentSkill,
+    Proposal,
+    RefusedProposalError,
+    RunSignals,
+    question,
+    read_proposal,
+    shortened_transcript,
+)
+from skills_core.loading.loader import MAX_MAIN_SIZE
+from skills_core.runs.models import describe_model_error
+from skills_core.runs.outcome import NO_USAGE, Usage
+from skills_core.system_faults import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
+    from server.capabilities.evals.report.model import Case, Iteration, Run
+
+
+_MAX_TRANSCRIPT: Final = 16 * 1024 * 1024
+_MAX_OUTPUTS: Final = 500
+_MAX_SKILL_FILES: Final = 4096
+_MAX_DEPTH: Final = 6
+
+
+class MissingIterationError(SkillsError):
+    """A workspace has no iteration of evals."""
+
+
+def find_iteration(workspace: Path) -> Path:
+    """Return the folder of the latest iteration in a workspace.
+
+    Raises:
+        MissingIterationError: there is none.
+    """
+    with Reader() as reader:
+        names = iteration_names(Folder(workspace, reader))
+    if not names:
+        raise MissingIterationError(
+            f"{printable(str(workspace))}: no folder `iteration-N` is here. Run `skillserve eval` on the skill first, "
+            "or name the workspace with --workspace."
+        )
+    return workspace / names[-1]
+
+
+def read_current_skill(folder: Path) -> CurrentSkill:
+    """Return the skill in a folder, with the paths of all its files but those of its evals.
+
+    Raises:
+        FileRefusedError: the folder has no SKILL.md, or it is a link or cannot be read.
+    """
+    with Reader() as reader:
+        try:
+            with reader.entries(Location(folder, "")) as entries:
+                main = find_main(list_folder(entries, fingerprints=False)) or MAIN_FILE
+        except OSError:
+            main = MAIN_FILE
+        raw, _ = reader.read(Location(folder, main), MAX_MAIN_SIZE)
+        paths, closed = _tree(reader, folder)
+    return CurrentSkill(folder.resolve().name, raw, frozenset(paths), main, frozenset(closed))
+
+
+def _tree(reader: Reader, folder: Path) -> tuple[set[str], set[str]]:
+    """Return the paths of the files in a skill, and those of links and of other things that are no files."""
+    paths: set[str] = set()
+    closed: set[str] = set()
+    waiting = [""]
+    while waiting and len(paths) < _MAX_SKILL_FILES:
+        prefix = waiting.pop()
+        files, folders, refused = _names(reader, folder, prefix.removesuffix("/"))
+        paths.update(f"{prefix}{name}" for name in files)
+        closed.update(f"{prefix}{name}" for name in refused)
+        inner = [f"{prefix}{name}/" for name in folders if prefix or name.casefold() != EVALS]
+        waiting += inner if prefix.count("/") < _MAX_DEPTH else []
+    return paths, closed
+
+
+def read_cases(iteration: Path) -> tuple[CaseSignals, ...]:
+    """Return the signals of each case in an iteration, as the report shows it.
+
+    What is missing or damaged counts as absent. Feedback on outputs that were replaced says nothing of the skill as it
+    is and is left out.
+    """
+    with Reader() as reader:
+        folder = Folder(iteration, reader)
+        found = read_iteration(folder, "", 1, None)
+        return tuple(_case(reader, folder, iteration, found, case) for case in found.cases)
+
+
+def _case(reader: Reader, folder: Folder, root: Path, iteration: Iteration, case: Case) -> CaseSignals:
+    return CaseSignals(
+        case.key,
+        case.prompt,
+        case.expected,
+        case.feedback or "",
+        tuple(_run(reader, folder, root, run) for run in case.of(iteration.subject)),
+        {} if iteration.baseline is None else _passed(case.of(iteration.baseline)),
+    )
+
+
+def _run(reader: Reader, folder: Folder, root: Path, run: Run) -> RunSignals:
+    last = run.path.rpartition("/")[2]
+    names = (name for name, entry in walk(folder, f"{run.path}/outputs") if not entry.refused)
+    return RunSignals(
+        f"{run.arm}/{printable(last)}" if last.startswith("run-") else run.arm,
+        () if run.failed else run.checks,
+        tuple(map(printable, islice(names, _MAX_OUTPUTS))),
+        _transcript(reader, Location(root, f"{run.path}/{TRANSCRIPT_FILE}")),
+        (run.error or run.status.value) if run.failed else "",
+    )
+
+
+def _transcript(reader: Reader, place: Location) -> str:
+    try:
+        return shortened_transcript(_spoken(reader.read(place, _MAX_TRANSCRIPT)[0]))
+    except FileRefusedError as error:
+        return "" if error.fault is Fault.ABSENT else f"[the transcript cannot be read: {error.message}]"
+
+
+def _passed(runs: Iterable[Run]) -> dict[str, tuple[int, int]]:
+    """Return for each assertion how often it passed in how many runs."""
+    counts: dict[str, tuple[int, int]] = {}
+    for run in runs:
+        for check in run.checks:
+            passed, total = counts.get(check.text, (0, 0))
+            counts[check.text] = (passed + check.passed, total + 1)
+    return counts
+
+
+def _spoken(raw: bytes) -> str:
+    """Return a transcript as text: a line that holds only `text` is plain output of the agent."""
+    return "\n".join(map(_plain, raw.decode("utf-8", "replace").split("\n")))
+
+
+def _plain(line: str) -> str:
+    if not line.startswith('{"text":'):
+        return line
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return line
+    text = value.get("text") if len(value) == 1 else None
+    return text if isinstance(text, str) else line
+
+
+def _names(reader: Reader, root: Path, path: str) -> tuple[list[str], list[str], list[str]]:
+    """Return the names of the files, folders and other entries in a folder; none if it cannot be listed."""
+    try:
+        with reader.entries(Location(root, path)) as entries:
+            listing = list_folder(entries, fingerprints=False)
+    except OSError:
+        return [], [], []
+    return [name for name, _ in listing.files], list(listing.folders), [name for name, _ in listing.refused]
+
+
+PROPOSAL: Final = "proposal.diff"
+"""The file in the folder of an iteration."""
+
+MAX_REQUESTS: Final = 3
+"""Requests for one proposal: a model may answer in the wrong form, or break a rule."""
+
+_CHARACTERS_PER_TOKEN: Final = 4
+_MAX_SUMMARY_LINES: Final = 20
+
+
+class ProposalFailedError(SkillsError):
+    """No proposal was made; the message says why, `usage` what the attempt used."""
+
+    def __init__(self, message: str, usage: Usage) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+@dataclass(frozen=True, slots=True)
+class ProposalRequest:
+    """The skill and the signals of an iteration; `text` is the message that the model receives.
+
+    Raises:
+        RefusedProposalError: the SKILL.md is not UTF-8.
+    """
+
+    skill: CurrentSkill
+    cases: tuple[CaseSignals, ...]
+    text: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Write the message once: its size is shown before it is sent."""
+        object.__setattr__(self, "text", question(self.skill, self.cases))
+
+    @property
+    def tokens(self) -> int:
+        """About how many tokens one request has, by four characters a token."""
+        return (len(self.text) + len(INSTRUCTIONS)) // _CHARACTERS_PER_TOKEN
+
+
+async def propose(request: ProposalRequest, model: Model, seconds: float) -> tuple[Proposal, Usage]:
+    """Return the model's proposal and the usage; all requests together may take `seconds`.
+
+    Raises:
+        ProposalFailedError: a request fails, time is up, or no answer is a valid proposal.
+    """
+    used, prompt, fault = NO_USAGE, request.text, ""
+    with anyio.move_on_after(seconds):
+        for _ in range(MAX_REQUESTS):
+            text, usage = await _ask(model, prompt, used)
+            used += usage
+            try:
+                return read_proposal(text, request.skill), used
+            except RefusedProposalError as error:
+                fault = str(error)
+            prompt = f"{request.text}\n\nAn answer of yours to this was refused: {fault} Answer again."
+        raise ProposalFailedError(f"None of {MAX_REQUESTS} answers was a valid proposal. The last one: {fault}", used)
+    raise ProposalFailedError(f"The model made no proposal within {seconds:g} seconds.", used)
+
+
+async def _ask(model: Model, prompt: str, used: Usage) -> tuple[str, Usage]:
+    from pydantic_ai.direct import model_request
+    from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+    from skills_core.runs.model_conversation import INSTRUMENTATION
+
+    try:
+        request = ModelRequest([UserPromptPart(prompt)], instructions=INSTRUCTIONS)
+        response = await model_request(model, [request], instrument=INSTRUMENTATION)
+    except Exception as error:
+        raise ProposalFailedError(describe_model_error(error), used + Usage(1)) from error
+    return response.text or "", Usage(1, response.usage.input_tokens, response.usage.output_tokens)
+
+
+def write_proposal(iteration: Path, proposal: Proposal) -> Path:
+    """Write the proposal into the folder of an iteration, and return the file.
+
+    The reasons come first, as lines that `git apply` and `patch` skip.
+
+    Raises:
+        FileRefusedError: the file cannot be written, or is a link.
+    """
+    text = "".join([*_heading(proposal), proposal.diff])
+    write_file(Location(iteration, PROPOSAL), text.encode("utf-8"))
+    return iteration / PROPOSAL
+
+
+def _heading(proposal: Proposal) -> Iterator[str]:
+    # The mark keeps a line that begins like the header of a diff from being one.
+    if not proposal.diff:
+        yield "# No change is proposed.\n"
+    for line in proposal.summary.split("\n")[:_MAX_SUMMARY_LINES]:
+        yield f"# {one_line(line)}".rstrip() + "\n"

@@ -1,0 +1,293 @@
+"""The newest results as files for CI: JUnit XML, and a summary in Markdown.
+
+In JUnit XML, there is a test case for each assertion or query and arm. An assertion passes if it did in at least half
+of the graded runs. A run that ended in an error or a timeout is an error, not a failure. What a baseline does not pass
+is skipped, with the reason: a skill that is needed must not fail a build.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from xml.etree import ElementTree as ET
+
+from server.capabilities.evals.report.gates import GateOutcome
+from server.capabilities.evals.report.numbers import (
+    amount,
+    interval_text,
+    money,
+    percent,
+    points,
+    points_interval,
+    spread_text,
+)
+from server.capabilities.evals.report.scores import check_scores
+from server.capabilities.evals.report.trigger_results import trigger_verdict
+from skills_core.diagnostics import counted, without_lone_surrogates
+from skills_core.format.hidden import with_hidden_shown
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from server.capabilities.evals.report.gates import Gate
+    from server.capabilities.evals.report.model import Case, Iteration, Run, ShownVerdict, TriggerSet, Workspace
+    from skills_core.evals.triggers.results import QueryResult
+
+
+_KINDS: Final = ("failure", "error", "skipped")
+
+_NAME_LENGTH = 300
+_DETAIL_LENGTH = 10_000
+
+_HALF = 0.5
+
+# What XML 1.0 forbids beyond the hidden characters, which are shown.
+_FORBIDDEN = re.compile("[\ufffe\uffff]")
+
+
+@dataclass(frozen=True, slots=True)
+class _Test:
+    classname: str
+    name: str
+    seconds: float = 0.0
+    kind: str = ""
+    message: str = ""
+    detail: str = ""
+
+
+def junit(workspace: Workspace) -> str:
+    """Return the XML document of the newest iteration and the newest trigger results."""
+    suites = [
+        _suite(f"{iteration.label}.{arm}", list(_of_arm(workspace.skill, iteration, arm)))
+        for iteration in workspace.iterations[-1:]
+        for arm in iteration.arms
+    ]
+    suites += [_suite(each.label, list(_of_queries(workspace.skill, each))) for each in workspace.triggers[-1:]]
+    counted = ("tests", "failures", "errors")
+    totals = {name: str(sum(int(suite.get(name) or 0) for suite in suites)) for name in counted}
+    seconds = f"{sum(float(suite.get('time') or 0) for suite in suites):.3f}"
+    root = ET.Element("testsuites", {"name": _line(workspace.skill), **totals, "time": seconds})
+    root.extend(suites)
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _suite(name: str, tests: Sequence[_Test]) -> ET.Element:
+    kinds = [test.kind for test in tests]
+    failures, errors, skipped = (str(kinds.count(kind)) for kind in _KINDS)
+    seconds = f"{sum(test.seconds for test in tests):.3f}"
+    counts = {"tests": str(len(tests)), "failures": failures, "errors": errors, "skipped": skipped}
+    suite = ET.Element("testsuite", {"name": _line(name), **counts, "time": seconds})
+    for test in tests:
+        attributes = {"classname": _line(test.classname), "name": _line(test.name), "time": f"{test.seconds:.3f}"}
+        element = ET.SubElement(suite, "testcase", attributes)
+        if test.kind:
+            extra = {} if test.kind == "skipped" else {"type": test.kind}
+            outcome = ET.SubElement(element, test.kind, {"message": _line(test.message), **extra})
+            outcome.text = _clean(test.detail[:_DETAIL_LENGTH])
+    return suite
+
+
+def _of_arm(skill: str, iteration: Iteration, arm: str) -> Iterator[_Test]:
+    for case in iteration.cases:
+        classname = f"{skill}.{case.key}.{arm}"
+        runs = case.of(arm)
+        tests = [*_of_checks(classname, case, arm, runs), *_of_failed_runs(classname, case, runs)]
+        known = [run.seconds for run in runs if run.seconds is not None]
+        each = sum(known) / len(tests) if tests else 0.0
+        for test in tests:
+            kind, message = test.kind, test.message
+            if kind == "failure" and arm != iteration.subject:
+                kind, message = "skipped", f"The baseline does not pass: {message}"
+            yield _Test(test.classname, test.name, each, kind, message, test.detail)
+
+
+def _of_checks(classname: str, case: Case, arm: str, runs: Sequence[Run]) -> Iterator[_Test]:
+    failed = [run for run in runs if run.failed]
+    for score in check_scores(case, [arm]):
+        ((_, passed, total),) = score.arms
+        if total and passed / total >= _HALF:
+            yield _Test(classname, score.text)
+        elif total:
+            message = f"passed in {passed} of {counted(total, 'graded run')}"
+            yield _Test(classname, score.text, 0, "failure", message, _evidence(runs, score.text))
+        elif failed and len(failed) == len(runs):
+            yield _Test(classname, score.text, 0, "error", _fault(failed[0]), _faults(failed))
+        else:
+            yield _Test(classname, score.text, 0, "skipped", "not graded yet")
+
+
+def _of_failed_runs(classname: str, case: Case, runs: Sequence[Run]) -> Iterator[_Test]:
+    """Yield an error for each failed run, unless each assertion has it already."""
+    failed = [run for run in runs if run.failed]
+    if len(failed) < len(runs) or not check_scores(case, []):
+        for run in failed:
+            yield _Test(classname, f"run {run.number}", 0, "error", _fault(run), run.error)
+
+
+def _evidence(runs: Iterable[Run], name: str) -> str:
+    lines = [
+        f"run {run.number}: {check.evidence or 'no evidence'}"
+        for run in runs
+        for check in run.checks
+        if check.text == name and check.passed is False
+    ]
+    return "\n".join(lines)
+
+
+def _fault(run: Run) -> str:
+    return f"run {run.number} ended in {run.status}: {run.error}" if run.error else f"run {run.number}: {run.status}"
+
+
+def _faults(runs: Iterable[Run]) -> str:
+    return "\n".join(map(_fault, runs))
+
+
+def _of_queries(skill: str, triggers: TriggerSet) -> Iterator[_Test]:
+    for each in triggers.results.results:
+        kind, message, detail = _query_outcome(each)
+        yield _Test(f"{skill}.{triggers.label}", each.query.text, 0, kind, message, detail)
+
+
+def _query_outcome(result: QueryResult) -> tuple[str, str, str]:
+    wanted = "should load the skill" if result.query.should_trigger else "should not load the skill"
+    seen = result.seen or f"loaded in {result.rate.count} of {result.rate.total} runs that count"
+    outcomes = ", ".join(result.outcomes)
+    if result.passed is None:
+        if result.errors:
+            return (
+                "error",
+                result.error or f"the runs ended in an error or a timeout: {result.errors} of {result.errors}",
+                outcomes,
+            )
+        return "skipped", "no outcome yet", ""
+    return ("", "", "") if result.passed else ("failure", f"{wanted}; {seen}", outcomes)
+
+
+def _line(text: str) -> str:
+    """Return a text for an attribute, which is one line."""
+    line = _clean(" ".join(text.split()))
+    return line if len(line) <= _NAME_LENGTH else f"{line[: _NAME_LENGTH - 1]}…"
+
+
+def _clean(text: str) -> str:
+    return _FORBIDDEN.sub("\ufffd", with_hidden_shown(without_lone_surrogates(text)))
+
+
+_MAX_ROWS: Final = 100
+_MAX_TEXT: Final = 300
+
+# What GitHub takes for markup within a line, addresses that it makes links of included.
+_SIGNIFICANT = re.compile(r"([\\`*_\[\]<>|~&:$@]|(?<=www)\.)", re.IGNORECASE)
+
+_MARKS = {GateOutcome.PASSED: "✅", GateOutcome.FAILED: "❌", GateOutcome.NO_VERDICT: "⚠️"}
+
+
+def markdown(workspace: Workspace, gates: Sequence[Gate] = ()) -> str:
+    """Return the summary of the newest iteration and the newest trigger results, with the gates of CI."""
+    lines = [f"# Evaluation of {_text(workspace.skill)}", ""]
+    lines += [
+        f"- {_MARKS[gate.outcome]} **{gate.outcome}**: {_text(gate.name)} — {_text(gate.words)}" for gate in gates
+    ]
+    lines += [""] if gates else []
+    for iteration in workspace.iterations[-1:]:
+        lines += _of_iteration(iteration)
+    for triggers in workspace.triggers[-1:]:
+        lines += _of_triggers(triggers)
+    if workspace.problems:
+        lines += ["## Files that could not be used", "", *(f"- {_text(each)}" for each in workspace.problems), ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _of_iteration(iteration: Iteration) -> Iterator[str]:
+    yield f"## {_text(iteration.label)}"
+    yield ""
+    yield _verdict(iteration.scores.verdict)
+    yield ""
+    yield from _arms(iteration)
+    failing = list(_failing(iteration))
+    if failing:
+        yield from ("### Assertions that fail with the skill", "", "| Case | Assertion | Passed |", "|---|---|---|")
+        yield from _limited(failing)
+        yield ""
+    found = iteration.scores.patterns
+    if found:
+        yield from ("### Patterns", "")
+        yield from _limited([f"- {each.kind}: {_text(each.case)} — {_text('; '.join(each.lines))}" for each in found])
+        yield ""
+
+
+def _verdict(verdict: ShownVerdict) -> str:
+    return f"**{verdict.title}:** {_text(verdict.reason)}"
+
+
+def _arms(iteration: Iteration) -> Iterator[str]:
+    yield "| Arm | Pass rate | Cases passed | Seconds | Tokens | Cost | Errors |"
+    yield "|---|---|---|---|---|---|---|"
+    for score in iteration.scores.arms:
+        passed, total = score.cases
+        cells = [
+            *(_text(score.arm.replace("_", " ")), spread_text(score.rate, percent)),
+            f"{passed} of {total} {interval_text(score.interval)}".strip(),
+            *(spread_text(score.seconds, amount), spread_text(score.tokens, amount), money(score.cost)),
+            str(score.failed),
+        ]
+        yield f"| {' | '.join(cells)} |"
+    pair = iteration.scores.pairing
+    if pair is not None:
+        difference = f"{points(pair.difference)} {points_interval(pair.interval)}".strip()
+        yield ""
+        cases = counted(pair.cases, "case")
+        yield f"Difference of the mean pass rates over {cases}, in percentage points: {difference}"
+    yield ""
+
+
+def _failing(iteration: Iteration) -> Iterator[str]:
+    for case in iteration.cases:
+        for score in check_scores(case, [iteration.subject]):
+            ((_, passed, total),) = score.arms
+            if passed < total:
+                yield f"| {_text(case.name)} | {_text(score.text)} | {passed} of {total} |"
+
+
+def _of_triggers(triggers: TriggerSet) -> Iterator[str]:
+    results = triggers.results
+    yield f"## {_text(triggers.label)}"
+    yield ""
+    yield _verdict(trigger_verdict(triggers))
+    if triggers.decision is not None:
+        yield ""
+        yield _verdict(triggers.decision)
+    yield ""
+    yield f"- Queries that should load the skill: {results.recall.count} of {results.recall.total} as wanted"
+    yield f"- Queries that should not: {results.specificity.count} of {results.specificity.total} as wanted"
+    if not triggers.ranked:
+        yield f"- Errors and timeouts: {results.faults.count} of {counted(results.faults.total, 'run')}"
+    yield ""
+    missed = [
+        f"| {_text(each.query.text)} | {'yes' if each.query.should_trigger else 'no'} | {_seen(each)} |"
+        for each in results.results
+        if each.passed is False
+    ]
+    if missed:
+        yield from (f"| Query | Should load | {'Found' if triggers.ranked else 'Rate'} |", "|---|---|---|")
+        yield from _limited(missed)
+        yield ""
+
+
+def _seen(result: QueryResult) -> str:
+    return _text(result.seen) if result.seen else percent(result.rate.value)
+
+
+def _limited(rows: Sequence[str]) -> Iterator[str]:
+    yield from rows[:_MAX_ROWS]
+    if len(rows) > _MAX_ROWS:
+        yield from ("", f"… and {len(rows) - _MAX_ROWS} more")
+
+
+def _text(text: str) -> str:
+    """Return foreign text on one line, without a meaning in Markdown or HTML."""
+    line = " ".join(with_hidden_shown(without_lone_surrogates(text)).split())
+    cut = line if len(line) <= _MAX_TEXT else f"{line[: _MAX_TEXT - 1]}…"
+    return _SIGNIFICANT.sub(r"\\\1", cut)

@@ -1,0 +1,154 @@
+"""Write the report of a workspace, and keep it current while work runs there.
+
+Files are replaced atomically, so that a browser that refreshes never sees a part of one.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+import anyio
+import anyio.to_thread
+
+from server.capabilities.evals.report.workspace import (
+    RENEWED_SECONDS,
+    WorkspaceError,
+    read_workspace,
+    remove_sign,
+    renew_sign,
+    work_runs,
+)
+from skills_core.disk.files import Location
+from skills_core.disk.writing import write_file
+from skills_core.errors import FileRefusedError, SkillsError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Sequence
+    from pathlib import Path
+
+    from server.capabilities.evals.report.gates import Gate
+    from server.capabilities.evals.report.model import Workspace
+
+
+REPORT_FILE: Final = "report.html"
+"""The name of the report in its workspace."""
+
+
+class ReportError(SkillsError):
+    """A report cannot be written."""
+
+
+def write_report(
+    root: Path,
+    output: Path | None = None,
+    *,
+    running: bool | None = None,
+    gates: Sequence[Gate] = (),
+) -> Path:
+    """Write the page of the results in a workspace, and return its path.
+
+    A page of `running` work refreshes itself; by default, the sign of running work in the workspace tells.
+
+    Raises:
+        WorkspaceError: there is no such folder, or it holds no results.
+        ReportError: the page cannot be written.
+    """
+    workspace = read_workspace(root)
+    target = output or root / REPORT_FILE
+    write_text(target, current_page(workspace, running=work_runs(root) if running is None else running, gates=gates))
+    return target
+
+
+def current_page(
+    workspace: Workspace, *, running: bool = False, served: bool = False, gates: Sequence[Gate] = ()
+) -> str:
+    """Return the page of a workspace as it is now."""
+    # The engine of the templates is loaded where a page is made.
+    from server.capabilities.evals.report.html.page import PageOptions, render_page
+
+    return render_page(workspace, PageOptions(datetime.now(tz=UTC), served=served, running=running, gates=gates))
+
+
+def write_text(target: Path, content: str) -> None:
+    """Replace a file by a text.
+
+    Raises:
+        ReportError: it cannot be written.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        folder = target.parent.resolve()
+        write_file(Location(folder, target.name), content.encode("utf-8"))
+    except (FileRefusedError, OSError) as error:
+        message = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
+        raise ReportError(f"{target}: cannot be written: {message}; choose another file") from None
+
+
+_INTERVAL: Final = 2.0
+# Fewest seconds between two reports.
+
+
+@asynccontextmanager
+async def live_report(workspace: Path, show: Callable[[str], None]) -> AsyncGenerator[Callable[[], None]]:
+    """Write the report at the start, after changes and at the end of the block; yield what notes a change.
+
+    A report that cannot be written does not end the work; `show` prints why, once.
+    """
+    report, failure = _LiveReport(workspace, show), None
+    await report.write(running=True)
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(report.follow)
+            try:
+                yield report.note_change
+            except Exception as error:  # noqa: BLE001 - raised below, where no task group wraps it
+                failure = error
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await report.write(running=False)
+    if failure is not None:
+        raise failure
+
+
+class _LiveReport:
+    """Writes the report of a workspace in a thread."""
+
+    def __init__(self, workspace: Path, show: Callable[[str], None]) -> None:
+        self._workspace = workspace
+        self._show = show
+        self._changed = anyio.Event()
+        self._failed = False
+
+    def note_change(self) -> None:
+        """Let the report be written soon."""
+        self._changed.set()
+
+    async def follow(self) -> None:
+        """Write the report after changes, and without any as a sign that the work runs."""
+        while True:
+            with anyio.move_on_after(RENEWED_SECONDS):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+            await self.write(running=True)
+            await anyio.sleep(_INTERVAL)
+
+    async def write(self, *, running: bool) -> None:
+        """Write the report."""
+        try:
+            await anyio.to_thread.run_sync(self._write, running)
+        except WorkspaceError:
+            pass  # There is nothing to show yet.
+        except (OSError, SkillsError) as error:
+            if not self._failed:
+                self._failed = True
+                self._show(f"the report cannot be written: {error}")
+
+    def _write(self, running: bool) -> None:  # noqa: FBT001 - called by position
+        if running:
+            renew_sign(self._workspace)
+        else:
+            remove_sign(self._workspace)
+        write_report(self._workspace, running=running)

@@ -1,0 +1,342 @@
+"""A trigger test with an agent: its folder, its results on disk, and how it continues after it was killed."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from server.capabilities.evals.agents.run_folder import RunFolders
+from server.capabilities.evals.skills.tested_skills import digest_of
+from server.capabilities.evals.triggers.journal import Journal
+from server.capabilities.evals.triggers.optimization import MAX_REQUESTS, Optimization, OptimizationState
+from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
+from server.capabilities.evals.workspace_marker import open_workspace
+from skills_core.diagnostics import printable
+from skills_core.disk.files import MAX_FILE_SIZE
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
+from skills_core.errors import SkillsError
+from skills_core.evals.triggers.queries import Part
+from skills_core.evals.triggers.results import (
+    SetResult,
+    adoption_object,
+    best_round,
+    compare,
+    comparison_object,
+    query_object,
+    round_object,
+    set_object,
+    summary_object,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pydantic_ai.models import Model
+
+    from server.capabilities.evals.agents.agent import Agent
+    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from skills_core.evals.triggers.queries import Query
+    from skills_core.format.yaml12 import JsonValue
+
+
+_NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
+RESULTS: Final = "results.json"
+
+
+class UnreadableResultsError(SkillsError):
+    """The results of an earlier test cannot be read, although something depends on them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TestPlan:
+    """What a test does. With `parts` it optimizes the description, otherwise it measures `queries`.
+
+    `home` is the folder that each run has a copy of.
+    """
+
+    skill: SkillCopy
+    queries: tuple[Query, ...]
+    agent: Agent
+    rivals: tuple[SkillCopy, ...] = ()
+    holdout: tuple[Query, ...] = ()
+    limits: RunLimitsOfTest = field(default_factory=RunLimitsOfTest)
+    parts: Mapping[Part, tuple[Query, ...]] | None = None
+    rounds: int = 0
+    seed: int = 0
+    model_name: str = ""
+    home: Path | None = None
+
+    @property
+    def identity(self) -> dict[str, JsonValue]:
+        """What a test must have in common with an unfinished one to continue it."""
+        texts = [(query.id, query.text, query.should_trigger, query.split) for query in (*self.queries, *self.holdout)]
+        return {
+            "skill": self.skill.digest,
+            "rivals": [rival.digest for rival in self.rivals],
+            "queries": digest_of(json.dumps(texts), len(self.holdout)),
+            "agent": dict(self.agent.identity),
+            "runs_per_query": self.limits.runs,
+            "threshold": self.limits.threshold,
+            "max_calls": self.limits.max_calls,
+            "optimize": self.parts is not None,
+            "rounds": self.rounds,
+            "seed": self.seed,
+            "model": self.model_name,
+            "home": "" if self.home is None else _stamp(self.home),
+        }
+
+    @property
+    def costs(self) -> dict[str, int]:
+        """How many runs of the agent and requests to the model there are at most."""
+        return planned_costs(self.queries, self.holdout, self.parts, self.limits.runs, self.rounds)
+
+
+def planned_costs(
+    queries: Sequence[Query],
+    holdout: Sequence[Query],
+    parts: Mapping[Part, Sequence[Query]] | None,
+    runs: int,
+    rounds: int,
+) -> dict[str, int]:
+    """Return how many runs of the agent and requests to the model there are at most, and what for."""
+    held = len(holdout) * runs
+    if parts is None:
+        measured = len(queries) * runs
+        total = 1 + measured + held
+        return {"canary": 1, "queries": measured, "holdout": held, "model_requests": 0, "runs": total}
+    measured = (len(parts[Part.TRAIN]) + len(parts[Part.VALIDATION])) * runs * (rounds + 1)
+    sealed = len(parts[Part.TEST]) * runs * 2
+    total = 1 + measured + sealed + held * 2
+    costs = {"canary": 1, "rounds": measured, "sealed_test": sealed, "holdout": held * 2}
+    return {**costs, "model_requests": rounds * MAX_REQUESTS, "runs": total}
+
+
+def test_folder(workspace: Path, plan: TestPlan) -> Path:
+    """Return the folder of the test: that of the last one if it is the same and unfinished, otherwise a new one.
+
+    A folder with links, which a test never makes, is not continued: what is written there would land elsewhere.
+
+    Raises:
+        OSError: the workspace cannot be written.
+        FileRefusedError: its marker cannot be written.
+    """
+    open_workspace(workspace)
+    number, folder = _last_number(workspace), workspace
+    if number:
+        folder = workspace / f"triggers-{number}"
+        config = _read_json(folder / "config.json")
+        unfinished = not _read_json(folder / RESULTS).get("finished")
+        if config.get("identity") == plan.identity and unfinished and not _has_links(folder):
+            return folder
+    folder = workspace / f"triggers-{number + 1}"
+    folder.mkdir(parents=True)
+    started = {"identity": plan.identity, "started": _now()}
+    _write_json(folder / "config.json", started)
+    return folder
+
+
+def _has_links(folder: Path) -> bool:
+    return folder.is_symlink() or any(path.is_symlink() for path in folder.rglob("*"))
+
+
+def last_results(workspace: Path) -> tuple[Path, dict[str, Any]] | None:
+    """Return the results of the last test in a workspace with their file; None if there are none."""
+    number = _last_number(workspace)
+    path = workspace / f"triggers-{number}" / RESULTS
+    found = _read_json(path) if number else {}
+    return (path, found) if found else None
+
+
+def opened_queries(workspace: Path) -> frozenset[str]:
+    """Return the queries that the sealed tests of finished optimizations in a workspace have opened.
+
+    Raises:
+        UnreadableResultsError: results are there that cannot be read.
+    """
+    return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
+
+
+def _opened(folder: Path) -> Iterator[str]:
+    path = folder / RESULTS
+    found = _read_json(path)
+    if not found and path.exists():
+        raise UnreadableResultsError(
+            f"{printable(str(path))}: these results cannot be read, so that it is unknown which queries their test has "
+            "opened; restore the file, or begin anew with another --workspace"
+        )
+    match found:
+        case {"finished": True, "decision": {"test": {"old": {"results": list(results)}}}}:
+            yield from (
+                each["query"] for each in results if isinstance(each, dict) and isinstance(each.get("query"), str)
+            )
+
+
+def _last_number(workspace: Path) -> int:
+    return max(_numbers(workspace), default=0)
+
+
+def _numbers(workspace: Path) -> list[int]:
+    names = [each.name for each in workspace.iterdir()] if workspace.is_dir() else []
+    return [int(match.group(1)) for name in names if (match := _NUMBERED.fullmatch(name))]
+
+
+@dataclass(slots=True)
+class TriggerTest:
+    """One test in its folder; `model` revises descriptions."""
+
+    plan: TestPlan
+    folder: Path
+    report: Callable[[str], Awaitable[None]]
+    model: Model | None = None
+    _runner: TriggerRunner = field(init=False)
+    _journal: Journal = field(init=False)
+    _folders: RunFolders = field(init=False)
+    _started: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        """Open the journal."""
+        plan, self._started = self.plan, _now()
+        self._journal = Journal(self.folder / "runs.jsonl")
+        self._folders = RunFolders.open()
+        self._runner = TriggerRunner(
+            plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self._folders, self.report
+        )
+
+    async def run(self) -> dict[str, Any]:
+        """Run the test and return its results, which are in results.json too, at each moment as far as they are known.
+
+        Raises:
+            CanaryError: the agent does not load the skill when it is told to.
+            RevisionError: the model gives no description.
+            AgentUnavailableError: the agent cannot be started.
+        """
+        self._save(self._object(SetResult(()), finished=False))
+        try:
+            async with self.plan.agent.running(()):
+                await self._runner.check(self.plan.skill)
+                found = await self._optimize() if self.plan.parts is not None else await self._measure()
+        finally:
+            self._folders.remove()
+        self._save(found)
+        return found
+
+    async def _measure(self) -> dict[str, Any]:
+        self._runner.show_partial = lambda results: self._save(self._object(results, finished=False))
+        results = await self._runner.measure(self.plan.skill, self.plan.queries, "queries")
+        self._runner.show_partial = lambda _: None
+        held = await self._hold_out({"description": self.plan.skill}) if self.plan.holdout else {}
+        return self._object(results, finished=not results.no_verdict, holdout=held)
+
+    async def _optimize(self) -> dict[str, Any]:
+        from server.capabilities.evals.triggers.optimization import DescriptionModel
+
+        plan = self.plan
+        assert plan.parts is not None  # noqa: S101 - the caller has looked
+        assert self.model is not None  # noqa: S101 - as the command gives it
+
+        async def save(state: OptimizationState) -> None:
+            self._save(self._optimized(state, {}, finished=False))
+
+        model = DescriptionModel(self.model, plan.model_name, self._journal)
+        state = await Optimization(plan.skill, plan.parts, self._runner, model, plan.rounds, save).run()
+        best = best_round(state.rounds)
+        skills = {"old": plan.skill, "new": plan.skill.described(best.description)}
+        if skills["new"].description == plan.skill.description:
+            del skills["new"]
+        held = await self._hold_out(skills) if plan.holdout and state.complete else {}
+        return self._optimized(state, held, finished=state.complete)
+
+    async def _hold_out(self, skills: Mapping[str, SkillCopy]) -> dict[str, JsonValue]:
+        """Measure the fresh queries, after everything has been decided."""
+        results = {
+            name: await self._runner.measure(skill, self.plan.holdout, f"holdout, {name}")
+            for name, skill in skills.items()
+        }
+        found: dict[str, JsonValue] = {
+            name: set_object(each, self.plan.limits.threshold) for name, each in results.items()
+        }
+        if "new" in results:
+            found["comparison"] = comparison_object(compare(results["new"], results["old"]))
+        return found
+
+    def _optimized(self, state: OptimizationState, held: Mapping[str, JsonValue], *, finished: bool) -> dict[str, Any]:
+        first, best = state.rounds[0], best_round(state.rounds)
+        results = SetResult((*first.train.results, *first.validation.results))
+        found = self._object(results, finished=finished, holdout=held)
+        found["rounds"] = [round_object(each, self.plan.limits.threshold) for each in state.rounds]
+        found["note"] = state.note or None
+        if state.decision is not None:
+            chosen = best.description if state.decision.adopted else self.plan.skill.description
+            threshold = self.plan.limits.threshold
+            found["decision"] = adoption_object(state.decision, chosen, state.tests, best, threshold)
+            found["best_description"] = chosen
+        return found
+
+    def _object(
+        self, results: SetResult, *, finished: bool, holdout: Mapping[str, JsonValue] | None = None
+    ) -> dict[str, Any]:
+        plan, runner = self.plan, self._runner
+        part_of = {query.id: part for part, queries in (plan.parts or {}).items() for query in queries}
+        reasons: Sequence[tuple[str, int]] = sorted(runner.reasons.items(), key=lambda each: -each[1])
+        return {
+            "skill_name": plan.skill.name,
+            "description": plan.skill.description,
+            "finished": finished,
+            "agent": dict(plan.agent.identity),
+            "threshold": plan.limits.threshold,
+            "runs_per_query": plan.limits.runs,
+            "seed": plan.seed,
+            "results": [
+                query_object(each, plan.limits.threshold, part_of.get(each.query.id)) for each in results.results
+            ],
+            "summary": {
+                **summary_object(results),
+                "reasons": [{"reason": reason, "runs": count} for reason, count in reasons[:20]],
+            },
+            "holdout": dict(holdout or {}) or None,
+            "rounds": [],
+            "costs": {
+                "planned": dict(plan.costs),
+                "runs_made": runner.spent,
+                "total_tokens": runner.tokens or None,
+                "cost_usd": round(runner.cost, 6) or None,
+                "agent_seconds": round(runner.seconds, 1),
+            },
+            "started": self._started,
+            "updated": _now(),
+        }
+
+    def _save(self, found: Mapping[str, Any]) -> None:
+        _write_json(self.folder / RESULTS, found)
+
+
+def _stamp(folder: Path) -> str:
+    """Return a digest of the names, sizes and times of the files in a folder: settings decide what an agent does."""
+    found = [(str(path.relative_to(folder)), path.lstat()) for path in sorted(folder.rglob("*"))]
+    return digest_of(*((name, status.st_size, status.st_mtime_ns) for name, status in found))
+
+
+def _now() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _write_json(path: Path, value: object) -> None:
+    """Replace a file completely or not at all."""
+    JsonFile(path, mode=0o666).write(value)
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """Return the object in a file; empty if there is none, or something else.
+
+    Raises:
+        FileRefusedError: the file cannot be read.
+    """
+    try:
+        value = JsonFile(path, MAX_FILE_SIZE).read()
+    except InvalidJsonError:
+        return {}
+    return value if isinstance(value, dict) else {}

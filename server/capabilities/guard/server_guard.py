@@ -1,0 +1,58 @@
+"""The guard of a server: the rules of the configuration and of all active skills, compiled once a catalog."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.settings import GuardSettings
+from skills_core.guard import log_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from server.config.settings.model import Settings
+    from server.hosting.views import View
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.guard import Decision, Guard
+
+__all__ = ["ServerGuard"]
+
+
+class ServerGuard:
+    """Gives the guard for a caller.
+
+    It decides by the rules of all active skills, whatever the caller sees: the rules protect the server and its users,
+    and a caller who sees less must not be allowed more. Its reasons disclose only the rules of skills in the caller's
+    view, and those of the configuration.
+    """
+
+    def __init__(self, everything: Callable[[], Catalog], settings: Settings, *, views_differ: bool) -> None:
+        """Compile nothing yet; `everything` returns the current catalog."""
+        self._everything = everything
+        self._settings = settings.section(GuardSettings)
+        self._views_differ = views_differ
+        self._compiled: tuple[Catalog, Guard] | None = None
+
+    def for_view(self, view: View) -> Guard:
+        """Return the guard for callers with this view. It may take long, so run it in a worker thread."""
+        catalog = self._everything()
+        compiled = self._compiled
+        if compiled is None or compiled[0] is not catalog:
+            compiled = self._compiled = (catalog, guard_of(catalog.active, self._settings))
+        guard = compiled[1]
+        if not self._views_differ:
+            return guard
+        return guard.disclosing(view.catalog.shown)
+
+    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:
+        """Return and log what the guard decides on a call by a client with this view."""
+        # Compiling the patterns of many skills, or searching a long text, must not hold up the other requests.
+        return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments), view)
+
+    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> Decision:
+        decision = self.for_view(view).decide(tool, arguments)
+        log_decision(tool, decision)
+        return decision

@@ -1,0 +1,112 @@
+"""What a server does for histories: complete interrupted changes, record edits made meanwhile, and each one it sees.
+
+Most servers keep no history, so nothing is imported before there is something to do.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+
+from server.capabilities.history.settings import HistorySettings
+from server.capabilities.improve.settings import ImproveSettings
+from server.config.machine import state_home
+from skills_core.diagnostics import one_line, printable
+from skills_core.errors import HistoryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping
+    from pathlib import Path
+
+    from server.config.settings.model import Settings
+    from skills_core.disk.sources import Source
+    from skills_core.live.library import Change
+
+__all__ = ["complete_interrupted_changes", "record_edits"]
+
+logger = logging.getLogger(__name__)
+
+_MANY: Final = 20
+
+
+def complete_interrupted_changes(sources: Iterable[Source]) -> None:
+    """Complete the changes that a crash interrupted, before the skills are read."""
+    if not (state_home() / "history").is_dir():
+        return
+    from skills_core.history.store import is_interrupted, open_history
+
+    for root in {source.root for source in sources}:
+        if is_interrupted(root, state_home()):
+            try:
+                # Even if the settings have changed since, a change is not left half done.
+                with open_history(root, state_home(), work_trees=True) as history:
+                    history.complete()
+            except HistoryError as error:
+                logger.warning("history: %s", error)
+            except Exception:
+                logger.exception("history: the interrupted change in %s", printable(str(root)))
+
+
+async def record_edits(
+    sources: Iterable[Source], settings: Settings, on_change: Callable[[Callable[[Change], None]], None]
+) -> None:
+    """Commit what has changed in sources with a history since the last commit, then each edit that is seen.
+
+    `on_change` registers a listener for the changes of skills on disk. Failures are logged. Runs until cancelled.
+    """
+    edits = _Edits()
+    on_change(edits.add)
+    edits.places = {source.root: {""} for source in sources}
+    while True:
+        places = edits.take()
+        is_named = settings.section(HistorySettings).sources or settings.section(ImproveSettings).sources
+        if is_named or (state_home() / "history").is_dir():
+            found = [source for source in sources if source.root in places]
+            # A commit that is cut off by the end of the process leaves the history as it was.
+            await anyio.to_thread.run_sync(partial(_record, found, settings, places), abandon_on_cancel=True)
+        await edits.seen.wait()
+
+
+@dataclass(slots=True)
+class _Edits:
+    """The skills that were edited since they were last recorded, by the roots of their sources."""
+
+    places: dict[Path, set[str]] = field(default_factory=dict)
+    seen: anyio.Event = field(default_factory=anyio.Event)
+
+    def add(self, change: Change) -> None:
+        """Note what a change is about."""
+        for skill in (*change.added, *change.removed, *(new for _, new in change.updated)):
+            self.places.setdefault(skill.source.root, set()).add(skill.content.place)
+        self.seen.set()
+
+    def take(self) -> dict[Path, set[str]]:
+        """Return what was noted, and forget it."""
+        places, self.places, self.seen = self.places, {}, anyio.Event()
+        return places
+
+
+def _record(sources: Iterable[Source], settings: Settings, places: Mapping[Path, Collection[str]]) -> None:
+    from server.capabilities.history.histories import Histories
+
+    histories = Histories.of(settings)
+    for root in histories.at_start(sources):
+        try:
+            names = places[root]
+            with histories.open(root) as history:
+                # With many skills, the whole source is compared; for each skill by itself it would take longer.
+                commit = history.record_manual_edits(sorted(names) if len(names) <= _MANY else [""])
+        except HistoryError as error:
+            logger.warning("history: %s", error)
+            continue
+        except Exception:
+            # Serving goes on.
+            logger.exception("history: the edits in %s", printable(str(root)))
+            continue
+        if commit is not None:
+            skills = one_line(", ".join(commit.skills[:5]))
+            logger.info("history: %s: %s (%s)", commit.rev[:10], commit.message, skills)

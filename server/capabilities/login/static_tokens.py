@@ -1,0 +1,275 @@
+"""The bearer tokens of a file: how it is read, and who sends one of them."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+import sys
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Final
+
+import anyio
+import anyio.to_thread
+import msgspec
+from msgspec import Meta, Struct
+
+from server.access.principal import Principal, PrincipalKind
+from server.capabilities.login.access_token import login_token
+from skills_core.disk.json_files import InvalidJsonError, JsonFile
+from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.system_faults import Fault
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from server.capabilities.login.access_token import LoginToken
+
+__all__ = [
+    "PREFIX",
+    "StaticTokens",
+    "StoredToken",
+    "TokenFile",
+    "TokenFileError",
+    "hash_of",
+    "is_name",
+]
+
+
+PREFIX: Final = "sks_"
+"""The beginning of every static token."""
+
+_NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$"
+_ID: Final = r"^[0-9a-f]{12}$"
+_VERSION: Final = 1
+_MAX_BYTES: Final = 4 * 1024 * 1024
+_WRITABLE_BY_OTHERS: Final = 0o022
+
+Name = Annotated[str, Meta(pattern=_NAME)]
+
+
+class TokenFileError(SkillsError):
+    """The file cannot be used, or a change does not fit; `unread` is true if reading may succeed later."""
+
+    def __init__(self, message: str, *, unread: bool = False) -> None:
+        super().__init__(message)
+        self.unread = unread
+
+
+class StoredToken(Struct, frozen=True, kw_only=True):
+    """What the file keeps of a token: `hash` is the SHA-256 of its whole text, in hexadecimal digits."""
+
+    id: Annotated[str, Meta(pattern=_ID)]
+    name: Name
+    roles: tuple[Name, ...]
+    hash: Annotated[str, Meta(pattern=r"^[0-9a-f]{64}$")]
+    created: Annotated[datetime, Meta(tz=True)]
+    expires: Annotated[datetime, Meta(tz=True)] | None = None
+
+    def is_expired(self, now: datetime) -> bool:
+        """Tell whether the token has expired."""
+        return self.expires is not None and self.expires <= now
+
+
+class _Contents(Struct, frozen=True, forbid_unknown_fields=True):
+    version: int
+    tokens: tuple[StoredToken, ...]
+
+
+def hash_of(text: str) -> str:
+    """Return the hash of a token's text."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be the name of a token or a role."""
+    try:
+        msgspec.convert(text, Name)
+    except msgspec.ValidationError:
+        return False
+    return True
+
+
+class TokenFile:
+    """The file of static tokens; a missing file has none."""
+
+    def __init__(self, path: Path) -> None:
+        """Read nothing yet."""
+        self.path = path
+        self._file = JsonFile(path, _MAX_BYTES)
+
+    def tokens(self) -> tuple[StoredToken, ...]:
+        """Return the tokens in the order of their creation.
+
+        Raises:
+            TokenFileError: the file exists, but cannot be read, is invalid, or can be written by other users.
+        """
+        try:
+            value = self._file.read(self._require_private)
+        except InvalidJsonError:
+            value = {}
+        except FileRefusedError as error:
+            raise TokenFileError(str(error), unread=error.fault is Fault.TRANSIENT) from None
+        if value is None:
+            return ()
+        try:
+            contents = msgspec.convert(value, _Contents)
+        except msgspec.ValidationError:
+            contents = None
+        if contents is None or contents.version != _VERSION:
+            message = (
+                "this is not a file of tokens, so none of them is accepted; restore it, or remove it and add new ones"
+            )
+            raise TokenFileError(f"{self.path}: {message}")
+        return contents.tokens
+
+    def add(self, name: str, roles: tuple[str, ...], expires: datetime | None) -> str:
+        """Create a token and return its text, which cannot be read again.
+
+        Raises:
+            TokenFileError: the name is taken or that of an ID, or the file is invalid or cannot be written.
+        """
+        if re.fullmatch(_ID, name):
+            raise TokenFileError(f"{name} looks like the ID of a token; choose another name")
+        number, now = secrets.token_hex(6), datetime.now(UTC).replace(microsecond=0)
+        text = f"{PREFIX}{number}_{secrets.token_urlsafe(32)}"
+        token = StoredToken(id=number, name=name, roles=roles, hash=hash_of(text), created=now, expires=expires)
+
+        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+            if any(each.name == name for each in tokens):
+                raise TokenFileError(f"there is a token {name} already; revoke it first, or choose another name")
+            return (*tokens, token)
+
+        self._change(change)
+        return text
+
+    def revoke(self, name: str) -> bool:
+        """Remove the token with this name or ID; return whether there was one.
+
+        Raises:
+            TokenFileError: it is the name of one token and the ID of another, or the file is invalid or cannot be
+                written.
+        """
+
+        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+            found = [each for each in tokens if name in {each.name, each.id}]
+            if len(found) > 1:
+                ids = " or ".join(each.id for each in found if each.id != name)
+                raise TokenFileError(f"{name} is the name of one token and the ID of another; name the first by {ids}")
+            return tuple(each for each in tokens if each not in found)
+
+        return any(name in {each.name, each.id} for each in self._change(change))
+
+    def _require_private(self, status: os.stat_result) -> None:
+        if sys.platform != "win32" and status.st_mode & _WRITABLE_BY_OTHERS:
+            message = "other users can write this file, so none of its tokens is accepted; restrict it with chmod 600"
+            raise TokenFileError(f"{self.path}: {message}")
+
+    def _change(self, change: Callable[[tuple[StoredToken, ...]], tuple[StoredToken, ...]]) -> tuple[StoredToken, ...]:
+        """Apply a change under a lock between processes; return the tokens as they were before."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with self._file.locked():
+                before = self.tokens()
+                after = change(before)
+                if after != before:
+                    self._file.write(msgspec.to_builtins(_Contents(_VERSION, after)))
+        except FileRefusedError as error:
+            raise TokenFileError(f"{self.path}: cannot be written: {error.message}") from None
+        except OSError as error:
+            raise TokenFileError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        return before
+
+
+logger = logging.getLogger(__name__)
+
+_POLL_SECONDS: Final = 1.0
+_ISSUER: Final = "skillserve"
+_NO_HASH: Final = "0" * 64
+
+
+class StaticTokens:
+    """The static tokens of one server; a revoked token is refused about a second later."""
+
+    def __init__(self, file: TokenFile) -> None:
+        """Read the file.
+
+        Raises:
+            TokenFileError: the file cannot be used.
+        """
+        self._file = file
+        self._stamp = self._read_stamp()
+        self._tokens = {token.id: token for token in file.tokens()}
+        self._responses: dict[str, set[anyio.CancelScope]] = {}
+
+    def verify(self, text: str) -> LoginToken | None:
+        """Return the token with this text, None if it is unknown, revoked or expired."""
+        number = text.removeprefix(PREFIX).partition("_")[0]
+        found = self._tokens.get(number)
+        # Unknown tokens take as long as known ones with another secret.
+        matches = hmac.compare_digest(hash_of(text), _NO_HASH if found is None else found.hash)
+        if found is None or not matches or found.is_expired(datetime.now(UTC)):
+            return None
+        return login_token(_principal(found), _ISSUER)
+
+    @contextmanager
+    def ended_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
+        """Let the revocation of its token end a response that is being sent."""
+        responses = self._responses.setdefault(token.client_id, set())
+        responses.add(response)
+        try:
+            yield
+        finally:
+            responses.discard(response)
+            if not responses:
+                self._responses.pop(token.client_id, None)
+
+    async def run(self) -> None:
+        """Follow changes of the file until cancelled."""
+        while True:
+            await anyio.sleep(_POLL_SECONDS)
+            await anyio.to_thread.run_sync(self.reload_if_changed)
+            self._end_revoked()
+
+    def _end_revoked(self) -> None:
+        valid = {_client_id(token) for token in self._tokens.values()}
+        for client_id, responses in self._responses.items():
+            if client_id not in valid:
+                for response in responses:
+                    response.cancel()
+
+    def reload_if_changed(self) -> None:
+        """Read the file again if it has changed; an invalid file has no valid token."""
+        stamp = self._read_stamp()
+        if stamp == self._stamp:
+            return
+        try:
+            tokens = self._file.tokens()
+        except TokenFileError as error:
+            if error.unread:
+                return
+            logger.error("%s", error)  # noqa: TRY400 - the message says all
+            tokens = ()
+        self._stamp = stamp
+        self._tokens = {token.id: token for token in tokens}
+
+    def _read_stamp(self) -> tuple[int, ...]:
+        try:
+            found = self._file.path.stat()
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+def _principal(token: StoredToken) -> Principal:
+    expires = None if token.expires is None else int(token.expires.timestamp())
+    return Principal(token.name, PrincipalKind.TOKEN, frozenset(token.roles), frozenset(), _client_id(token), expires)
+
+
+def _client_id(token: StoredToken) -> str:
+    return f"token:{token.id}"

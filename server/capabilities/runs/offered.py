@@ -1,0 +1,142 @@
+"""Whether clients can run skills and workflows, which depends on settings alone, and why not.
+
+The entries of the tools are in `run_tools`, which a server without runs does not import.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from server.capabilities.runs.settings import RunSettings
+from server.config.settings.tools import OptionalTool
+from skills_core.diagnostics import printable
+from skills_core.runs.models import ModelUnavailableError, check_model, parse_model
+from skills_core.system_faults import Fault, fault_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from server.config.settings.model import Settings
+    from server.config.settings.tools import ToolSettings
+
+__all__ = [
+    "RUN",
+    "RUN_WORKFLOW",
+    "missing_message",
+    "missing_tool_messages",
+    "needs_event_streams",
+    "offers_runs",
+    "offers_tool",
+    "offers_workflows",
+    "runs_object",
+    "runs_unavailable_reason",
+]
+
+RUN = OptionalTool.RUN_SKILL.value
+RUN_WORKFLOW = OptionalTool.RUN_WORKFLOW.value
+
+
+def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:
+    """Return why no skill can be run, None if one can as far as is known without a request to the model."""
+    if settings.model is None:
+        return "no model is set; name one with --model"
+    try:
+        check_model(parse_model(settings.model), environment)
+    except ModelUnavailableError as error:
+        return str(error)
+    return None
+
+
+def offers_tool(settings: Settings) -> bool:
+    """Return whether `run_skill` is available: it is switched on, and a model is configured."""
+    return (
+        OptionalTool.RUN_SKILL in settings.tools.enabled
+        and runs_unavailable_reason(settings.section(RunSettings)) is None
+    )
+
+
+def offers_workflows(settings: Settings) -> bool:
+    """Return whether `run_workflow` is available: it is switched on, and a model and workflows are configured."""
+    named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
+    return (
+        named
+        and runs_unavailable_reason(settings.section(RunSettings)) is None
+        and _why_no_workflow(settings.section(RunSettings)) is None
+    )
+
+
+def offers_runs(settings: Settings) -> bool:
+    """Return whether clients can run skills or workflows."""
+    return offers_tool(settings) or offers_workflows(settings)
+
+
+def needs_event_streams(settings: Settings) -> bool:
+    """Return whether a tool may ask the user a question or report progress before it returns."""
+    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled or bool(settings.tools.declared)
+    return scripts or offers_runs(settings) or OptionalTool.SCHEDULE_SKILL in settings.tools.enabled
+
+
+def runs_object(settings: Settings) -> dict[str, Any]:
+    """Return what the status says of runs: the model, and for each tool whether it is available, and why not."""
+    runs = settings.section(RunSettings)
+    reason = runs_unavailable_reason(runs)
+    model = str(parse_model(runs.model)) if runs.model and reason is None else None
+    skill = reason or _not_switched_on(RUN, settings.tools)
+    workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(runs)
+    return {
+        "model": model,
+        RUN: skill is None,
+        "reason": skill,
+        RUN_WORKFLOW: workflow is None,
+        "workflow_reason": workflow,
+        "missing_workflows": list(map(printable, _missing(runs.workflows))),
+    }
+
+
+def missing_tool_messages(settings: Settings) -> Iterator[str]:
+    """Yield a message for each tool and workflow that settings name and that is not available."""
+    status = runs_object(settings)
+    if RUN in settings.tools.enabled and status["reason"]:
+        yield f"{RUN} is not available: {status['reason']}"
+    if (RUN_WORKFLOW in settings.tools.enabled or settings.section(RunSettings).workflows) and status[
+        "workflow_reason"
+    ]:
+        yield f"{RUN_WORKFLOW} is not available: {status['workflow_reason']}"
+    gone = missing_message(status["missing_workflows"])
+    if gone and gone != status["workflow_reason"]:
+        yield gone
+
+
+def missing_message(places: Sequence[str]) -> str | None:
+    """Return the message for places of workflows that do not exist, None if there are none."""
+    return f"--workflow names files or folders that do not exist: {', '.join(places)}" if places else None
+
+
+def _why_no_workflow(settings: RunSettings) -> str | None:
+    if not settings.workflows:
+        return "no workflow is named; name a file or a folder with --workflow"
+    missing = _missing(settings.workflows)
+    return missing_message(list(map(printable, missing))) if len(missing) == len(settings.workflows) else None
+
+
+@cache
+def _missing(places: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the places of workflows that do not exist, looked up once, since each list of tools depends on them."""
+    return tuple(filter(_is_missing, places))
+
+
+def _is_missing(place: str) -> bool:
+    # `os.path.exists` reports every error as absence.
+    try:
+        os.stat(os.path.expanduser(place))  # noqa: PTH111, PTH116 - `Path` raises for a user that is not there
+    except ValueError:
+        return True
+    except OSError as error:
+        return fault_of(error) in {Fault.ABSENT, Fault.REFUSED}
+    return False
+
+
+def _not_switched_on(tool: str, settings: ToolSettings) -> str | None:
+    return None if tool in settings.enabled else f"the tool {tool} is not switched on; do so with --tool {tool}"

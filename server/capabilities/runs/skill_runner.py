@@ -1,0 +1,287 @@
+"""Run one skill, or a task without any, with the model, tools, guard and limits that the settings specify."""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.runs.toolset import check_tool_settings, open_toolset
+from server.listing.snapshot import allow_all
+from skills_core.guard.secrets import Secrets
+from skills_core.interaction import NoUser, discard_progress
+from skills_core.runs.durable.recorded_run import root_run_id
+from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
+from skills_core.runs.models import CLIENT, open_model, parse_model
+from skills_core.runs.outcome import UNKNOWN_TRIGGER, RunLimits
+from skills_core.runs.run_skills import Offer, RunSkills
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from pydantic_ai.models import Model
+
+    from server.config.settings.model import Settings
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.guard import Guard
+    from skills_core.interaction import ProgressCallback, User
+    from skills_core.runs.outcome import RunOutcome
+    from skills_core.runs.ports import Journal
+    from skills_core.runs.run_skills import SkillSelection
+    from skills_core.runs.trace.store import TraceStore
+    from skills_core.scripts.runner import ScriptRunner
+    from skills_core.skills.skill import Skill
+
+_SECRET = re.compile(r"(?:KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)$", re.IGNORECASE)
+# Names of environment variables that hold secrets, such as the API keys of model providers.
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerConfig:
+    """The dependencies that all runs of a process share.
+
+    `guard` is called when a run starts, and returns the guard for its tool calls. `variables` returns the environment
+    variables that the user has set for a skill's scripts. Without a `runner`, no script runs. Commands get a part of
+    the environment `host`.
+    """
+
+    settings: Settings
+    guard: Callable[[], Guard]
+    store: TraceStore
+    runner: ScriptRunner | None = None
+    variables: Callable[[Skill], Mapping[str, str]] = field(default=lambda _: {})
+    host: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class RunParticipants:
+    """The client that waits for a run: its user, its progress reports, its model and its view, and why the run began.
+
+    Without a `model`, the one of the settings performs the run. `catalog` returns what the client sees now; without it
+    the client sees everything. `allows` tells whether the client may use a tool of skills, by the name in its list of
+    tools: a run has no others. A run that is recovered has no client, and is performed with everything, except for what
+    was recorded that it may not use.
+    """
+
+    user: User = field(default_factory=NoUser)
+    report: ProgressCallback = discard_progress
+    model: Model | None = None
+    catalog: Callable[[], Catalog] | None = None
+    allows: Callable[[str], bool] = allow_all
+    reason: str = UNKNOWN_TRIGGER
+
+    async def recorded_reason(self, journal: Journal) -> str:
+        """Return who or what began the run; a continued run keeps what was recorded when it began."""
+
+        async def work() -> JsonValue:
+            return self.reason
+
+        return str(await journal.step("trigger", work))
+
+    def disclosing(self, guard: Guard) -> Guard:
+        """Return the guard with reasons that disclose only what the client may see."""
+        if self.catalog is None:
+            return guard
+        return guard.disclosing(self.catalog().shown)
+
+
+class SkillRunner:
+    """Runs skills with one configuration."""
+
+    def __init__(self, config: RunnerConfig) -> None:
+        """Open nothing yet."""
+        self._config = config
+        self._model: Model | None = None
+
+    async def prepare(self, skills: Iterable[Skill]) -> Secrets:
+        """Check the configured model and tools before a run starts; return the known secrets of runs of these skills.
+
+        Raises:
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
+        """
+        if self._config.settings.section(RunSettings).model != CLIENT:
+            self._open_model()
+        return await anyio.to_thread.run_sync(self._secrets, [*skills])
+
+    def _secrets(self, skills: Iterable[Skill]) -> Secrets:
+        settings = self._config.settings
+        of_tools, of_skills = check_tool_settings(settings.section(RunSettings)), self._variables(skills)
+        return _secrets_of(_process_secrets(settings), of_tools, of_skills)
+
+    def _variables(self, skills: Iterable[Skill]) -> dict[str, Mapping[str, str]]:
+        """Return the user's environment variables for the scripts of skills, by key."""
+        return {skill.key: self._config.variables(skill) for skill in skills}
+
+    def _open_model(self) -> Model:
+        """Return the configured model, opened once: concurrent runs share its connections."""
+        if self._model is None:
+            settings = self._config.settings.section(RunSettings)
+            key = settings.model_key.get_secret_value() if settings.model_key else None
+            self._model = open_model(parse_model(settings.model or ""), key)
+        return self._model
+
+    async def run(
+        self, request: RunRequest, selection: SkillSelection, journal: Journal, participants: RunParticipants
+    ) -> RunOutcome:
+        """Run a skill to its end, with the other skills of `selection`.
+
+        Raises:
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
+        """
+        skills = RunSkills(request.skill, selection.companions, await _pinned_offers(journal, selection))
+        return await self._perform(request, skills, journal, participants)
+
+    async def run_task(self, task: PlainTask, journal: Journal, participants: RunParticipants) -> RunOutcome:
+        """Perform a task without any skill to its end, with the tools that belong to none.
+
+        Raises:
+            ModelUnavailableError: the configured model cannot be used.
+            ConfigurationError: the configured tools cannot be used.
+        """
+        return await self._perform(task, None, journal, participants)
+
+    async def _perform(
+        self,
+        request: RunRequest | PlainTask,
+        skills: RunSkills | None,
+        journal: Journal,
+        participants: RunParticipants,
+    ) -> RunOutcome:
+        config, settings, started = self._config, self._config.settings, anyio.current_time()
+        reason, limits = await participants.recorded_reason(journal), run_limits(settings.section(RunSettings))
+        of_run = () if skills is None else (skills.performed, *skills.others)
+        variables = await anyio.to_thread.run_sync(self._variables, of_run)
+        async with open_toolset(
+            settings, skills, config.runner, variables, config.host, participants.allows
+        ) as toolset:
+            guard = await anyio.to_thread.run_sync(lambda: participants.disclosing(config.guard()))
+            context = RunContext(
+                model=participants.model or self._open_model(),
+                model_name=str(parse_model(settings.section(RunSettings).model or "")),
+                journal=journal,
+                guard=guard,
+                tools=toolset.tools,
+                user=participants.user,
+                # The time to connect to MCP servers counts against the run's time limit.
+                limits=replace(limits, seconds=max(limits.seconds - (anyio.current_time() - started), 0.0)),
+                report=participants.report,
+                store=config.store,
+                secrets=_secrets_of(_process_secrets(settings), toolset.secrets, variables),
+                skills=skills,
+                trigger_reason=reason,
+            )
+            return await perform_run(request, context)
+
+
+async def _pinned_offers(journal: Journal, selection: SkillSelection) -> dict[str, Offer]:
+    """Return the skills that the model of a run may activate: those that `selection` offered when the run began."""
+
+    async def work() -> JsonValue:
+        return {skill.key: skill.digest for skill in selection.offered}
+
+    recorded = await journal.step("skills", work)
+    assert isinstance(recorded, dict)  # noqa: S101 - as work makes it
+    offers: dict[str, Offer] = {}
+    for key, digest in recorded.items():
+        skill = selection.catalog.offer(key)
+        unchanged = skill is not None and skill.digest == digest
+        offers[key] = Offer(None if digest is None else str(digest), skill if unchanged else None)
+    return offers
+
+
+def run_limits(settings: RunSettings) -> RunLimits:
+    """Return the configured limits of each run."""
+    return RunLimits(turns=settings.turns, tokens=settings.tokens, seconds=settings.seconds)
+
+
+def process_secrets(settings: Settings) -> Secrets:
+    """Return the secrets among the settings and the environment variables."""
+    return Secrets(_process_secrets(settings))
+
+
+def _secrets_of(
+    process: Mapping[str, str], of_tools: Mapping[str, str], of_skills: Mapping[str, Mapping[str, str]]
+) -> Secrets:
+    """Return all secrets; those of different origins may have one name and different values."""
+    secrets = dict(process)
+    for origin, values in (("MCP servers", of_tools), *of_skills.items()):
+        for name, value in values.items():
+            secrets[name if secrets.get(name, value) == value else f"{name} of {origin}"] = value
+    return Secrets(secrets)
+
+
+def _process_secrets(settings: Settings) -> dict[str, str]:
+    """Return the secrets among the settings and the environment variables, by name."""
+    runs = settings.section(RunSettings)
+    known = {
+        "model_key": runs.model_key,
+        "judge_key": settings.section(EvalSettings).judge_key,
+        "admin_token": settings.section(AdminSettings).token,
+        "run_store": runs.store,
+    }
+    named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
+    return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}
+
+
+@dataclass(frozen=True, slots=True)
+class RunSession:
+    """The catalog that a run starts with, and its participants."""
+
+    catalog: Catalog
+    participants: RunParticipants = field(default_factory=RunParticipants)
+
+
+@dataclass(slots=True)
+class _AttachedRun:
+    """A run with its number of waiting callers; `session` is that of the first caller."""
+
+    session: RunSession
+    waiters: int = 0
+
+
+class AttachedRuns:
+    """The runs that callers in this process wait for; `catalog` returns the current catalog."""
+
+    def __init__(self, catalog: Callable[[], Catalog]) -> None:
+        """Start without any attached run."""
+        self._catalog = catalog
+        self._runs: dict[str, _AttachedRun] = {}
+
+    @contextmanager
+    def attach(self, run_id: str, participants: RunParticipants) -> Iterator[None]:
+        """Count the caller as a waiter of the run until the block ends."""
+        run = self._runs.setdefault(run_id, _AttachedRun(self.new_session(participants)))
+        run.waiters += 1
+        try:
+            yield
+        finally:
+            run.waiters -= 1
+            if not run.waiters:
+                del self._runs[run_id]
+
+    def is_last_waiter(self, run_id: str) -> bool:
+        """Return whether exactly one caller waits for the run."""
+        return self._runs[run_id].waiters == 1
+
+    def new_session(self, participants: RunParticipants) -> RunSession:
+        """Return a session with the current catalog, as the client of the run sees it."""
+        return RunSession((participants.catalog or self._catalog)(), participants)
+
+    def session(self, run_id: str) -> RunSession:
+        """Return the session of a run, or of the workflow run that it is a step of.
+
+        A recovered run has no waiting caller; it gets a new session without participants.
+        """
+        run = self._runs.get(root_run_id(run_id))
+        return run.session if run is not None else self.new_session(RunParticipants())

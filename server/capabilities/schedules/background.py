@@ -1,0 +1,64 @@
+"""The schedules of a server: their job, and the task that keeps time while the server runs."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from server.capabilities.schedules.availability import can_schedule
+from server.capabilities.schedules.settings import ScheduleSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from server.capabilities.runs.after_run import FollowUp, ImprovementsAfter
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+    from skills_core.live.library import Library
+    from skills_core.runs.durable.engine import Engine
+    from skills_core.runs.durable.worker import Job
+
+
+logger = logging.getLogger(__name__)
+
+
+class ScheduledRuns:
+    """The scheduled runs of one process. The modules that need the extra `run` are imported when it begins."""
+
+    def __init__(self, library: Library, settings: Settings, *, reloads: bool = False) -> None:
+        """Open nothing yet; `reloads` reads the skills again at each firing."""
+        self._reloads = reloads
+        self._library = library
+        self._settings = settings
+
+    def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
+        """Return the job that performs a firing, by its kind; it calls `follow_up` with each run that has ended."""
+        from server.capabilities.schedules.job import KIND, ScheduleJob
+        from server.capabilities.schedules.store import ScheduleStore
+
+        job = ScheduleJob(self._library, self._settings, ScheduleStore(), follow_up, reloads=self._reloads)
+        return {KIND: job}
+
+    async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
+        """Keep time until cancelled; `improvements` returns the changes of skills that runs led to."""
+        from server.capabilities.schedules.keeper import TimeKeeper
+        from server.capabilities.schedules.store import ScheduleStore
+
+        store = ScheduleStore()
+        logger.info("keeping time for %d schedules in %s", len(store.names()), store.root)
+        await TimeKeeper(store, engine, self._settings, improvements=improvements).run()
+
+
+def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:
+    """Return the job of schedules for a command beside a server with these settings, which share their runs."""
+    if not settings.section(ScheduleSettings).enabled or not can_schedule():
+        return {}
+    return ScheduledRuns(library, settings).jobs(follow_up)
+
+
+def scheduled_runs(host: Host) -> ScheduledRuns | None:
+    """Return the schedules of a server, None if its settings switch them off, or the extra `run` is missing."""
+    if host.settings.section(ScheduleSettings).enabled and not can_schedule():
+        logger.warning("schedules are off: they require the extra `run`: pip install 'skillserve[run]'")
+        return None
+    return ScheduledRuns(host.library, host.settings) if host.settings.section(ScheduleSettings).enabled else None

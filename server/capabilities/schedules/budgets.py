@@ -1,0 +1,296 @@
+"""Budgets: what the runs of schedules have used on each day, and what they may still use.
+
+The spending is one file beside the schedules, read and written under their lock by all processes. What a run may use is
+set aside when it begins, and what it has used is counted when it ends; both are known by the ID of the run, so that a
+process which is killed in between counts nothing twice. A schedule that is removed leaves its spending.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+from msgspec import Meta, Struct, structs
+
+from server.capabilities.runs.prices import Price, is_paid, price_of_model
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.runs.trace_files import trace_store
+from server.capabilities.schedules.errors import ScheduleError
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.config.machine import local_zone
+from skills_core.disk.json_files import JsonFile
+from skills_core.errors import FileRefusedError
+from skills_core.runs.models import ModelUnavailableError, parse_model
+from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+from skills_core.schedules.cron import in_zone, to_utc, zone_named
+from skills_core.schedules.when import next_firings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from datetime import datetime
+    from pathlib import Path
+
+    from server.config.settings.model import Settings
+    from skills_core.format.yaml12 import JsonValue
+    from skills_core.schedules.when import When
+
+
+SPENDING_FILE: Final = "spending.json"
+
+_VERSION: Final = 1
+_MAX_BYTES: Final = 20_000_000
+_MAX_DAYS: Final = 62
+# Days to keep, in the order in which they began: a clock that was ahead begins days that are still to come.
+
+_LOOKED_AT: Final = 50
+# Firings of a new schedule whose distance is checked.
+
+_Count = Annotated[int, Meta(ge=0)]
+_Dollars = Annotated[float, Meta(ge=0)]
+
+
+class Spent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What runs have used; `unpriced` of their tokens have no known price, so `dollars` lack these."""
+
+    runs: _Count = 0
+    tokens: _Count = 0
+    dollars: _Dollars = 0.0
+    unpriced: _Count = 0
+
+    def __add__(self, other: Spent) -> Spent:
+        """Return the sum of both."""
+        return Spent(
+            runs=self.runs + other.runs,
+            tokens=self.tokens + other.tokens,
+            dollars=self.dollars + other.dollars,
+            unpriced=self.unpriced + other.unpriced,
+        )
+
+
+class _Begun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A run that has begun: the tokens that it may use, what these cost at most, and its price if that is known."""
+
+    schedule: str
+    day: str
+    tokens: _Count
+    dollars: _Dollars = 0.0
+    price: tuple[_Dollars, _Dollars] | None = None
+
+
+class _Ledger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    version: Annotated[int, Meta(ge=_VERSION, le=_VERSION)] = _VERSION
+    days: dict[str, dict[str, Spent]] = msgspec.field(default_factory=dict)
+    begun: dict[str, _Begun] = msgspec.field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most of a day; None means no limit."""
+
+    runs: int | None = None
+    tokens: int | None = None
+    dollars: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What counts for a run of a schedule: the day, the limits of all schedules and of each, and its model.
+
+    `tokens` is the most that a run may use without a budget. Without a `price`, that of the model is unknown.
+    `shortest` is the shortest time in seconds between two firings of a model that costs money.
+    """
+
+    day: str
+    tokens: int
+    together: Limits = field(default_factory=Limits)
+    each: Limits = field(default_factory=Limits)
+    model: str = ""
+    price: Price | None = None
+    shortest: int = 0
+
+    def interval_fault(self, earlier: datetime, later: datetime) -> str:
+        """Return why a schedule may not fire at two times, empty if it may."""
+        seconds = (later - earlier).total_seconds()
+        if not 0 <= seconds < self.shortest:
+            return ""
+        return (
+            f"{earlier.isoformat()} and {later.isoformat()} are {seconds:g} seconds apart; a model that costs money "
+            f"({self.model}) runs at most every {self.shortest} seconds (schedules.paid_interval_seconds)"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """A run must not begin: `reason`. With `waits`, it may begin once runs that last have ended."""
+
+    reason: str
+    waits: bool = False
+
+
+def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
+    """Return the terms of a run with `model`, or with that of the settings if there is none."""
+    chosen, wanted = model or settings.section(RunSettings).model, settings.section(ScheduleSettings)
+    try:
+        spec = parse_model(chosen or "")
+    except ModelUnavailableError:
+        spec = None  # its run fails
+    price = None if spec is None else price_of_model(spec, settings.section(RunSettings).prices)
+    paid = spec is not None and is_paid(spec, price)
+    return Terms(
+        day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
+        tokens=settings.section(RunSettings).tokens,
+        together=Limits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
+        each=Limits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
+        model=chosen or "no model",
+        price=price,
+        shortest=wanted.paid_interval_seconds if paid else 0,
+    )
+
+
+def check_interval(when: When, terms: Terms, now: datetime) -> None:
+    """Check that a schedule does not fire more often than its model may run.
+
+    Raises:
+        ScheduleError: it does.
+    """
+    for earlier, later in pairwise(next_firings(when, now, _LOOKED_AT)):
+        if fault := terms.interval_fault(earlier, later):
+            raise ScheduleError(f"The schedule would fire too often: {fault}. Give it a longer interval.")
+
+
+def used_tokens(run_id: str, outcome: Mapping[str, JsonValue]) -> tuple[int, int] | None:
+    """Return the tokens of input and output that a run has used, by its outcome or its trace; None if unknown."""
+    found = outcome.get("usage")
+    if not isinstance(found, dict):
+        try:
+            found = trace_store().read(run_id).get("usage")
+        except (UnknownTraceError, UnreadableTraceError):
+            return None
+    match found:
+        case {"input_tokens": int(given), "output_tokens": int(made)}:
+            return given, made
+    return None
+
+
+class Spending:
+    """The spending of all schedules in a file; whoever uses it holds the lock of the schedules."""
+
+    def __init__(self, file: Path) -> None:
+        """Read the file.
+
+        Raises:
+            ScheduleError: it cannot be read; what was spent is then unknown.
+        """
+        self._file = JsonFile(file, _MAX_BYTES)
+        try:
+            value = self._file.read()
+            self._ledger = _Ledger() if value is None else msgspec.convert(value, _Ledger)
+        except (FileRefusedError, msgspec.ValidationError) as error:
+            raise ScheduleError(
+                f"{file}: the spending of schedules cannot be read, so none fires: {str(error)[:300]}. Repair the "
+                "file, or remove it to count anew."
+            ) from None
+        self._read = self._ledger
+
+    def save(self) -> None:
+        """Write the file if something changed.
+
+        Raises:
+            FileRefusedError: the disk refuses.
+        """
+        if self._ledger is not self._read:
+            self._file.write(msgspec.to_builtins(self._ledger))
+            self._read = self._ledger
+
+    def spent(self, day: str, name: str | None = None) -> Spent:
+        """Return what a schedule, or all of them, used on a day."""
+        found = self._ledger.days.get(day, {})
+        return sum(found.values(), Spent()) if name is None else found.get(name, Spent())
+
+    def begin(self, run_id: str, name: str, terms: Terms) -> int | Refused:
+        """Count a run of a schedule, and return the most tokens that it may use, or why it must not begin."""
+        if (known := self._ledger.begun.get(run_id)) is not None:
+            return known.tokens
+        tokens = self._allowed(name, terms)
+        if isinstance(tokens, Refused):
+            return tokens
+        price = terms.price
+        begun = _Begun(
+            schedule=name,
+            day=terms.day,
+            tokens=tokens,
+            dollars=0.0 if price is None else tokens * price.most,
+            price=None if price is None else (price.input, price.output),
+        )
+        self._ledger = structs.replace(self._ledger, begun={**self._ledger.begun, run_id: begun})
+        self._add(terms.day, name, Spent(runs=1))
+        return tokens
+
+    def refusal(self, name: str, terms: Terms) -> str | None:
+        """Return why no further run of a schedule may begin today, None if one may."""
+        tokens = self._allowed(name, terms)
+        return tokens.reason if isinstance(tokens, Refused) and not tokens.waits else None
+
+    def _allowed(self, name: str, terms: Terms) -> int | Refused:
+        tokens = terms.tokens
+        for limits, of, who in ((terms.together, None, "all schedules"), (terms.each, name, "this schedule")):
+            left = self._left(limits, of, terms, who)
+            if isinstance(left, Refused):
+                return left
+            tokens = min(tokens, left)
+        return tokens
+
+    def end(self, run_id: str, used: tuple[int, int] | None) -> None:
+        """Count what a run has used, by input and output; if that is unknown, all that it may have used."""
+        begun = {**self._ledger.begun}
+        if (run := begun.pop(run_id, None)) is None:
+            return
+        self._ledger = structs.replace(self._ledger, begun=begun)
+        tokens = run.tokens if used is None else sum(used)
+        dollars = run.dollars if used is None else 0.0 if run.price is None else Price(*run.price).of(*used)
+        unpriced = tokens if run.price is None else 0
+        self._add(run.day, run.schedule, Spent(tokens=tokens, dollars=dollars, unpriced=unpriced))
+
+    def _left(self, limits: Limits, name: str | None, terms: Terms, who: str) -> int | Refused:
+        """Return how many tokens limits leave to a further run of `name`, or of all schedules."""
+        spent, setting = self.spent(terms.day, name), "" if name is None else "each_"
+        begun = [
+            each for each in self._ledger.begun.values() if each.day == terms.day and name in {None, each.schedule}
+        ]
+        if limits.runs is not None and spent.runs >= limits.runs:
+            return _used_up(who, f"{limits.runs} runs", f"{setting}runs_per_day")
+        tokens = terms.tokens
+        if limits.tokens is not None:
+            left = limits.tokens - spent.tokens
+            if left <= 0:
+                return _used_up(who, f"{limits.tokens} tokens", f"{setting}tokens_per_day")
+            tokens = min(tokens, left - sum(each.tokens for each in begun))
+        if limits.dollars is not None:
+            if terms.price is None:
+                return Refused(
+                    f"the price of {terms.model} is unknown, and schedules.{setting}dollars_per_day limits what is "
+                    "spent: give the price in runs.prices"
+                )
+            left_dollars = limits.dollars - spent.dollars
+            if left_dollars <= terms.price.most:
+                return _used_up(who, f"{limits.dollars:g} dollars", f"{setting}dollars_per_day")
+            if terms.price.most:
+                free = left_dollars - sum(each.dollars for each in begun)
+                tokens = min(tokens, int(round(free / terms.price.most, 3)))
+        if tokens <= 0:
+            return Refused("what is left of the day's budget is set aside for runs that last", waits=True)
+        return tokens
+
+    def _add(self, day: str, name: str, more: Spent) -> None:
+        of_day = self._ledger.days.get(day, {})
+        days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, Spent()) + more}}
+        kept = dict([*days.items()][-_MAX_DAYS:])
+        # The end of a run is never found if its schedule was removed.
+        begun = {run_id: run for run_id, run in self._ledger.begun.items() if run.day in kept}
+        self._ledger = structs.replace(self._ledger, days=kept, begun=begun)
+
+
+def _used_up(who: str, what: str, setting: str) -> Refused:
+    return Refused(f"the budget of {who} for today, {what}, is used up (schedules.{setting})")

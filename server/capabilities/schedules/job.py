@@ -1,0 +1,208 @@
+"""The job of a firing: performs a scheduler skill with the rights of its creator, and no user to ask."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import anyio.to_thread
+from msgspec import structs
+
+from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.history.histories import record_scheduler_skills
+from server.capabilities.runs.after_run import FinishedRun, no_follow_up
+from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.recorded_runs import (
+    PinnedSkillChangedError,
+    companions_to_json,
+    recorded_outcome,
+    recorded_selection,
+)
+from server.capabilities.runs.settings import RunSettings
+from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner
+from server.capabilities.runs.trace_files import trace_store
+from server.capabilities.schedules.errors import ScheduleError
+from server.capabilities.schedules.rights import limited_settings, no_programs_reason, visible_to
+from server.capabilities.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
+from server.capabilities.scripts.factory import script_setup, variables_of
+from server.config.files import ConfigurationError
+from server.config.machine import current_environment
+from skills_core.disk.sources import explicit_sources
+from skills_core.errors import InvalidSourceError, SkillsError, UnknownSkillError
+from skills_core.live.library import Library
+from skills_core.runs.executor import RunRequest
+from skills_core.runs.json_codec import to_json
+from skills_core.runs.models import CLIENT, open_model, parse_model
+from skills_core.runs.run_skills import select_skills
+from skills_core.scripts.environment import SCHEDULED_RUN
+from skills_core.scripts.runner import ScriptRunner
+
+if TYPE_CHECKING:
+    from server.capabilities.runs.after_run import FollowUp
+    from server.capabilities.schedules.binding import Binding
+    from server.capabilities.schedules.store import ScheduleStore
+    from server.config.settings.model import Settings
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.runs.outcome import RunOutcome
+    from skills_core.runs.ports import Journal
+    from skills_core.skills.skill import Skill
+
+logger = logging.getLogger(__name__)
+
+KIND: Final = "schedule"
+"""The kind of recorded runs that fire by a schedule."""
+
+
+def job_inputs(name: str, trigger: str) -> JsonObject:
+    """Return the recorded input of a run: the schedule, and who or what began the run."""
+    return {"schedule": name, "trigger": trigger}
+
+
+class ScheduleJob:
+    """Performs the firings of the schedules in `store`, with the skills of `library` and what `settings` allow."""
+
+    def __init__(
+        self,
+        library: Library,
+        settings: Settings,
+        store: ScheduleStore,
+        follow_up: FollowUp = no_follow_up,
+        *,
+        reloads: bool = False,
+    ) -> None:
+        """Open nothing yet; `follow_up` is called with each run of a skill that has ended.
+
+        `reloads` reads the skills again at each firing, for processes that do not watch them.
+        """
+        self._follow_up = follow_up
+        self._library = library
+        self._reloads = reloads
+        self._settings = settings
+        self._store = store
+        self._scripts: ScriptRunner | None = None
+
+    async def __call__(self, journal: Journal, inputs: JsonObject) -> JsonObject:
+        """Perform one firing. Its skills and rights are settled when it begins, and recorded."""
+        name, trigger = str(inputs["schedule"]), str(inputs["trigger"])
+
+        async def settle() -> JsonValue:
+            return await anyio.to_thread.run_sync(partial(self._settled, name, is_manual=trigger.startswith("manual:")))
+
+        settled = await journal.step("settle", settle)
+        assert isinstance(settled, dict)  # noqa: S101 - as `_settled` makes it
+        work = partial(self._perform, name, trigger, settled, journal)
+        outcome = await recorded_outcome(journal.run_id, name, work, (ScheduleError, InvalidSourceError))
+        return to_json(replace(outcome, trigger_reason=trigger))
+
+    def _settled(self, name: str, *, is_manual: bool) -> JsonObject:
+        if self._reloads:
+            self._library.reload()
+        try:
+            binding = self._store.read(name)
+            # Each version that was performed can be seen afterwards.
+            record_scheduler_skills([name], state=self._store.state, settings=self._settings)
+            skill, catalog = self._performed(name, binding)
+            check_written(self._store.folder(name))
+            message = body_of(self._store.folder(name)) if binding.skill else None
+            if is_manual:
+                message = manual_prompt(name, message or "")
+        except (ScheduleError, UnknownSkillError, InvalidSourceError) as error:
+            return {"error": str(error)}
+        return {
+            "skill": skill.key,
+            "digest": skill.digest,
+            "companions": companions_to_json(select_skills(skill, catalog).companions),
+            "message": message,
+            "tokens": None if binding.running is None else binding.running.tokens,
+        }
+
+    def _performed(self, name: str, binding: Binding) -> tuple[Skill, Catalog]:
+        """Return the skill to perform, and the served skills that the creator of the schedule saw.
+
+        The skill that makes schedules is not among them.
+        """
+        seen = visible_to(binding.rights, self._library.catalog).restricted(lambda each: each.name != CREATOR)
+        if binding.skill is not None:
+            return seen.skill(binding.skill), seen
+        source = explicit_sources([self._store.folder(name)], conventions=False)
+        own = Library(source, current_environment).catalog
+        skill = own.get(name)
+        if skill is None:
+            found = "; ".join(str(each) for one in own.skills for each in one.diagnostics) or "it has no skill"
+            raise ScheduleError(f"The scheduler skill {name} cannot be performed: {found[:500]}")
+        # The binding is not part of the skill, and changes while it runs.
+        files = {path: file for path, file in skill.content.files.items() if path != BINDING_FILE}
+        return replace(skill, content=replace(skill.content, files=files)), seen
+
+    async def _perform(self, name: str, trigger: str, settled: JsonObject, journal: Journal) -> RunOutcome:
+        if "error" in settled:
+            raise ScheduleError(str(settled["error"]))
+        binding = await anyio.to_thread.run_sync(self._store.read, name)
+        scripts = await self._runner()
+        settings = self._limited(name, binding, scripts)
+        if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
+            runs = structs.replace(
+                settings.section(RunSettings), tokens=min(settings.section(RunSettings).tokens, tokens)
+            )
+            settings = structs.replace(settings, runs=runs)
+        if (reason := runs_unavailable_reason(settings.section(RunSettings))) is not None or settings.section(
+            RunSettings
+        ).model == CLIENT:
+            raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
+        skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
+        if skill.digest != settled["digest"]:
+            raise PinnedSkillChangedError(skill.key, settled["digest"], skill.digest)
+        selection = recorded_selection(skill, catalog, settled["companions"])
+        config = RunnerConfig(
+            settings,
+            lambda: guard_of(self._guarded(skill), settings.section(GuardSettings)),
+            trace_store(),
+            scripts,
+            variables_of,
+            {**os.environ, SCHEDULED_RUN: journal.run_id},
+        )
+        runner = SkillRunner(config)
+        await runner.prepare([skill, *selection.skills])
+        message = settled["message"]
+        request = RunRequest(skill, {}, None if message is None else str(message))
+        outcome = await runner.run(request, selection, journal, RunParticipants(reason=trigger))
+        self._follow_up(FinishedRun(outcome, request, catalog, settings))
+        return outcome
+
+    async def _runner(self) -> ScriptRunner:
+        if self._scripts is None:
+            self._scripts = await anyio.to_thread.run_sync(_marked_runner, self._settings)
+        return self._scripts
+
+    def _limited(self, name: str, binding: Binding, scripts: ScriptRunner) -> Settings:
+        """Return the settings of a run, and log if it has no programs because nothing confines them."""
+        isolation, rights = scripts.setup.isolation, binding.rights
+        settings = limited_settings(self._settings, rights, binding.model, is_confined=isolation.sandbox is not None)
+        full = limited_settings(self._settings, rights, binding.model)
+        if (settings.section(RunSettings).tools, settings.tools) != (full.section(RunSettings).tools, full.tools):
+            logger.warning("schedule %s: its run starts no programs: %s", name, no_programs_reason(isolation.fault))
+        return settings
+
+    def _guarded(self, skill: Skill) -> tuple[Skill, ...]:
+        active = self._library.catalog.active
+        return active if skill in active else (*active, skill)
+
+
+def _marked_runner(settings: Settings) -> ScriptRunner:
+    """Return the script runner for this machine, whose scripts make no schedules."""
+    setup = script_setup(settings)
+    return ScriptRunner(replace(setup, host={**setup.host, SCHEDULED_RUN: KIND}))
+
+
+def load_libraries(model: str | None) -> None:
+    """Import the libraries of a model and of the tools; a model that cannot be used is told by its run."""
+    import jsonschema  # noqa: F401 - imported for the runs to come
+
+    with suppress(SkillsError):
+        open_model(parse_model(model or ""))

@@ -1,0 +1,95 @@
+"""The prompts `sched-NAME` in `prompts/list`, and the news that they changed, whichever process changed them.
+
+The first answers over stdio come before the SDK is loaded, so it is imported where the news is sent.
+"""
+
+from __future__ import annotations
+
+import logging
+from contextlib import aclosing
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from server.capabilities.schedules.availability import can_schedule
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.hosting.views import COMMON_VIEW
+from skills_core.diagnostics import one_line
+from skills_core.live.watch_options import WatchMode
+
+if TYPE_CHECKING:
+    from server.hosting.host import Host
+    from skills_core.catalog.catalog import Catalog
+
+__all__ = ["SchedulePrompts"]
+
+logger = logging.getLogger(__name__)
+
+
+class SchedulePrompts:
+    """The prompts of the user's schedules, as one server lists and announces them.
+
+    `offered` tells whether there may be any: schedules are the user's, so clients with views of their own do not see
+    them.
+    """
+
+    def __init__(self, host: Host) -> None:
+        """List the schedules of this user for the clients of `host`."""
+        self._host = host
+        self.offered = host.settings.section(ScheduleSettings).enabled and not host.views_differ and can_schedule()
+        self._last: list[dict[str, Any]] = []
+        # What a client may have been given before the folder of schedules was watched.
+        self._first: list[dict[str, Any]] | None = None
+
+    def added_to(self, page: dict[str, Any], catalog: Catalog, cursor: str | None) -> dict[str, Any]:
+        """Return a page of `prompts/list`, the first one with the schedules at its end; reads the disk.
+
+        Many clients ask for one page only. A skill that has the name of such a prompt takes its place.
+        """
+        if not self.offered or cursor is not None:
+            return page
+        added = [entry for entry in self._entries() if catalog.get(entry["name"]) is None]
+        return {**page, "prompts": [*page["prompts"], *added]}
+
+    def _entries(self) -> list[dict[str, Any]]:
+        """Return the entries of all schedules; those that were read last if they cannot be read now."""
+        from server.capabilities.schedules.errors import ScheduleError
+        from server.capabilities.schedules.store import prompt_entries
+
+        try:
+            self._last = prompt_entries()
+        except ScheduleError as error:
+            logger.warning("%s", one_line(str(error)))
+        if self._first is None:
+            self._first = self._last
+        return self._last
+
+    async def announce(self) -> None:
+        """Watch the scheduler skills, and announce each change of their prompts, until cancelled.
+
+        They are watched even if skills are not: skills may be fixed, but schedules come and go by tools and commands.
+        """
+        if not self.offered:
+            return
+        from mcp.server.subscriptions import PromptsListChanged
+
+        from server.capabilities.history.histories import record_scheduler_skills
+        from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore
+        from skills_core.live.watcher import watch
+
+        await anyio.to_thread.run_sync(self._entries)
+        announced, options = self._first, self._host.settings.watch.options
+        if options.mode is WatchMode.OFF:
+            options = replace(options, mode=WatchMode.AUTO)
+        async with aclosing(watch((ScheduleStore().root,), options)) as changes:
+            async for changed in changes:
+                # The binding, which changes at each firing, is not part of a prompt.
+                if changed is not None and all(path.name == BINDING_FILE for path in changed):
+                    continue
+                await anyio.to_thread.run_sync(partial(record_scheduler_skills, settings=self._host.settings))
+                found = await anyio.to_thread.run_sync(self._entries)
+                if found != announced:
+                    announced = found
+                    await self._host.feed(COMMON_VIEW).publish(PromptsListChanged())

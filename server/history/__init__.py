@@ -1,1 +1,0 @@
-"""Histories of the sources that the settings name."""

@@ -1,1 +1,0 @@
-"""What operators learn of a running server: records of its requests, metrics, logs and spans."""

@@ -1,0 +1,1 @@
+"""Requests: the notes that are taken while one is answered, and the record of it."""

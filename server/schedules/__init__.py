@@ -1,1 +1,0 @@
-"""Scheduler skills: their folders in the state directory, and the runs that fire by the durable engine."""

@@ -1,0 +1,138 @@
+"""Ask a model for one JSON object, and read it wherever it stands in the answer.
+
+One system message and one user message with the form as text, which every endpoint accepts. An answer in another form
+is asked for again, a few times.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+from skills_core.errors import SkillsError
+from skills_core.runs.models import describe_model_error
+from skills_core.runs.outcome import NO_USAGE, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pydantic_ai.models import Model
+
+    from skills_core.format.yaml12 import JsonObject
+
+_MAX_WORK: Final = 5_000_000
+"""Most characters that are read: a brace that opens no object costs the characters up to its syntax error."""
+
+
+def visit_objects(text: str, fits: Callable[[JsonObject], bool]) -> None:
+    """Call `fits` with each JSON object in `text`, in order; search an object that does not fit for inner ones.
+
+    Anything that is not JSON is skipped. The time is bounded, however many braces the text has.
+    """
+    decoder = json.JSONDecoder(parse_constant=_refuse)
+    start, work = text.find("{"), 0
+    while start >= 0 and work < _MAX_WORK:
+        after = start + 1
+        try:
+            value, end = decoder.raw_decode(text, start)
+        except json.JSONDecodeError as error:
+            work += error.pos - start
+        except (ValueError, RecursionError):  # NaN, a number with too many digits, or nested too deep
+            work += len(text) - start
+        else:
+            work += end - start
+            if isinstance(value, dict) and fits(value):
+                after = end
+        start = text.find("{", after)
+
+
+def _refuse(constant: str) -> NoReturn:
+    raise ValueError(f"{constant} is not JSON")
+
+
+_T = TypeVar("_T")
+
+MAX_REQUESTS: Final = 3
+"""Requests for one object: a model may answer in the wrong form."""
+
+
+class FormError(SkillsError):
+    """An object in an answer is not in the form that was asked for; the message says what is wrong."""
+
+
+class NoAnswerError(SkillsError):
+    """A model gave no usable answer; the message says why, `usage` what the attempts used."""
+
+    def __init__(self, message: str, usage: Usage = NO_USAGE) -> None:
+        super().__init__(message)
+        self.usage = usage
+
+
+def marked(name: str, text: str) -> str:
+    """Return the text between marks that it cannot contain, because they are random."""
+    mark = f"{name}-{secrets.token_hex(6)}"
+    return f"<{mark}>\n{text}\n</{mark}>"
+
+
+async def ask_for_object(
+    model: Model,
+    instructions: str,
+    question: str,
+    read: Callable[[JsonObject], _T],
+    wanted: str,
+    at_most: int = MAX_REQUESTS,
+) -> tuple[_T, Usage]:
+    """Return what `read` makes of the object in the model's answer, and the usage.
+
+    `read` raises `FormError` for an object in another form; `wanted` names the form. Several objects in the right form
+    count only if they are equal: one may be quoted from what the model was shown.
+
+    Raises:
+        NoAnswerError: a request fails, or no answer is in the right form.
+    """
+    from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
+    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
+
+    from skills_core.runs.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
+
+    prompt, used, fault = question, NO_USAGE, ""
+    for _ in range(at_most):
+        request = ModelRequest([UserPromptPart(prompt)], instructions=instructions)
+        used += Usage(1)
+        try:
+            response = await model_request(model, [request], instrument=INSTRUMENTATION)
+        except Exception as error:
+            raise NoAnswerError(describe_model_error(error), used) from error
+        used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
+        try:
+            return read_object(response.text or "", read, wanted), used
+        except FormError as error:
+            fault = str(error)
+        prompt = f"{question}\n\nAn answer of yours to this was not in the form that is asked ({fault}). Answer again."
+    raise NoAnswerError(f"the model gave no {wanted} in {at_most} answers ({fault}).", used)
+
+
+def read_object(text: str, read: Callable[[JsonObject], _T], wanted: str) -> _T:
+    """Return what `read` makes of the object in a text that has other text around it.
+
+    Raises:
+        FormError: there is no object in the right form, or there are several that differ.
+    """
+    found: list[_T] = []
+    faults: list[str] = []
+
+    def fits(value: JsonObject) -> bool:
+        try:
+            found.append(read(value))
+        except FormError as error:
+            faults.append(str(error))
+            return False
+        return True
+
+    visit_objects(text, fits)
+    if not found:
+        raise FormError(faults[0] if faults else "there is no JSON object in it")
+    if any(other != found[0] for other in found):
+        raise FormError(f"it holds {len(found)} objects in the form of a {wanted} that differ; give one")
+    return found[0]

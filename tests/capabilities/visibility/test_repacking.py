@@ -1,0 +1,93 @@
+"""The effect of shorter texts or another order on a catalog within a budget."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.capabilities.visibility.repacking import Repacker, largest, text_of
+from server.config.settings.model import Settings
+from server.config.settings.skills import CatalogSettings
+from server.listing.layout import CatalogPlace, ListingLayout
+from server.listing.snapshot import Snapshot
+from skills_core.catalog.catalog import Catalog
+from tests.capabilities.visibility.conftest import catalog_of, skill_of
+
+TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x"), max_size=15)
+
+
+def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
+    # A length below what a user can set is tried all the same.
+    return Repacker(Snapshot(catalog, Settings(catalog=CatalogSettings(entry_limit=entry_limit))))
+
+
+# With a budget in which each text has room by itself: what has none is passed over, until it is short enough to have.
+@given(TEXTS, st.integers(1000, 5000))
+def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list[str], budget: int) -> None:
+    found = repacker(catalog_of(*texts)).repacking(ListingLayout(budget))
+    assert found.offered == len(texts)
+    assert found.shown + len(found.unseen) == found.offered
+    shown = [found.shown, *(count for _, count in found.lengths)]
+    assert shown == sorted(shown)
+    assert found.shortest_first >= found.shown
+    if found.best is not None:
+        assert repacker(catalog_of(*texts), found.best).repacking(ListingLayout(budget)).shown == found.offered
+    for length, count in found.lengths:
+        assert (count == found.offered) == (found.best is not None and length <= found.best)
+
+
+def test_a_skipped_skill_is_hidden_and_the_next_ones_are_shown() -> None:
+    catalog = catalog_of("Short.", "&" * 1000, "Also short.")
+    found = repacker(catalog).repacking(ListingLayout(2048))
+    assert (found.shown, found.unseen) == (2, (catalog.skills[1],))
+
+
+def test_a_catalog_that_fits_needs_no_advice() -> None:
+    found = repacker(catalog_of("Short.", "Also short.")).repacking(ListingLayout(5000))
+    assert (found.shown, found.lengths, found.advised, found.unseen) == (2, (), None, ())
+    assert found.best == len("Also short.")
+
+
+def test_the_longest_length_that_shows_most_is_advised() -> None:
+    found = repacker(catalog_of(*["word " * 60] * 10)).repacking(ListingLayout(2048))
+    length, shown = found.advised or (0, 0)
+    assert shown > found.shown
+    assert dict(found.lengths)[length] == shown
+    assert all(count < shown for other, count in found.lengths if other > length)
+
+
+def test_if_not_even_names_fit_no_length_shows_all() -> None:
+    assert repacker(catalog_of(*["Text."] * 100)).repacking(ListingLayout(500)).best is None
+
+
+def test_always_on_skills_stay_first_when_texts_are_cut() -> None:
+    first = skill_of("z-first", "word " * 100, triggers=("*",))
+    others = catalog_of(*["word " * 100] * 20).skills
+    found = repacker(Catalog((*others, first))).repacking(ListingLayout(2048))
+    assert first not in found.unseen
+    assert found.longest[0][1] == len(text_of(first))
+
+
+def test_the_longest_texts_are_named() -> None:
+    found = repacker(catalog_of("a" * 10, "b" * 30, "c" * 20)).repacking(ListingLayout(5000))
+    assert [(skill.key, size) for skill, size in found.longest] == [
+        ("skill-001", 30),
+        ("skill-002", 20),
+        ("skill-000", 10),
+    ]
+
+
+def test_entries_in_both_texts_count_once_and_those_in_the_instructions_alone_too() -> None:
+    catalog = Catalog((*catalog_of(*["word " * 40] * 30).skills, skill_of("rule", "Always.", triggers=("*",))))
+    alone, instructions, both = (
+        repacker(catalog).repacking(ListingLayout(2500, place, 2500)) for place in CatalogPlace
+    )
+    assert instructions.shown <= alone.shown < both.shown < 31
+    assert (alone.budget, both.budget) == (2500, 5000)
+    assert len(both.unseen) == 31 - both.shown
+
+
+@given(st.integers(0, 50), st.integers(-1, 60))
+def test_the_largest_number_that_holds_is_found(high: int, bound: int) -> None:
+    expected = None if bound < 0 else min(bound, high)
+    assert largest(0, high, lambda number: number <= bound) == expected
