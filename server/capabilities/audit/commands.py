@@ -52,27 +52,20 @@ def audit(
     The audit finds hidden text, injected instructions, dangerous commands, grants that are too wide and more. It asks
     no model and runs nothing. The exit code is 1 if there is an error that no suppression covers.
     """
-    from server.capabilities.audit.report import (
-        audit_lines,
-        audit_object,
-        audit_path,
-        chosen_rules,
-        sarif_object,
-        shows,
-    )
+    from server.capabilities.audit import report
 
     if as_json and output not in {None, Format.JSON}:
         fail(f"--json contradicts --format {output}; use one of them", EXIT_USAGE)
     output = Format.JSON if as_json else output or Format.TEXT
-    applied = chosen_rules(rules or ())
-    audited = [each for path in paths for each in audit_path(path, applied, suppressions=not no_suppressions)]
-    shown = [shows(each, min_severity) for each in audited]
+    applied = report.chosen_rules(rules or ())
+    audited = [each for path in paths for each in report.audit_path(path, applied, suppressions=not no_suppressions)]
+    shown = [report.shows(each, min_severity) for each in audited]
     if output is Format.JSON:
-        print_json(audit_object(shown))
+        print_json(report.audit_object(shown))
     elif output is Format.SARIF:
-        print_json(sarif_object(shown, applied))
+        print_json(report.sarif_object(shown, applied))
     else:
-        for line in audit_lines(shown):
+        for line in report.audit_lines(shown):
             print_text(line)
     if any(each.has_error for each in audited):
         raise typer.Exit(EXIT_NO)

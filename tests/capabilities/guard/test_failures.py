@@ -72,7 +72,8 @@ def test_a_closed_input_is_denied(hook: Hook) -> None:
 
 def test_input_without_end_is_denied_at_the_deadline(hook: Hook) -> None:
     code = (
-        "from server.capabilities.guard.hook import run as run; from server.capabilities.guard.hook.options import HookOptions\n"
+        "from server.capabilities.guard.hook import run\n"
+        "from server.capabilities.guard.hook.options import HookOptions\n"
         "run.SECONDS = 0.2\n"
         "run.answer_call(HookOptions())"
     )
@@ -242,8 +243,7 @@ FAILING = {
     "options that cannot be read": OPTIONS + "m.parse_plain_options = None",
     "a command line that fails": OPTIONS + "m.parse_plain_options = lambda _: None\n"
     "import server.cli.app; server.cli.app.app = None",
-    "a command line that cannot be imported": OPTIONS
-    "m.parse_plain_options = lambda _: None\n"
+    "a command line that cannot be imported": OPTIONS + "m.parse_plain_options = lambda _: None\n"
     "sys.modules['typer'] = None",
     "a command line that ends otherwise": OPTIONS + "m.parse_plain_options = lambda _: None\n"
     "import server.cli.app; server.cli.app.main = lambda: sys.exit(1)",
