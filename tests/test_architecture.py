@@ -86,8 +86,6 @@ EVALS_FLOORS = (
 """The rooms of `server.capabilities.evals`."""
 
 CORE_EVALS_FLOORS = (
-    {"commands"},
-    {"cli"},
     {"proposals"},
     {"grading", "triggers"},
     {"agents"},
