@@ -14,7 +14,6 @@ from server.cli.commands.options import AsJson, FollowSymlinks, Strict
 from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 from server.config.bootstrap import open_quietly
 from server.hosting.status import display_path
-from skills_core.authoring.fixes import respelled_paths
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.locations import JDAI_FOLDER
 from skills_core.disk.sources import Strictness
@@ -62,6 +61,8 @@ def resolve_target(path: Path) -> ValidationTarget:
 
 def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: bool) -> list[ValidationResult]:
     """Return the result for each skill; a target in a folder of JD.AI is read as strictly as it is served."""
+    from skills_core.authoring.fixes import respelled_paths
+
     in_jdai = JDAI_FOLDER in target.path.absolute().parts
     strictness = Strictness.STRICT if strict else Strictness.JDAI if in_jdai else None
     where = printable(str(target.path))

@@ -192,7 +192,7 @@ async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(
     make_skill: MakeSkill, skills: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However slow this machine is.
-    monkeypatch.setattr("server.protocol.subscriptions.REFILL_PER_SECOND", 0.0)
+    monkeypatch.setattr("server.protocol.subscriptions.REFILL_PER_SECOND", 0.001)
     make_skill("one")
     async with serving(skills) as served:
         client = await HandshakeClient(served.client, served.url).open()

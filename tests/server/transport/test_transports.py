@@ -375,7 +375,7 @@ async def test_an_event_stream_has_the_limits_of_subscriptions(skills: Path) -> 
 def test_a_start_does_not_import_what_only_some_requests_need() -> None:
     code = (
         "import sys, server.transport.serving, server.cli.app, server.transport.stdio\n"
-        "late = ('skills_core.context', 'skills_core.mentions', 'server.capabilities.visibility', 'rich')\n"
+        "late = ('skills_core.context', 'skills_core.mentions', 'server.capabilities.visibility.report', 'rich')\n"
         "print([name for name in late if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY)
