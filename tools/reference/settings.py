@@ -29,7 +29,7 @@ __all__ = ["docstrings_of", "settings_page"]
 
 _HEAD: Final = """# Settings
 
-<!-- Generated from server/config/settings by `make reference`; do not edit. -->
+<!-- Generated from the sections of settings by `make reference`; do not edit. -->
 
 A setting can be given in several places; the first place that has it wins:
 
