@@ -147,13 +147,10 @@ class ScheduleJob:
         scripts = await self._runner()
         settings = self._limited(name, binding, scripts)
         if isinstance(tokens := settled.get("tokens"), int):  # what is left of the day's budget
-            runs = structs.replace(
-                settings.section(RunSettings), tokens=min(settings.section(RunSettings).tokens, tokens)
-            )
-            settings = structs.replace(settings, runs=runs)
-        if (reason := runs_unavailable_reason(settings.section(RunSettings))) is not None or settings.section(
-            RunSettings
-        ).model == CLIENT:
+            runs = settings.section(RunSettings)
+            settings = settings.with_sections(structs.replace(runs, tokens=min(runs.tokens, tokens)))
+        runs = settings.section(RunSettings)
+        if (reason := runs_unavailable_reason(runs)) is not None or runs.model == CLIENT:
             raise ConfigurationError(reason or "no client performs a schedule's run; name another model with --model")
         skill, catalog = await anyio.to_thread.run_sync(self._performed, name, binding)
         if skill.digest != settled["digest"]:

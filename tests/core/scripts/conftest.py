@@ -11,7 +11,10 @@ import pytest
 from skills_core.scripts.isolation import Isolation
 from skills_core.scripts.process import ProcessLimits
 from skills_core.scripts.runner import ScriptRunner, ScriptSetup
+from tests.core.runs.conftest import failing, make_gate, make_tool, person, runner, saying
 from tests.core.scripts.running import FOUND, PLAIN, PROGRAMS, MakeRunner
+
+__all__ = ["failing", "make_gate", "make_tool", "person", "runner", "saying"]
 
 
 @pytest.fixture(params=["sandbox", "plain"])

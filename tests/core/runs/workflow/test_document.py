@@ -404,7 +404,7 @@ def test_no_bytes_raise(raw: bytes) -> None:
 def test_every_fault_code_occurs() -> None:
     given = {
         node.attr
-        for path in Path(skills_core.__file__).parent.joinpath("run", "workflow").glob("*.py")
+        for path in Path(skills_core.__file__).parent.joinpath("runs", "workflow").glob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "FaultCode"
     }
