@@ -24,6 +24,7 @@ from server.improve.checks import (
 from server.improve.folders import files_below, opened_folders
 from server.improve.installation import diff_of_change, install, stored_change
 from server.improve.model_run import ImprovementRun
+from server.run.configured_model import open_configured
 from server.run.service import new_run_id
 from server.run.skill_runner import process_secrets
 from skills_core.diagnostics import one_line
@@ -34,7 +35,7 @@ from skills_core.improve.corrections import RunTools, corrections_of, describe_c
 from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
 from skills_core.run.json_codec import to_json
-from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.run.models import CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -185,8 +186,7 @@ class Improver:
 
     async def _result(self, skill: Skill, run: _FailedRun, work: Path) -> _Result:
         settings = self._settings
-        key = settings.runs.model_key.get_secret_value() if settings.runs.model_key else None
-        model = open_model(parse_model(settings.runs.model or ""), key)
+        model = open_configured(settings.runs)
         async with offered_tools(run.settings, run.skills) as offered:
             with ExitStack() as stack:
                 folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill, work))

@@ -12,12 +12,13 @@ import anyio
 import anyio.to_thread
 
 from server.listing.snapshot import allow_all
+from server.run.configured_model import open_configured
 from server.run.toolset import check_tool_settings, open_toolset
 from skills_core.guard.secrets import Secrets
 from skills_core.interaction import NoUser, discard_progress
 from skills_core.run.durable.recorded_run import root_run_id
 from skills_core.run.executor import PlainTask, RunContext, RunRequest, perform_run
-from skills_core.run.models import CLIENT, open_model, parse_model
+from skills_core.run.models import CLIENT, parse_model
 from skills_core.run.outcome import UNKNOWN_TRIGGER, RunLimits
 from skills_core.run.run_skills import Offer, RunSkills
 
@@ -122,9 +123,7 @@ class SkillRunner:
     def _open_model(self) -> Model:
         """Return the configured model, opened once: concurrent runs share its connections."""
         if self._model is None:
-            settings = self._config.settings.runs
-            key = settings.model_key.get_secret_value() if settings.model_key else None
-            self._model = open_model(parse_model(settings.model or ""), key)
+            self._model = open_configured(self._config.settings.runs)
         return self._model
 
     async def run(

@@ -30,13 +30,14 @@ from server.evals.triggers.trigger_test import (
     planned_costs,
     test_folder,
 )
+from server.run.configured_model import open_configured
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.triggers.queries import split_queries
-from skills_core.run.models import CLIENT, check_model, open_model, parse_model
+from skills_core.run.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.cli.evals.options import TriggerFlags
+    from server.config.settings import RunSettings
     from server.evals.agents.agent import Agent
     from server.evals.skills.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Part, Query
@@ -215,7 +217,7 @@ class _Model:
             ConfigurationError: a setting cannot be used.
         """
         self.name = ""
-        self._key: str | None = None
+        self._runs: RunSettings | None = None
         self.needed = options.optimize or options.agent == _EXECUTOR
         if not self.needed:
             return
@@ -224,7 +226,7 @@ class _Model:
             raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
         spec = parse_model(runs.model)
         check_model(spec, os.environ)
-        self.name, self._key = str(spec), runs.model_key.get_secret_value() if runs.model_key else None
+        self.name, self._runs = str(spec), runs
 
     def open(self) -> Model | None:
         """Return the model; None if none is needed.
@@ -232,7 +234,7 @@ class _Model:
         Raises:
             ModelUnavailableError: the model cannot be used.
         """
-        return open_model(parse_model(self.name), self._key) if self.needed else None
+        return None if self._runs is None else open_configured(self._runs)
 
 
 class _QuerySets(NamedTuple):

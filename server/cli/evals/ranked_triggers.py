@@ -20,12 +20,14 @@ from server.evals.triggers.query_files import (
 )
 from server.evals.triggers.ranked_triggers import rank_triggers, triggers_object
 from server.listing.runs import runs_unavailable_reason
+from server.run.configured_model import open_configured
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, shortened
-from skills_core.evals.triggers.drafting import EACH, QueryDraftError, draft_queries, drafting_prompt
+from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
 from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
-from skills_core.run.models import CLIENT, connected, open_model, parse_model
+from skills_core.run.models import CLIENT, connected
+from skills_core.run.structured_answers import NoAnswerError
 from skills_core.selection import SelectionPolicy, SkillSearch
 from skills_core.skills.skill import State
 
@@ -245,8 +247,8 @@ def draft_into(options: TriggerFlags) -> None:
     print_notice(f"asks {settings.runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
         drafts = until_signalled(lambda: _draft(settings.runs, skill, rivals))
-    except QueryDraftError as error:
-        fail(f"{error}; requests made: {error.usage.requests}", EXIT_NO)
+    except NoAnswerError as error:
+        fail(f"no queries were drafted: {error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)
     if options.as_json:
         print_json({"file": str(file), "queries": drafts_document(drafts.queries)})
@@ -262,7 +264,6 @@ def _rivals(skill: Skill, offered: tuple[Skill, ...]) -> list[Skill]:
 
 
 async def _draft(settings: RunSettings, skill: Skill, rivals: Sequence[Skill]) -> Drafts:
-    key = settings.model_key.get_secret_value() if settings.model_key else None
-    model = open_model(parse_model(settings.model or ""), key)
+    model = open_configured(settings)
     async with connected(model):
         return await draft_queries(model, skill, rivals)

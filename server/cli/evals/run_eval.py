@@ -18,8 +18,6 @@ from server.evals.iterations.files import locked
 from server.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.evals.iterations.session import EvalSession, check_models, report_of
 from server.evals.proposals.propose import (
-    MAX_REQUESTS,
-    ProposalFailedError,
     ProposalRequest,
     find_iteration,
     propose,
@@ -30,11 +28,13 @@ from server.evals.proposals.propose import (
 from server.evals.report.model import WITH_SKILL
 from server.evals.report.writing import live_report
 from server.listing.runs import runs_unavailable_reason
+from server.run.configured_model import open_configured
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line, printable
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
-from skills_core.run.models import CLIENT, connected, open_model, parse_model
+from skills_core.run.models import CLIENT, connected
+from skills_core.run.structured_answers import MAX_REQUESTS, NoAnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -251,7 +251,7 @@ def print_proposal(
         return
     try:
         proposal, usage = until_signalled(lambda: _proposed(request, runs))
-    except ProposalFailedError as error:
+    except NoAnswerError as error:
         fail(f"{error} {_used(error.usage)}", EXIT_NO)
     path = write_proposal(iteration, proposal)
     if as_json:
@@ -264,8 +264,7 @@ def print_proposal(
 
 
 async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
-    key = runs.model_key.get_secret_value() if runs.model_key else None
-    model = open_model(parse_model(runs.model or ""), key)
+    model = open_configured(runs)
     async with connected(model):
         return await propose(request, model, runs.seconds)
 

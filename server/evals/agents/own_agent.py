@@ -19,6 +19,7 @@ from msgspec import structs
 from server.config.guard_factory import guard_of
 from server.config.machine import state_home
 from server.evals.agents.run_folder import agent_environment
+from server.run.configured_model import open_configured
 from server.run.prices import price_of
 from server.run.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
 from server.scripts.factory import script_runner, variables_of
@@ -29,7 +30,7 @@ from skills_core.run.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.run.durable.store import SqliteStore
 from skills_core.run.executor import PlainTask, RunRequest
 from skills_core.run.json_codec import from_json, to_json
-from skills_core.run.models import open_model, parse_model
+from skills_core.run.models import parse_model
 from skills_core.run.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.run.run_skills import select_skills
 from skills_core.run.tools.workspace_names import WorkspaceTool
@@ -109,8 +110,7 @@ class OwnAgent:
             StoreError: the record cannot be used.
             ModelUnavailableError: the model cannot be used.
         """
-        key = self._settings.runs.model_key
-        self._model = open_model(self._spec, key.get_secret_value() if key else None)
+        self._model = open_configured(self._settings.runs)
         self._tasks = {self._run_id(task): task for task in tasks}
         terms = WorkerConfig(pool=_POOL, at_once=self._at_once, only=frozenset(self._tasks))
         async with open_engine(SqliteStore(state_home() / "evals.sqlite"), {_KIND: self._job}, terms) as engine:

@@ -12,11 +12,12 @@ from server.evals.agents.agent import AgentTask
 from server.evals.agents.cli_agent import find_agent
 from server.evals.agents.run_folder import RunFolders
 from server.evals.errors import EvalError
+from server.run.configured_model import open_named
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.grading.results import EvalStatus, status_of
-from skills_core.run.models import CLIENT, ModelUnavailableError, check_model, has_extra, open_model, parse_model
+from skills_core.run.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models.function import AgentInfo
 
     from server.config.settings import Settings
+    from server.config.values import SecretStr
     from server.evals.agents.cli_agent import CliAgent
 
 
@@ -71,7 +73,7 @@ class Judge:
     """A model by its name, with a key if it is named by its URL; or an agent, which may be the one under test."""
 
     model: str = ""
-    key: str | None = None
+    key: SecretStr | None = None
     agent: CliAgent | None = None
 
     @property
@@ -98,7 +100,7 @@ class Judge:
             ModelUnavailableError: the model cannot be used.
         """
         if self.agent is None:
-            return open_model(parse_model(self.model), self.key)
+            return open_named(self.model, self.key)
         from pydantic_ai.models.function import FunctionModel
 
         return FunctionModel(_Asked(self.agent, seconds).answer, model_name=self.label)
@@ -121,7 +123,7 @@ def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | 
     own = settings.evals.judge_model
     if named is None and (model := own or settings.runs.model) is not None:
         key = settings.evals.judge_key if own else settings.runs.model_key
-        return Judge(model, key.get_secret_value() if key else None)
+        return Judge(model, key)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)
     return None if agent is None else Judge(agent=replace(agent, via=None, rights=Rights.LOAD))
