@@ -26,9 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pathspec import GitIgnoreSpec
+    from pathspec import PathSpec
+    from pathspec.pattern import RegexPattern
 
     from skills_core.disk.files import Reader
+
+    Rules = PathSpec[RegexPattern]
 
 __all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 
@@ -63,8 +66,8 @@ class GitIgnore:
         self._root = root
         self._reader = reader
         self._locate = locate
-        self._specs: dict[str, GitIgnoreSpec | None] = {}
-        self._specs_above: list[tuple[str, GitIgnoreSpec]] | None = None
+        self._specs: dict[str, Rules | None] = {}
+        self._specs_above: list[tuple[str, Rules]] | None = None
 
     def without_ignored(self, folder: str, listing: Listing) -> Listing:
         """Return the listing without ignored entries, or one that refuses the ignore file if its rules are unusable.
@@ -94,7 +97,7 @@ class GitIgnore:
                 return said
         return False
 
-    def _nearest_first(self, folder: str) -> Iterator[tuple[str, GitIgnoreSpec]]:
+    def _nearest_first(self, folder: str) -> Iterator[tuple[str, Rules]]:
         """Yield the rules of a folder and of those above, each with the prefix of paths to remove."""
         while True:
             spec = self._spec(folder)
@@ -104,7 +107,7 @@ class GitIgnore:
                 return
             folder = folder.rpartition("/")[0]
 
-    def _spec(self, folder: str) -> GitIgnoreSpec | None:
+    def _spec(self, folder: str) -> Rules | None:
         if folder not in self._specs:
             root, relative = self._locate(folder)
             location = Location(root, f"{relative}/{FILE_NAME}" if relative else FILE_NAME)
@@ -115,13 +118,13 @@ class GitIgnore:
                 self._specs[folder] = None
         return self._specs[folder]
 
-    def _above(self) -> list[tuple[str, GitIgnoreSpec]]:
+    def _above(self) -> list[tuple[str, Rules]]:
         if self._specs_above is None:
             self._specs_above = list(_specs_above(self._root))
         return self._specs_above
 
 
-def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
+def _specs_above(root: Path) -> Iterator[tuple[str, Rules]]:
     """Yield the rules above the root of a source within its repository, the nearest first.
 
     Each comes with the prefix to add to paths of the source. Rules that ignore the root itself are left out, because
@@ -142,8 +145,13 @@ def _specs_above(root: Path) -> Iterator[tuple[str, GitIgnoreSpec]]:
         if raw is None:
             continue
         prefix, spec = "".join(f"{part}/" for part in root.relative_to(folder).parts), _parsed(raw, shown)
-        if not (prefix and spec.check_file(prefix).include):
+        if not _ignores_folder(spec, prefix):
             yield prefix, spec
+
+
+def _ignores_folder(spec: Rules, path: str) -> bool:
+    """Tell whether rules ignore a folder or one above it."""
+    return any(spec.check_file(path[: end + 1]).include for end, letter in enumerate(path) if letter == "/")
 
 
 def _pass_over(error: FileRefusedError, path: str) -> None:
@@ -173,7 +181,7 @@ def _is_repository(folder: Path) -> bool:
     return True
 
 
-def _parsed(raw: bytes, path: str) -> GitIgnoreSpec:
+def _parsed(raw: bytes, path: str) -> Rules:
     """Return the rules in an ignore file.
 
     Raises:
@@ -199,11 +207,24 @@ def _patterns(lines: list[str]) -> list[str]:
     return [line for half in halves for line in (half if _compiled(half) else _patterns(half))]
 
 
-def _compiled(lines: list[str]) -> GitIgnoreSpec | None:
-    from pathspec import GitIgnoreSpec  # noqa: PLC0415 - rarely needed; at the top, every start would pay for it
+def _compiled(lines: list[str]) -> Rules | None:
+    from pathspec import PathSpec  # noqa: PLC0415 - rarely needed; at the top, every start would pay for it
 
     try:
         # RE2 matches untrusted patterns in linear time; `re` does not.
-        return GitIgnoreSpec.from_lines(lines, backend="re2")
+        return PathSpec.from_lines(_pattern, lines, backend="re2")
     except Exception:  # noqa: BLE001 - errors of pathspec, `re` and RE2 have no common base class
         return None
+
+
+def _pattern(line: str) -> RegexPattern:
+    """Return a pattern that matches an entry itself, and not what is in a folder that it matches.
+
+    So the last match decides, as in git: ignored folders are not scanned. `GitIgnoreSpec` of pathspec judges whole
+    paths instead, and ignores folders that a later pattern, such as `!*/`, includes again.
+    """
+    from pathspec.pattern import RegexPattern  # noqa: PLC0415 - as above
+    from pathspec.patterns.gitignore.spec import GitIgnoreSpecPattern  # noqa: PLC0415
+
+    regex, include = GitIgnoreSpecPattern.pattern_to_regex(line)
+    return RegexPattern(None if regex is None else re.compile(f"(?:{regex})$"), include)

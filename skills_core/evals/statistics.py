@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 __all__ = [
-    "MAX_FAILED",
     "MIN_DISCORDANT",
     "SIGNIFICANCE",
     "Interval",
@@ -36,8 +35,8 @@ SIGNIFICANCE: Final = 0.05
 MIN_DISCORDANT: Final = 6
 """Fewest cases that must come out differently in both arms: with fewer, the exact test cannot be significant."""
 
-MAX_FAILED: Final = 0.1
-"""With a larger share of runs without a result, those that are left do not stand for all."""
+_MAX_FAILED: Final = 0.1
+# With a larger share of runs without a result, those that are left do not stand for all.
 
 _Z = statistics.NormalDist().inv_cdf(1 - SIGNIFICANCE / 2)
 
@@ -68,7 +67,7 @@ class Spread(NamedTuple):
 
 def too_many_failed(failed: int, total: int) -> bool:
     """Tell whether more than a tenth of the runs have no result, so that there is no verdict."""
-    return failed > MAX_FAILED * total
+    return failed > _MAX_FAILED * total
 
 
 def wilson(successes: int, total: int) -> Interval:

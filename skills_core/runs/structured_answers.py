@@ -1,7 +1,7 @@
-"""Ask a model for one JSON object, and read it wherever it stands in the answer.
+"""Ask a model until its answer can be used, and read a JSON object wherever it stands in an answer.
 
-One system message and one user message with the form as text, which every endpoint accepts. An answer in another form
-is asked for again, a few times.
+One system message and one user message with the form as text, which every endpoint accepts. A model that gives an
+answer in another form is asked again, a few times.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import json
 import secrets
 from typing import TYPE_CHECKING, Final, NoReturn, TypeVar
+
+import anyio
 
 from skills_core.errors import SkillsError
 from skills_core.runs.models import describe_model_error
@@ -54,11 +56,11 @@ def _refuse(constant: str) -> NoReturn:
 _T = TypeVar("_T")
 
 MAX_REQUESTS: Final = 3
-"""Requests for one object: a model may answer in the wrong form."""
+"""Requests for one answer: a model may answer in the wrong form, or break a rule."""
 
 
 class FormError(SkillsError):
-    """An object in an answer is not in the form that was asked for; the message says what is wrong."""
+    """An answer is not in the form that was asked for; the message says what is wrong."""
 
 
 class NoAnswerError(SkillsError):
@@ -69,10 +71,59 @@ class NoAnswerError(SkillsError):
         self.usage = usage
 
 
+class UnusableAnswersError(NoAnswerError):
+    """No answer of a model could be used; `fault` says what is wrong with the last one."""
+
+    def __init__(self, requests: int, fault: str, usage: Usage) -> None:
+        super().__init__(f"none of {requests} answers of the model can be used ({fault})", usage)
+        self.fault = fault
+
+
 def marked(name: str, text: str) -> str:
     """Return the text between marks that it cannot contain, because they are random."""
     mark = f"{name}-{secrets.token_hex(6)}"
     return f"<{mark}>\n{text}\n</{mark}>"
+
+
+async def ask_until_usable(
+    model: Model,
+    instructions: str,
+    question: str,
+    read: Callable[[str], _T],
+    *,
+    at_most: int = MAX_REQUESTS,
+    seconds: float | None = None,
+) -> tuple[_T, Usage]:
+    """Return what `read` makes of the model's answer, and the usage; all requests together may take `seconds`.
+
+    `read` raises `FormError` for an answer that cannot be used. The model is told why, and asked again.
+
+    Raises:
+        UnusableAnswersError: none of `at_most` answers can be used.
+        NoAnswerError: a request fails, or time is up.
+    """
+    from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
+    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
+
+    from skills_core.runs.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
+
+    prompt, used, fault = question, NO_USAGE, ""
+    with anyio.move_on_after(seconds):
+        for _ in range(at_most):
+            request = ModelRequest([UserPromptPart(prompt)], instructions=instructions)
+            used += Usage(1)
+            try:
+                response = await model_request(model, [request], instrument=INSTRUMENTATION)
+            except Exception as error:
+                raise NoAnswerError(describe_model_error(error), used) from error
+            used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
+            try:
+                return read(response.text or ""), used
+            except FormError as error:
+                fault = str(error)
+            prompt = f"{question}\n\nAn answer of yours to this cannot be used ({fault}). Answer again."
+        raise UnusableAnswersError(at_most, fault, used)
+    raise NoAnswerError(f"the model gave no usable answer within {seconds:g} seconds", used)
 
 
 async def ask_for_object(
@@ -91,26 +142,12 @@ async def ask_for_object(
     Raises:
         NoAnswerError: a request fails, or no answer is in the right form.
     """
-    from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only runs need it
-    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
-
-    from skills_core.runs.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
-
-    prompt, used, fault = question, NO_USAGE, ""
-    for _ in range(at_most):
-        request = ModelRequest([UserPromptPart(prompt)], instructions=instructions)
-        used += Usage(1)
-        try:
-            response = await model_request(model, [request], instrument=INSTRUMENTATION)
-        except Exception as error:
-            raise NoAnswerError(describe_model_error(error), used) from error
-        used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
-        try:
-            return read_object(response.text or "", read, wanted), used
-        except FormError as error:
-            fault = str(error)
-        prompt = f"{question}\n\nAn answer of yours to this was not in the form that is asked ({fault}). Answer again."
-    raise NoAnswerError(f"the model gave no {wanted} in {at_most} answers ({fault}).", used)
+    try:
+        return await ask_until_usable(
+            model, instructions, question, lambda text: read_object(text, read, wanted), at_most=at_most
+        )
+    except UnusableAnswersError as error:
+        raise NoAnswerError(f"the model gave no {wanted} in {at_most} answers ({error.fault}).", error.usage) from None
 
 
 def read_object(text: str, read: Callable[[JsonObject], _T], wanted: str) -> _T:

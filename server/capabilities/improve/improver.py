@@ -25,6 +25,7 @@ from server.capabilities.improve.folders import files_below, opened_folders
 from server.capabilities.improve.installation import diff_of_change, install, stored_change
 from server.capabilities.improve.model_run import ImprovementRun
 from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.service import new_run_id
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import process_secrets
@@ -36,7 +37,7 @@ from skills_core.improve.corrections import RunTools, corrections_of, describe_c
 from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
 from skills_core.runs.json_codec import to_json
-from skills_core.runs.models import CLIENT, open_model, parse_model
+from skills_core.runs.models import CLIENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -189,9 +190,7 @@ class Improver:
 
     async def _result(self, skill: Skill, run: _FailedRun, work: Path) -> _Result:
         settings = self._settings
-        secret = settings.section(RunSettings).model_key
-        key = secret.get_secret_value() if secret else None
-        model = open_model(parse_model(settings.section(RunSettings).model or ""), key)
+        model = open_configured(settings.section(RunSettings))
         async with offered_tools(run.settings, run.skills) as offered:
             with ExitStack() as stack:
                 folders = await anyio.to_thread.run_sync(stack.enter_context, opened_folders(skill, work))

@@ -9,14 +9,14 @@ import ipaddress
 import json
 import time
 from collections import Counter, OrderedDict
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
-
-import anyio
-import httpx2
 
 from server.capabilities.login.access_token import ProviderUnavailableError
 from server.capabilities.remote.address import Address, AddressError
+from server.capabilities.remote.http_call import HttpCallError, HttpCalls
+from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,16 +31,15 @@ __all__ = [
 
 _SECONDS: Final = 5.0
 _MAX_BYTES: Final = 512 * 1024
-_HEADERS: Final = {"Accept": "application/json, application/*+json", "Accept-Encoding": "identity"}
+_HEADERS: Final = {"Accept": "application/json, application/*+json"}
 
 
 class Provider:
-    """The HTTP client of one identity provider."""
+    """Asks one identity provider."""
 
     def __init__(self, seconds: float = _SECONDS) -> None:
         """Open no connection yet; a request ends after `seconds`."""
-        self._seconds = seconds
-        self._transports: dict[str | None, httpx2.AsyncHTTPTransport] = {}
+        self._calls = HttpCalls(seconds, _MAX_BYTES)
 
     async def get(self, url: str) -> dict[str, Any]:
         """Return the JSON object at an address.
@@ -56,55 +55,39 @@ class Provider:
         Raises:
             ProviderUnavailableError: there is no such answer in time.
         """
-        return await self._ask("POST", url, data=dict(form), auth=httpx2.BasicAuth(*client))
+        return await self._ask("POST", url, form, client)
 
     async def aclose(self) -> None:
         """Close the connections."""
-        while self._transports:
-            _, transport = self._transports.popitem()
-            with suppress(Exception):
-                await transport.aclose()
+        await self._calls.aclose()
 
-    async def _ask(self, method: str, url: str, **content: Any) -> dict[str, Any]:  # noqa: ANN401 - for httpx
+    async def _ask(
+        self, method: str, url: str, form: Mapping[str, str] | None = None, client: tuple[str, str] | None = None
+    ) -> dict[str, Any]:
         try:
             address = Address.parse(url)
         except AddressError:
             raise ProviderUnavailableError("an address of the provider is not a URL") from None
         try:
-            with anyio.fail_after(self._seconds):
-                body = await self._answer(method, address, content)
-        except ProviderUnavailableError:
-            raise
-        except TimeoutError:
-            fault = "it did not answer in time"
-        except Exception as error:  # noqa: BLE001 - the proxy, the certificates and the answer fail in many ways
-            # The texts of errors may repeat what the provider sent, or a proxy's password.
-            fault = type(error).__name__
-        else:
-            value = _object(body)
-            if value is not None:
-                return value
-            fault = "its answer is not a JSON object"
-        raise ProviderUnavailableError(f"{address.shown}: {fault}")
+            answer = await self._calls.send(
+                method, address, proxy=address.proxy, headers=_HEADERS, form=form, user=client
+            )
+        except HttpCallError as error:
+            raise ProviderUnavailableError(f"{address.shown}: {_fault(error)}") from None
+        if answer.status != HTTPStatus.OK:
+            raise ProviderUnavailableError(f"{address.shown}: HTTP {answer.status}", status=answer.status)
+        value = _object(answer.body)
+        if value is None:
+            raise ProviderUnavailableError(f"{address.shown}: its answer is not a JSON object")
+        return value
 
-    async def _answer(self, method: str, address: Address, content: dict[str, Any]) -> bytes:
-        # Not closed: its connections belong to the transport, which serves the next request.
-        client = httpx2.AsyncClient(transport=self._transport(address.proxy), timeout=self._seconds, trust_env=False)
-        async with client.stream(method, address.url, headers=_HEADERS, **content) as response:
-            if response.status_code != httpx2.codes.OK:
-                message = f"{address.shown}: HTTP {response.status_code}"
-                raise ProviderUnavailableError(message, status=response.status_code)
-            body = bytearray()
-            async for chunk in response.aiter_raw():
-                body += chunk
-                if len(body) > _MAX_BYTES:
-                    raise ProviderUnavailableError(f"{address.shown}: its answer is too large")
-        return bytes(body)
 
-    def _transport(self, proxy: str | None) -> httpx2.AsyncHTTPTransport:
-        if proxy not in self._transports:
-            self._transports[proxy] = httpx2.AsyncHTTPTransport(proxy=proxy)
-        return self._transports[proxy]
+def _fault(error: HttpCallError) -> str:
+    if error.reason is Reason.TIMED_OUT:
+        return "it did not answer in time"
+    if error.reason is Reason.TOO_LARGE:
+        return "its answer is too large"
+    return error.error_type or "its answer cannot be used"
 
 
 def _object(body: bytes) -> dict[str, Any] | None:

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-import httpx2
+import anyio
 from pydantic import BaseModel, ValidationError
 
 from server.capabilities.operation.admin_sockets import RELOAD_PATH
-from skills_core.diagnostics import one_line
+from server.capabilities.remote.address import Address
+from server.capabilities.remote.http_call import HttpAnswer, HttpCallError, HttpCalls
+from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from server.capabilities.remote.address import Address
 
 __all__ = ["NoServerAnswerError", "Reloaded", "reload_at", "reload_by_socket"]
 
-_TIMEOUT = httpx2.Timeout(10.0, read=300.0)
+_CONNECT_SECONDS: Final = 10.0
+_SECONDS: Final = 310.0
 # A reload from a slow disk takes long.
+
+_MAX_BYTES: Final = 16 * 1024 * 1024
+# The answer has the keys of all skills that changed.
 
 
 class NoServerAnswerError(SkillsError):
@@ -44,16 +50,13 @@ def reload_by_socket(sockets: Sequence[Path], port: int) -> Reloaded:
     Raises:
         NoServerAnswerError: there is no such server, or it refuses.
     """
+    address = Address.parse(f"http://localhost{RELOAD_PATH}")
     for path in sockets:
         try:
-            with httpx2.Client(transport=httpx2.HTTPTransport(uds=str(path)), timeout=_TIMEOUT) as client:
-                return _parse_response(client.post(f"http://localhost{RELOAD_PATH}"))
-        except httpx2.ConnectError:
-            continue
-        except httpx2.HTTPError as error:
-            raise NoServerAnswerError(
-                f"the connection to the server at port {port} broke: {one_line(str(error))}"
-            ) from None
+            return _parse_response(_post(address, socket=path))
+        except HttpCallError as error:
+            if error.reason is not Reason.UNREACHABLE:
+                raise NoServerAnswerError(f"the connection to the server at port {port} broke: {error}") from None
     message = "none of your servers on this machine has a socket for this port; see --port, or use --url"
     raise NoServerAnswerError(f"port {port}: {message}")
 
@@ -69,10 +72,24 @@ def reload_at(address: Address, path: str, token: str) -> Reloaded:
     url = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{base}{RELOAD_PATH}"
     headers = {"Authorization": f"Bearer {token}"}
     try:
-        with httpx2.Client(transport=httpx2.HTTPTransport(proxy=address.proxy), timeout=_TIMEOUT) as client:
-            return _parse_response(client.post(url, headers=headers))
-    except httpx2.HTTPError as error:
-        raise NoServerAnswerError(f"{address.shown} cannot be reached: {one_line(str(error))}") from None
+        return _parse_response(_post(Address.parse(url), proxy=address.proxy, headers=headers))
+    except HttpCallError as error:
+        told = "" if error.reason is Reason.TOO_LARGE else " cannot be reached"
+        raise NoServerAnswerError(f"{address.shown}{told}: {error}") from None
+
+
+def _post(
+    address: Address,
+    *,
+    socket: Path | None = None,
+    proxy: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpAnswer:
+    async def post() -> HttpAnswer:
+        async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
+            return await calls.send("POST", address, proxy=proxy, headers=headers)
+
+    return anyio.run(post)
 
 
 _REFUSALS = {
@@ -84,11 +101,11 @@ _REFUSALS = {
 }
 
 
-def _parse_response(response: httpx2.Response) -> Reloaded:
-    if response.status_code != httpx2.codes.OK:
-        other = f"the server answered with HTTP {response.status_code}"
-        raise NoServerAnswerError(_REFUSALS.get(response.status_code, other))
+def _parse_response(answer: HttpAnswer) -> Reloaded:
+    if answer.status != HTTPStatus.OK:
+        other = f"the server answered with HTTP {answer.status}"
+        raise NoServerAnswerError(_REFUSALS.get(answer.status, other))
     try:
-        return Reloaded.model_validate_json(response.content)
+        return Reloaded.model_validate_json(answer.body)
     except ValidationError:
         raise NoServerAnswerError("the server at this address is not skillserve") from None

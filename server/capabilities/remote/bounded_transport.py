@@ -32,6 +32,8 @@ class Failure(NamedTuple):
 
     reason: Reason
     message: str
+    error_type: str = ""
+    """The name of the exception, which is safe to log; messages may repeat what the other side sent."""
 
 
 class _ResponseAbortedError(httpx2.StreamError):
@@ -42,12 +44,12 @@ class _ResponseAbortedError(httpx2.StreamError):
 class HttpExchange:
     """The limits of one call in bytes, and the result of the transport.
 
-    `limit` applies to all bytes, `structure` to those outside of JSON strings, with their quotes. A call that sends
-    several requests, for the pages of a list, starts each with `start_request`.
+    `limit` applies to all bytes, `structure` to those outside of JSON strings, with their quotes; None counts all bytes
+    alike. A call that sends several requests, for the pages of a list, starts each with `start_request`.
     """
 
     limit: int
-    structure: int
+    structure: int | None
     status: int | None = None
     failure: Failure | None = None
     _received: int = 0
@@ -73,12 +75,10 @@ class HttpExchange:
             httpx2.StreamError: a limit is exceeded.
         """
         self._received += len(chunk)
-        if self._received <= self.limit and self._count(chunk) and self._structure <= self.structure:
-            return
-        message = f"the answer exceeds the limit of {self.limit} bytes"
-        if self._received <= self.limit:
-            message = "the answer is not JSON, or has far too many values"
-        raise self.fail(Failure(Reason.TOO_LARGE, message))
+        if self._received > self.limit:
+            raise self.fail(Failure(Reason.TOO_LARGE, f"the answer exceeds the limit of {self.limit} bytes"))
+        if self.structure is not None and not (self._count(chunk) and self._structure <= self.structure):
+            raise self.fail(Failure(Reason.TOO_LARGE, "the answer is not JSON, or has far too many values"))
 
     def fail(self, failure: Failure) -> httpx2.StreamError:
         """Record why a response failed, unless a cause is recorded already, and return the exception to raise."""
@@ -102,7 +102,7 @@ _current: ContextVar[HttpExchange] = ContextVar("exchange")
 
 
 @contextmanager
-def limit_responses(limit: int, structure: int) -> Generator[HttpExchange]:
+def limit_responses(limit: int, structure: int | None) -> Generator[HttpExchange]:
     """Limit what all calls within the block receive in total.
 
     The exchange is a context variable: the SDK passes the caller's context to the task that sends the request.
@@ -178,13 +178,18 @@ def _failed_response(exchange: HttpExchange, failure: Failure) -> httpx2.Respons
 
 
 def _failure(error: httpx2.TransportError) -> Failure:
+    reason, message = _explanation(error)
+    return Failure(reason, message, type(error).__name__)
+
+
+def _explanation(error: httpx2.TransportError) -> tuple[Reason, str]:
     text = one_line(str(error)) or type(error).__name__
     if isinstance(error, httpx2.ConnectTimeout):
-        return Failure(Reason.UNREACHABLE, "connecting timed out; check the address and the network")
+        return Reason.UNREACHABLE, "connecting timed out; check the address and the network"
     if isinstance(error, httpx2.TimeoutException):
-        return Failure(Reason.TIMED_OUT, "the server stopped answering")
+        return Reason.TIMED_OUT, "the server stopped answering"
     if isinstance(error, httpx2.ConnectError) and "CERTIFICATE" in text.upper():
-        return Failure(Reason.UNREACHABLE, f"the server's certificate is not trusted here: {text}")
+        return Reason.UNREACHABLE, f"the server's certificate is not trusted here: {text}"
     if isinstance(error, httpx2.ConnectError | httpx2.ProxyError | httpx2.UnsupportedProtocol):
-        return Failure(Reason.UNREACHABLE, f"{text}; check that the server is running")
-    return Failure(Reason.SERVER_ERROR, f"the connection failed: {text}")
+        return Reason.UNREACHABLE, f"{text}; check that the server is running"
+    return Reason.SERVER_ERROR, f"the connection failed: {text}"

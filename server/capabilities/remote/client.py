@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import logging
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from server.capabilities.remote.address import Address
     from server.capabilities.remote.bounded_transport import HttpExchange
 
-__all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client"]
+__all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client", "silence_clients"]
 
 _HANDSHAKE_BYTES = 1024 * 1024
 _SMALL_STRUCTURE = 256 * 1024
@@ -120,12 +121,19 @@ async def connect(
         raise _root_cause(group) from None
 
 
+def silence_clients() -> None:
+    """Keep out of all logs what the libraries log of connections: addresses and messages, which may hold keys."""
+    for name in ("httpcore2", "httpx2", "mcp.client", "client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL)
+
+
 def http_client(address: Address, limits: RemoteLimits) -> httpx2.AsyncClient:
-    """Return an HTTP client for one server that sends its headers and limits the responses.
+    """Return an HTTP client for one server that sends its headers, limits the responses, and logs nothing.
 
     Raises:
         AddressError: the URL or the proxy cannot be used.
     """
+    silence_clients()
     headers = httpx2.Headers(list(address.headers))
     headers["accept-encoding"] = "identity"
     try:

@@ -70,9 +70,8 @@ def fetch(
 
 
 def silence_libraries() -> None:
-    """Keep the logs of libraries off the terminal: diagnostics report the failures."""
-    for name in ("mcp", "client", "httpx2", "httpcore2"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    """Keep the logs of the SDK off the terminal: diagnostics report the failures."""
+    logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
 
 def _result_printer(*, as_json: bool) -> Callable[[SkillResult], None]:

@@ -13,6 +13,7 @@ import anyio.to_thread
 
 from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.toolset import check_tool_settings, open_toolset
 from server.listing.snapshot import allow_all
@@ -20,7 +21,7 @@ from skills_core.guard.secrets import Secrets
 from skills_core.interaction import NoUser, discard_progress
 from skills_core.runs.durable.recorded_run import root_run_id
 from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
-from skills_core.runs.models import CLIENT, open_model, parse_model
+from skills_core.runs.models import CLIENT, parse_model
 from skills_core.runs.outcome import UNKNOWN_TRIGGER, RunLimits
 from skills_core.runs.run_skills import Offer, RunSkills
 
@@ -125,9 +126,7 @@ class SkillRunner:
     def _open_model(self) -> Model:
         """Return the configured model, opened once: concurrent runs share its connections."""
         if self._model is None:
-            settings = self._config.settings.section(RunSettings)
-            key = settings.model_key.get_secret_value() if settings.model_key else None
-            self._model = open_model(parse_model(settings.model or ""), key)
+            self._model = open_configured(self._config.settings.section(RunSettings))
         return self._model
 
     async def run(

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import closing, suppress
+from contextlib import suppress
 from datetime import timedelta
-from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from subprocess import DEVNULL
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 import anyio
-import anyio.to_thread
 
+from skills_core.diagnostics import Reason
 from skills_core.scripts.process import OWN_SESSION, kill_all
 
 if TYPE_CHECKING:
@@ -126,24 +124,20 @@ async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
 
 async def _post(url: str, seconds: int, payload: bytes) -> tuple[str, bool]:
     """Post once; return what failed, and whether a further attempt is useless. Redirects are not followed."""
+    from server.capabilities.remote.address import Address, AddressError
+    from server.capabilities.remote.http_call import HttpCallError, HttpCalls
+
     try:
-        with anyio.fail_after(seconds):
-            status = await anyio.to_thread.run_sync(_status_of_post, url, seconds, payload, abandon_on_cancel=True)
-    except TimeoutError:
-        return f"no answer within {seconds} seconds", False
-    except (HTTPException, OSError, ValueError) as error:
+        async with HttpCalls(seconds, max_bytes=0) as calls:
+            headers = {"Content-Type": "application/json"}
+            status = (await calls.send("POST", Address.parse(url), headers=headers, content=payload)).status
+    except HttpCallError as error:
+        if error.reason is Reason.TIMED_OUT:
+            return f"no answer within {seconds} seconds", False
         # The text of the error may hold the address, which may hold a secret.
+        return f"the address cannot be reached ({error.error_type})", False
+    except AddressError as error:
         return f"the address cannot be reached ({type(error).__name__})", False
     if 200 <= status < 300:  # noqa: PLR2004 - the range of success
         return "", True
     return f"the answer has status {status}", status < 500 and status not in {408, 429}  # noqa: PLR2004 - worth a retry
-
-
-def _status_of_post(url: str, seconds: int, payload: bytes) -> int:
-    # The libraries for HTTP elsewhere log each address, which may hold a secret.
-    parts = urlsplit(url)
-    kind = HTTPSConnection if parts.scheme == "https" else HTTPConnection
-    with closing(kind(parts.hostname or "", parts.port, timeout=seconds)) as connection:
-        target = urlunsplit(("", "", parts.path or "/", parts.query, ""))
-        connection.request("POST", target, payload, {"Content-Type": "application/json", "Connection": "close"})
-        return connection.getresponse().status

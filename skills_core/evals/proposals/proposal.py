@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Any
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.disk.folders import is_ignored
 from skills_core.disk.sources import Strictness
-from skills_core.errors import SkillsError
 from skills_core.evals.proposals.unified_diff import split_lines, unified_diff
 from skills_core.format.document import BOM
 from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.instructions import Instructions, parse_instructions
 from skills_core.rendering.escaping import escape_json
-from skills_core.runs.structured_answers import visit_objects
+from skills_core.runs.structured_answers import FormError, visit_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -84,7 +83,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
 _DEVICE = re.compile(r"(?:con|prn|aux|nul|com\d|lpt\d)(?:\..*)?", re.IGNORECASE)
 
 
-class RefusedProposalError(SkillsError):
+class RefusedProposalError(FormError):
     """A proposal breaks a rule; the message says which one, for the model that may try again."""
 
 

@@ -7,11 +7,9 @@ import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import QueryFileError, read_queries
-from skills_core.runs.models import describe_model_error
 from skills_core.runs.outcome import NO_USAGE, Usage
-from skills_core.runs.structured_answers import visit_objects
+from skills_core.runs.structured_answers import FormError, ask_for_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
 EACH: Final = 10
 """Queries that should trigger the skill, and as many near-misses."""
-
-MAX_REQUESTS: Final = 3
-"""Requests for one draft: a model may answer in the wrong form."""
 
 _MAX_BODY: Final = 4000
 # Characters of the instructions that the model sees; what the skill is about stands at the beginning.
@@ -49,14 +44,6 @@ _FORM: Final = (
     'Answer with one JSON object and nothing else: {"queries": [{"query": "...", "should_trigger": true}, ..., '
     '{"query": "...", "should_trigger": false, "expected_skill": "name of the skill that it needs, or null"}]}'
 )
-
-
-class QueryDraftError(SkillsError):
-    """No queries were drafted; the message says why, `usage` what the attempt used."""
-
-    def __init__(self, message: str, usage: Usage) -> None:
-        super().__init__(message)
-        self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,52 +70,20 @@ async def draft_queries(model: Model, skill: Skill, rivals: Sequence[Skill]) -> 
     """Return the queries that a model drafts for `skill`.
 
     Raises:
-        QueryDraftError: the request fails, or the model does not answer in the form that is asked for.
+        NoAnswerError: the request fails, or the model does not answer in the form that is asked for.
     """
-    from pydantic_ai.direct import model_request  # noqa: PLC0415 - it takes a second, and only drafts need it
-    from pydantic_ai.messages import ModelRequest, UserPromptPart  # noqa: PLC0415
-
-    from skills_core.runs.model_conversation import INSTRUMENTATION  # noqa: PLC0415 - likewise
-
-    question = prompt = drafting_prompt(skill, rivals)
     names = frozenset(rival.key for rival in rivals)
-    used, fault = NO_USAGE, ""
-    for _ in range(MAX_REQUESTS):
-        request = ModelRequest([UserPromptPart(prompt)], instructions=f"{_RULES}\n\n{_FORM}")
-        used += Usage(1)
+
+    def read(answer: JsonObject) -> tuple[Query, ...]:
+        if "queries" not in answer:
+            raise FormError("there is no JSON object with queries in it")
         try:
-            response = await model_request(model, [request], instrument=INSTRUMENTATION)
-        except Exception as error:
-            raise QueryDraftError(f"no queries were drafted: {describe_model_error(error)}", used) from error
-        used += Usage(0, response.usage.input_tokens, response.usage.output_tokens)
-        read = _read(response.text or "", names)
-        if not isinstance(read, str):
-            return Drafts(read, used)
-        fault = read
-        prompt = (
-            f"{question}\n\nAn answer of yours to this was not in the form that is asked for ({fault}). Answer again."
-        )
-    raise QueryDraftError(f"no queries were drafted: {MAX_REQUESTS} answers were not usable ({fault})", used)
-
-
-def _read(text: str, names: frozenset[str]) -> tuple[Query, ...] | str:
-    """Return the queries in an answer, or a message that says what is wrong with it."""
-    found: list[tuple[Query, ...]] = []
-    faults: list[str] = []
-
-    def fits(value: JsonObject) -> bool:
-        if found or "queries" not in value:
-            return bool(found)
-        try:
-            found.append(_checked(value["queries"], names))
+            return _checked(answer["queries"], names)
         except QueryFileError as error:
-            faults.append(str(error))
-        return bool(found)
+            raise FormError(str(error)) from None
 
-    visit_objects(text, fits)
-    if found:
-        return found[0]
-    return faults[0] if faults else "there is no JSON object with queries in it"
+    question = drafting_prompt(skill, rivals)
+    return Drafts(*await ask_for_object(model, f"{_RULES}\n\n{_FORM}", question, read, "set of queries"))
 
 
 def _checked(value: Any, names: frozenset[str]) -> tuple[Query, ...]:  # noqa: ANN401 - a JSON value

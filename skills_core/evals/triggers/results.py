@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.agents.transcript import ANY_SKILL
-from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, wilson
+from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from skills_core.evals.agents.transcript import AgentRun, Transcript
     from skills_core.evals.triggers.queries import Part, Query
     from skills_core.format.yaml12 import JsonValue
-
-MAX_FAULTS: Final = 0.1
-"""Share of runs with an error or a timeout above which a set has no verdict."""
 
 _MOST_RUNS: Final = 200
 _DIGITS: Final = 4
@@ -228,7 +225,7 @@ class SetResult:
         faults, unjudged = self.faults, len(self.results) - len(self.judged)
         if not self.results:
             return "there are no queries"
-        if (faults.value or 0.0) > MAX_FAULTS:
+        if too_many_failed(faults.count, faults.total):
             runs = counted(faults.total, "run")
             return f"{faults.count} of {runs} ended with an error or a timeout; at most a tenth may"
         queries, have = counted(len(self.results), "query", "queries"), agreeing(unjudged, "has", "have")

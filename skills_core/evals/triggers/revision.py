@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
+from skills_core.runs.structured_answers import FormError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,32 +101,34 @@ def _failure(result: QueryResult) -> dict[str, str]:
     return {"query": result.query.text, "triggered": f"{rate.count} of {rate.total} runs"}
 
 
-def render_shortening(description: str) -> str:
-    """Return the message that asks for a shorter text."""
-    return (
-        f"This description has {len(description):,} characters; the format allows {DESCRIPTION_LIMIT:,}. Say the same "
-        f"in fewer words:\n\n{escape_json({'description': description})}"
-    )
-
-
-def render_again(message: str) -> str:
-    """Return the message that repeats a question after an answer without a description between tags."""
-    return (
-        f"{message}\n\nAn answer of yours to this had no text between <description> and </description>. Answer again, "
-        "with <description>…</description> and nothing else."
-    )
-
-
 def read_description(answer: str) -> str:
-    """Return the description between the tags of a model's answer; empty if there is none.
+    """Return the description between the tags of a model's answer.
 
     A text without tags may be a refusal, a question or a thought, so it is never taken for a description.
+
+    Raises:
+        FormError: there is none.
     """
     tagged = _TAG.findall(answer)
     text = plain_description(tagged[-1]) if tagged else ""
     if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'“”":
         text = text[1:-1].strip()
+    if not text:
+        raise FormError("it has no text between <description> and </description>")
     return text
+
+
+def check_length(description: str) -> None:
+    """Check that a description is within the limit of the format.
+
+    Raises:
+        FormError: it is too long; the message asks for a shorter one.
+    """
+    if len(description) > DESCRIPTION_LIMIT:
+        raise FormError(
+            f"its description has {len(description):,} characters; the format allows {DESCRIPTION_LIMIT:,}; say the "
+            f"same in fewer words: {escape_json({'description': description})}"
+        )
 
 
 def plain_description(text: str) -> str:

@@ -74,7 +74,7 @@ def improve(source: Path, stage: str) -> None:
     )
     owner, name = STAGES.get(stage, (improver, "opened_folders"))
     with contextlib.ExitStack() as stack:
-        stack.enter_context(mock.patch.object(improver, "open_model", return_value=FunctionModel(answer)))
+        stack.enter_context(mock.patch.object(improver, "open_configured", return_value=FunctionModel(answer)))
         if stage:
             stack.enter_context(mock.patch.object(owner, name, half_copied if stage == "copy" else die))
         anyio.run(

@@ -11,13 +11,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlsplit
 
 import anyio
 import httpx2
 import pytest
+from anyio import create_unix_listener
+from anyio.abc import SocketAttribute, SocketStream
 from msgspec.structs import asdict
 
 from server.capabilities.operation.admin_sockets import admin_socket, sockets_of
@@ -145,6 +147,32 @@ async def test_a_reload_fails_where_no_server_answers(runtime: Path) -> None:
     assert (by_socket.returncode, over_http.returncode) == (1, 1)
     assert port.encode() in by_socket.stderr
     assert b"cannot be reached" in over_http.stderr
+
+
+@sockets
+@pytest.mark.parametrize("over_http", [True, False], ids=["http", "socket"])
+async def test_an_answer_of_any_size_is_not_read(runtime: Path, *, over_http: bool) -> None:
+    body = b" " * 20 * 1024 * 1024 + b'{"added": [], "removed": [], "updated": [], "counts": {}, "states": {}}'
+
+    async def answer(stream: SocketStream) -> None:
+        with suppress(anyio.BrokenResourceError):
+            async with stream:
+                await stream.receive()
+                await stream.send(b"HTTP/1.1 200 OK\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+
+    path = runtime / "skillserve" / "1.sock"
+    path.parent.mkdir(mode=0o700)
+    listener = await (anyio.create_tcp_listener(local_host="127.0.0.1") if over_http else create_unix_listener(path))
+    async with listener, anyio.create_task_group() as tasks:
+        tasks.start_soon(listener.serve, answer)
+        if over_http:
+            port = listener.extra(SocketAttribute.local_port)  # noqa: S610 - anyio's
+            done = await reload("--url", f"http://127.0.0.1:{port}", SKILLSERVE_ADMIN_TOKEN=TOKEN)
+        else:
+            done = await reload("--port", "1", XDG_RUNTIME_DIR=str(runtime))
+        tasks.cancel_scope.cancel()
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"exceeds the limit" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,14 @@ def test_rules_that_ignore_the_source_itself_do_not_apply(tmp_path: Path, write_
     assert files(load(tmp_path / "local")) == {"one": ["SKILL.md", "a.log"]}
 
 
+def test_a_negated_folder_is_scanned_and_its_files_are_judged_by_themselves(
+    tmp_path: Path, write_skill: Callable[..., Path]
+) -> None:
+    (tmp_path / ".gitignore").write_text("*\n!*/\n!*.md\n")
+    write_skill(tmp_path, "one", files={"sub/a.md": "", "sub/b.log": ""})
+    assert files(load(tmp_path)) == {"one": ["SKILL.md", "sub/a.md"]}
+
+
 def test_an_edit_of_an_ignore_file_takes_effect(tmp_path: Path, write_skill: Callable[..., Path]) -> None:
     write_skill(tmp_path, "a/one", files={"x.log": ""})
     write_skill(tmp_path, "a/two")
@@ -89,7 +97,7 @@ def too_many(path: Path) -> None:
 
 
 def too_costly(path: Path) -> None:
-    path.write_text("".join(f"*a{number}*b*c*\n" for number in range(2000)))
+    path.write_text("".join(f"*a{number}*b*c*d*\n" for number in range(2000)))
 
 
 def too_large(path: Path) -> None:
@@ -126,6 +134,7 @@ def test_unusable_rules_hide_all_they_may_hide_with_a_diagnostic(
 
 
 PATTERNS = ["*.md", "!SKILL.md", "a/", "/a", "a/*", "!a/b/", "**/c.txt", "b/**", "a/b/c.txt", "!*.txt", "[ab]", "\\#x"]
+PATTERNS += ["*", "!*/", "!a/", "!**/b/**"]
 LINES = st.lists(st.sampled_from(PATTERNS), max_size=4)
 
 

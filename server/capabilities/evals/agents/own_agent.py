@@ -19,6 +19,7 @@ from msgspec import structs
 from server.capabilities.evals.agents.run_folder import agent_environment
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.prices import price_of
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
@@ -32,7 +33,7 @@ from skills_core.runs.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.runs.durable.store import SqliteStore
 from skills_core.runs.executor import PlainTask, RunRequest
 from skills_core.runs.json_codec import from_json, to_json
-from skills_core.runs.models import open_model, parse_model
+from skills_core.runs.models import parse_model
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.runs.run_skills import select_skills
 from skills_core.runs.tools.workspace_names import WorkspaceTool
@@ -116,8 +117,7 @@ class OwnAgent:
             StoreError: the record cannot be used.
             ModelUnavailableError: the model cannot be used.
         """
-        key = self._settings.section(RunSettings).model_key
-        self._model = open_model(self._spec, key.get_secret_value() if key else None)
+        self._model = open_configured(self._settings.section(RunSettings))
         self._tasks = {self._run_id(task): task for task in tasks}
         terms = WorkerConfig(pool=_POOL, at_once=self._at_once, only=frozenset(self._tasks))
         async with open_engine(SqliteStore(state_home() / "evals.sqlite"), {_KIND: self._job}, terms) as engine:

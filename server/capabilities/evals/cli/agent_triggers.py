@@ -27,6 +27,7 @@ from server.capabilities.evals.triggers.trigger_test import (
     planned_costs,
     test_folder,
 )
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
@@ -37,7 +38,7 @@ from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.triggers.queries import split_queries
-from skills_core.runs.models import CLIENT, check_model, open_model, parse_model
+from skills_core.runs.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -216,7 +217,7 @@ class _Model:
             ConfigurationError: a setting cannot be used.
         """
         self.name = ""
-        self._key: str | None = None
+        self._runs: RunSettings | None = None
         self.needed = options.optimize or options.agent == _EXECUTOR
         if not self.needed:
             return
@@ -225,7 +226,7 @@ class _Model:
             raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
         spec = parse_model(runs.model)
         check_model(spec, os.environ)
-        self.name, self._key = str(spec), runs.model_key.get_secret_value() if runs.model_key else None
+        self.name, self._runs = str(spec), runs
 
     def open(self) -> Model | None:
         """Return the model; None if none is needed.
@@ -233,7 +234,7 @@ class _Model:
         Raises:
             ModelUnavailableError: the model cannot be used.
         """
-        return open_model(parse_model(self.name), self._key) if self.needed else None
+        return None if self._runs is None else open_configured(self._runs)
 
 
 class _QuerySets(NamedTuple):

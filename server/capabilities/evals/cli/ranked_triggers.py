@@ -15,6 +15,7 @@ from server.capabilities.evals.triggers.query_files import (
     write_drafts,
 )
 from server.capabilities.evals.triggers.ranked_triggers import rank_triggers, triggers_object
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.cli.client_lists import chosen_clients, served_lists
@@ -23,10 +24,11 @@ from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, shortened
-from skills_core.evals.triggers.drafting import EACH, QueryDraftError, draft_queries, drafting_prompt
+from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
 from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
-from skills_core.runs.models import CLIENT, connected, open_model, parse_model
+from skills_core.runs.models import CLIENT, connected
+from skills_core.runs.structured_answers import NoAnswerError
 from skills_core.selection import SelectionPolicy, SkillSearch
 from skills_core.skills.skill import State
 
@@ -247,9 +249,9 @@ def draft_into(options: TriggerFlags) -> None:
     runs = settings.section(RunSettings)
     print_notice(f"asks {runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
-        drafts = until_signalled(lambda: _draft(runs, skill, rivals))
-    except QueryDraftError as error:
-        fail(f"{error}; requests made: {error.usage.requests}", EXIT_NO)
+        drafts = until_signalled(lambda: _draft(settings.section(RunSettings), skill, rivals))
+    except NoAnswerError as error:
+        fail(f"no queries were drafted: {error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)
     if options.as_json:
         print_json({"file": str(file), "queries": drafts_document(drafts.queries)})
@@ -265,7 +267,6 @@ def _rivals(skill: Skill, offered: tuple[Skill, ...]) -> list[Skill]:
 
 
 async def _draft(settings: RunSettings, skill: Skill, rivals: Sequence[Skill]) -> Drafts:
-    key = settings.model_key.get_secret_value() if settings.model_key else None
-    model = open_model(parse_model(settings.model or ""), key)
+    model = open_configured(settings)
     async with connected(model):
         return await draft_queries(model, skill, rivals)

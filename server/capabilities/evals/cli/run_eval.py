@@ -15,8 +15,6 @@ from server.capabilities.evals.iterations.files import locked
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
 from server.capabilities.evals.proposals.propose import (
-    MAX_REQUESTS,
-    ProposalFailedError,
     ProposalRequest,
     find_iteration,
     propose,
@@ -26,6 +24,7 @@ from server.capabilities.evals.proposals.propose import (
 )
 from server.capabilities.evals.report.model import WITH_SKILL
 from server.capabilities.evals.report.writing import live_report
+from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
@@ -35,7 +34,8 @@ from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line, printable
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
-from skills_core.runs.models import CLIENT, connected, open_model, parse_model
+from skills_core.runs.models import CLIENT, connected
+from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -252,7 +252,7 @@ def print_proposal(
         return
     try:
         proposal, usage = until_signalled(lambda: _proposed(request, runs))
-    except ProposalFailedError as error:
+    except NoAnswerError as error:
         fail(f"{error} {_used(error.usage)}", EXIT_NO)
     path = write_proposal(iteration, proposal)
     if as_json:
@@ -265,8 +265,7 @@ def print_proposal(
 
 
 async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
-    key = runs.model_key.get_secret_value() if runs.model_key else None
-    model = open_model(parse_model(runs.model or ""), key)
+    model = open_configured(runs)
     async with connected(model):
         return await propose(request, model, runs.seconds)
 

@@ -13,12 +13,13 @@ from server.capabilities.evals.agents.cli_agent import find_agent
 from server.capabilities.evals.agents.run_folder import RunFolders
 from server.capabilities.evals.errors import EvalError
 from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.runs.configured_model import open_named
 from server.capabilities.runs.settings import RunSettings
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.evals.agents.kind import Rights, Via
 from skills_core.evals.grading.results import EvalStatus, status_of
-from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, open_model, parse_model
+from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.config.settings.model import Settings
+    from server.config.values import SecretStr
 
 
 EXECUTOR: Final = "skillserve"
@@ -73,7 +75,7 @@ class Judge:
     """A model by its name, with a key if it is named by its URL; or an agent, which may be the one under test."""
 
     model: str = ""
-    key: str | None = None
+    key: SecretStr | None = None
     agent: CliAgent | None = None
 
     @property
@@ -100,7 +102,7 @@ class Judge:
             ModelUnavailableError: the model cannot be used.
         """
         if self.agent is None:
-            return open_model(parse_model(self.model), self.key)
+            return open_named(self.model, self.key)
         from pydantic_ai.models.function import FunctionModel
 
         return FunctionModel(_Asked(self.agent, seconds).answer, model_name=self.label)
@@ -123,7 +125,7 @@ def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | 
     own = settings.section(EvalSettings).judge_model
     if named is None and (model := own or settings.section(RunSettings).model) is not None:
         key = settings.section(EvalSettings).judge_key if own else settings.section(RunSettings).model_key
-        return Judge(model, key.get_secret_value() if key else None)
+        return Judge(model, key)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)
     return None if agent is None else Judge(agent=replace(agent, via=None, rights=Rights.LOAD))

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
-
-import anyio
 
 from server.capabilities.evals.report.folder import Folder
 from server.capabilities.evals.report.outputs import walk
@@ -27,15 +26,13 @@ from skills_core.evals.proposals.proposal import (
     CaseSignals,
     CurrentSkill,
     Proposal,
-    RefusedProposalError,
     RunSignals,
     question,
     read_proposal,
     shortened_transcript,
 )
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.runs.models import describe_model_error
-from skills_core.runs.outcome import NO_USAGE, Usage
+from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
@@ -45,6 +42,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.report.model import Case, Iteration, Run
+    from skills_core.runs.outcome import Usage
 
 
 _MAX_TRANSCRIPT: Final = 16 * 1024 * 1024
@@ -186,19 +184,8 @@ def _names(reader: Reader, root: Path, path: str) -> tuple[list[str], list[str],
 PROPOSAL: Final = "proposal.diff"
 """The file in the folder of an iteration."""
 
-MAX_REQUESTS: Final = 3
-"""Requests for one proposal: a model may answer in the wrong form, or break a rule."""
-
 _CHARACTERS_PER_TOKEN: Final = 4
 _MAX_SUMMARY_LINES: Final = 20
-
-
-class ProposalFailedError(SkillsError):
-    """No proposal was made; the message says why, `usage` what the attempt used."""
-
-    def __init__(self, message: str, usage: Usage) -> None:
-        super().__init__(message)
-        self.usage = usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,34 +214,14 @@ async def propose(request: ProposalRequest, model: Model, seconds: float) -> tup
     """Return the model's proposal and the usage; all requests together may take `seconds`.
 
     Raises:
-        ProposalFailedError: a request fails, time is up, or no answer is a valid proposal.
+        NoAnswerError: a request fails, time is up, or no answer is a valid proposal.
     """
-    used, prompt, fault = NO_USAGE, request.text, ""
-    with anyio.move_on_after(seconds):
-        for _ in range(MAX_REQUESTS):
-            text, usage = await _ask(model, prompt, used)
-            used += usage
-            try:
-                return read_proposal(text, request.skill), used
-            except RefusedProposalError as error:
-                fault = str(error)
-            prompt = f"{request.text}\n\nAn answer of yours to this was refused: {fault} Answer again."
-        raise ProposalFailedError(f"None of {MAX_REQUESTS} answers was a valid proposal. The last one: {fault}", used)
-    raise ProposalFailedError(f"The model made no proposal within {seconds:g} seconds.", used)
-
-
-async def _ask(model: Model, prompt: str, used: Usage) -> tuple[str, Usage]:
-    from pydantic_ai.direct import model_request
-    from pydantic_ai.messages import ModelRequest, UserPromptPart
-
-    from skills_core.runs.model_conversation import INSTRUMENTATION
-
+    read = partial(read_proposal, current=request.skill)
     try:
-        request = ModelRequest([UserPromptPart(prompt)], instructions=INSTRUCTIONS)
-        response = await model_request(model, [request], instrument=INSTRUMENTATION)
-    except Exception as error:
-        raise ProposalFailedError(describe_model_error(error), used + Usage(1)) from error
-    return response.text or "", Usage(1, response.usage.input_tokens, response.usage.output_tokens)
+        return await ask_until_usable(model, INSTRUCTIONS, request.text, read, seconds=seconds)
+    except UnusableAnswersError as error:
+        message = f"None of {error.usage.requests} answers was a valid proposal. The last one: {error.fault}"
+        raise NoAnswerError(message, error.usage) from None
 
 
 def write_proposal(iteration: Path, proposal: Proposal) -> Path:

@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-import anyio
-
 from server.capabilities.evals.skills.tested_skills import digest_of
 from server.capabilities.history.histories import recorded_change
 from skills_core.authoring.draft import with_description
@@ -23,18 +21,16 @@ from skills_core.evals.triggers.revision import (
     INSTRUCTIONS,
     Attempt,
     RevisionRequest,
+    check_length,
     cut_description,
     plain_description,
     read_description,
-    render_again,
     render_revision,
-    render_shortening,
 )
-from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.history.commits import Cause
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.loading.single_skill import read_skill
-from skills_core.runs.models import describe_model_error
+from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -48,10 +44,8 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.queries import Query
 
 
-MAX_REQUESTS: Final = 3
-"""Most requests for one description: one, and further ones while there is none, or it is too long."""
-
-_SECONDS: Final = 300.0
+_SECONDS: Final = 900.0
+# For all requests for one description.
 
 MAX_ROUNDS: Final = 5
 """Most revisions of a description."""
@@ -68,7 +62,6 @@ class DescriptionModel:
     model: Model
     name: str
     journal: Journal
-    requests: int = 0
 
     async def revise(self, request: RevisionRequest) -> str:
         """Return another description, at most as long as the format allows.
@@ -88,38 +81,25 @@ class DescriptionModel:
 
     async def _description(self, message: str) -> str:
         """Return the description in the first usable answer; the last one that is too long if no other is."""
-        prompt, found = message, ""
-        for _ in range(MAX_REQUESTS):
-            answer = read_description(await self._ask(prompt))
-            if not answer:
-                prompt = render_again(message)
-                continue
-            found = answer
-            if len(found) <= DESCRIPTION_LIMIT:
-                return found
-            prompt = message = render_shortening(found)
-        if not found:
-            raise RevisionError(
-                f"none of {MAX_REQUESTS} answers of the model had a description between <description> and "
-                "</description>; run the command again, or name another model with --model"
-            )
-        return found
+        found = ""
 
-    async def _ask(self, message: str) -> str:
-        from pydantic_ai.direct import model_request
-        from pydantic_ai.messages import ModelRequest
+        def read(answer: str) -> str:
+            nonlocal found
+            found = read_description(answer)
+            check_length(found)
+            return found
 
-        self.requests += 1
         try:
-            with anyio.fail_after(_SECONDS):
-                answer = await model_request(
-                    self.model, [ModelRequest.user_text_prompt(message, instructions=INSTRUCTIONS)]
-                )
-        except TimeoutError as error:
-            raise RevisionError(f"the model did not answer in {_SECONDS:.0f} seconds") from error
-        except Exception as error:  # each provider's library raises errors of its own family
-            raise RevisionError(describe_model_error(error)) from error
-        return answer.text or ""
+            return (await ask_until_usable(self.model, INSTRUCTIONS, message, read, seconds=_SECONDS))[0]
+        except UnusableAnswersError as error:
+            if found:
+                return found
+            raise RevisionError(
+                f"none of {error.usage.requests} answers of the model had a description between <description> and "
+                "</description>; run the command again, or name another model with --model"
+            ) from None
+        except NoAnswerError as error:
+            raise RevisionError(str(error)) from error
 
 
 @dataclass(slots=True)

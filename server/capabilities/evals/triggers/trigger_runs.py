@@ -13,9 +13,9 @@ from server.capabilities.evals.agents.agent import AgentTask
 from server.capabilities.evals.skills.tested_skills import digest_of
 from server.limits.pacing import Backoff
 from skills_core.errors import SkillsError
+from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.results import (
     FAULTS,
-    MAX_FAULTS,
     Outcome,
     QueryResult,
     SetResult,
@@ -133,14 +133,14 @@ class TriggerRunner:
             AgentUnavailableError: the agent cannot be started.
         """
         outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
-        most = len(queries) * self.limits.runs * MAX_FAULTS
         at_once, done = anyio.CapacityLimiter(self.limits.jobs), 0
 
         def results() -> SetResult:
             return SetResult(tuple(self._result(skill, query, outcomes[query.id]) for query in queries))
 
         def is_hopeless() -> bool:
-            return sum(outcome in FAULTS for each in outcomes.values() for outcome in each) > most
+            failed = sum(outcome in FAULTS for each in outcomes.values() for outcome in each)
+            return too_many_failed(failed, len(queries) * self.limits.runs)
 
         async def run_query(query: Query) -> None:
             nonlocal done

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.agents.run_folder import RunFolders
 from server.capabilities.evals.skills.tested_skills import digest_of
 from server.capabilities.evals.triggers.journal import Journal
-from server.capabilities.evals.triggers.optimization import MAX_REQUESTS, Optimization, OptimizationState
+from server.capabilities.evals.triggers.optimization import Optimization, OptimizationState
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
 from server.capabilities.evals.workspace_marker import open_workspace
 from skills_core.diagnostics import printable
@@ -30,6 +30,7 @@ from skills_core.evals.triggers.results import (
     set_object,
     summary_object,
 )
+from skills_core.runs.structured_answers import MAX_REQUESTS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence

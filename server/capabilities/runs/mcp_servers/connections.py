@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from server.capabilities.remote.bounded_transport import limit_responses
-from server.capabilities.remote.client import RemoteLimits, http_client
+from server.capabilities.remote.client import RemoteLimits, http_client, silence_clients
 from server.capabilities.runs.mcp_servers.config_file import file_secrets
 from server.capabilities.runs.mcp_servers.stdio import open_server
 from skills_core.diagnostics import one_line
@@ -145,9 +145,7 @@ async def connect_servers(
 ) -> AsyncGenerator[ConnectedTools]:
     """Connect to the servers concurrently, and yield their tools; the connections close when the block ends."""
     timeouts = timeouts or ServerTimeouts()
-    # These libraries log URLs and messages, which may contain the servers' keys.
-    for library in ("httpcore2", "httpx2", "mcp.client"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
+    silence_clients()
     specs = tuple(specs)
     secrets = Secrets(file_secrets(specs))
     connections = [_Connection(spec, timeouts, secrets) for spec in specs]

@@ -61,7 +61,8 @@ def test_the_model_sees_the_skill_and_its_rivals_between_random_marks(skill: Pat
 @pytest.mark.parametrize(
     ("answer", "fault"),
     [
-        ("no", "there is no JSON object with queries"),
+        ("no", "there is no JSON object"),
+        ('{"a": 1}', "there is no JSON object with queries"),
         (draft(should=9), "not 9 that should trigger and 10 others"),
         (draft(expected="nonsense"), "there is no skill 'nonsense'"),
         (draft().replace("analyze 1.csv", "analyze 0.csv"), "this is query 1 again"),
@@ -80,7 +81,7 @@ def test_a_model_that_never_answers_in_form_writes_nothing(skill: Path, endpoint
     endpoint.script = ["no"]
     done = write(skill, endpoint)
     assert (done.returncode, len(endpoint.requests)) == (1, 3)
-    assert "3 answers were not usable" in done.stderr
+    assert "no queries were drafted: the model gave no set of queries in 3 answers" in done.stderr
     assert not (skill / "evals").exists()
 
 
