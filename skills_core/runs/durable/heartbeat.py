@@ -311,6 +311,11 @@ class Heartbeat:
             state, worker = found.get(run_id, (None, None))
             if (state, worker) != (RunState.RUNNING, self._lease.worker):
                 claim.release(permanently=state not in UNFINISHED, taken_over=state in UNFINISHED)
+        # Another process cancels the outer run first: the nested runs may not be recorded as cancelled yet.
+        for run_id, claim in self._worker.claims.items():
+            outer = claims.get(root_run_id(run_id)) if is_nested(run_id) else None
+            if outer is not None and outer.permanently:
+                claim.release(permanently=True)
 
     def _take_over(self, worker: str) -> int:
         with self._lease.taking_over(worker) as dead:

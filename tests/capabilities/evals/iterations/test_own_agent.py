@@ -166,9 +166,10 @@ def test_a_model_that_fails_is_an_error_and_is_asked_again_in_a_new_attempt(
 
 def test_a_run_that_takes_too_long_is_a_timeout(own: Own, lab: Lab, endpoint: ModelEndpoint) -> None:
     lab.write_evals({"prompt": "greet Bob", "assertions": [HELLO]})
-    endpoint.reply = lambda asked: Hang() if has_skill(asked) else model(asked)
+    # No run can finish, however slow the machine is.
+    endpoint.reply = lambda _: Hang()
     report = own("--timeout", 1)
-    assert report["errors"] == 1
+    assert report["errors"] == 2
     assert lab.file("eval-1/with_skill/outcome.json")["status"] == "timeout"
 
 

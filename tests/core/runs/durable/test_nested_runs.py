@@ -117,6 +117,34 @@ async def test_cancelling_a_run_cancels_its_nested_runs(sqlite_url: str) -> None
             await engine.wait("run")
 
 
+async def test_a_nested_run_is_told_of_the_cancellation_when_its_outer_run_is(sqlite_url: str) -> None:
+    """Another process cancels the outer run first, and this one may notice before the nested run is cancelled too."""
+    engine: Engine
+    began, interrupted = anyio.Event(), []
+
+    async def outer(journal: Any, _: Any) -> Any:
+        async def work() -> Any:
+            return await engine.run_nested(journal.run_id, "0", "inner", {})
+
+        return await journal.step("outer", work)
+
+    async def inner(journal: Any, _: Any) -> Any:
+        began.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            interrupted.append(journal.interrupted)
+
+    async with open_engine(store_of(sqlite_url), {"outer": outer, "inner": inner}, ONE_AT_A_TIME) as engine:
+        await engine.start("outer", "run", {}, here=True)
+        await began.wait()
+        with closing(sqlite3.connect(sqlite_url)) as database, database:
+            database.execute("UPDATE workflow_status SET status = 'CANCELLED' WHERE workflow_uuid = 'run'")
+        with pytest.raises(RunNotDoneError):
+            await engine.wait("run")
+    assert interrupted == [False]
+
+
 async def test_a_nested_run_recorded_after_the_cancellation_is_cancelled_too(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
