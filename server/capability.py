@@ -1,8 +1,7 @@
 """The seam between the server and its capabilities: what a capability can add.
 
-The core knows this type and the tuple `server.capabilities.CAPABILITIES`, and no capability by its name. Fields are
-functions that import what they need when they are called, because a server over stdio answers within a fraction of a
-second.
+The core learns of their sections of the settings from the tuple `server.capabilities.CAPABILITIES`. Values here import
+nothing heavy, because every command reads the settings.
 """
 
 from __future__ import annotations

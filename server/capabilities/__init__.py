@@ -1,6 +1,6 @@
 """The capabilities: everything that a server of skills can leave out, one folder each.
 
-This tuple is the only place that names them all. The order is that of their commands, tools and layers.
+This tuple names them all. Its order is that of their sections in the reference of settings.
 """
 
 from __future__ import annotations

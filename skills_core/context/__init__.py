@@ -1,8 +1,7 @@
 """Add skills to a user's message: the skill that it calls, triggers or matches best, with the tools that it may use.
 
-Pure functions over skills and rankings. `calls` parses slash commands, `triggers` and `section` add skills by trigger
-words, `rankings` and `injection` add the best match, and `assembly` combines these. `strategies` and `coordinator`
-select one skill together with its tools. `blocks` formats skills as text.
+Pure functions over skills and rankings. `calls` parses slash commands, `section` adds skills by trigger words,
+`injection` adds the best match, and `assembly` combines these. `coordinator` selects one skill together with its tools.
 """
 
 from skills_core.context.assembly import AssembledContext, ContextBounds, assemble_context

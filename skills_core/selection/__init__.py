@@ -1,9 +1,8 @@
 """Search skills by a query: adk-skill's lexical score, and the full-text ranking that is the default.
 
 `policy` holds the input and output types and `lexical` adk-skill's score. The default ranking consists of `words` (the
-query), `fields` (the searched texts), `fulltext` (an SQLite index), `reasons` (which words matched where) and `ranking`
-(the search), with `fusion` to merge in a reranker's answer. `embeddings` is such a reranker; `vector_cache` keeps its
-vectors. `close_matches` tells when the best are too close to choose.
+query), `fulltext` (an SQLite index) and `ranking` (the search, and which words matched where), with `fusion` to merge
+in a reranker's answer. `embeddings` is such a reranker. `drift` compares answers of two times.
 """
 
 from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Reranker, Similarities

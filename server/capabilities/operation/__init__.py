@@ -1,4 +1,4 @@
-"""What operators learn of a running server: records of its requests, metrics, logs and spans."""
+"""What operators learn of a running server and do to it: probes, metrics, spans, status, and the reload of skills."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Predict what clients show of a catalog, from the catalog and known facts about clients, without a connection.
 
 `served_listing` is what a client shows of this server, `native_listing` what it would show if it read the same folders
-itself; `entry_state` holds their common types. `name_clashes` and `similar_descriptions` find skills that interfere
-with each other, `repacking` computes the effect of shorter texts or another order, and `advice` words it. `report`
-combines them, `json_report` and `text_report` format the result.
+itself. `repacking` computes the effect of shorter texts or another order, and `advice` words it. `report` combines
+them and finds skills that interfere with each other; `json_report` and `text_report` format the result.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Tools that work on one folder, the workspace, and never outside of it.
 
-Each is off until it is allowed by name. `paths` resolves paths, `walk` lists folders; `files`, `search`, `git_diff` and
-`commands` are the tools, and `factory` creates the allowed ones.
+Each is off until it is allowed by name. `folder` resolves paths and lists folders; `files` and `commands` are the
+tools, and `factory` creates the allowed ones.
 """
 
 from skills_core.runs.tools.workspace.factory import workspace_tools
