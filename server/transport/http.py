@@ -177,11 +177,12 @@ def _endpoint_route(app: Starlette, path: str) -> Route:
 
 def _open_login(host: Host, records: Records) -> Login | None:
     """Return the login of the settings, None if requests need none."""
-    if not host.settings.section(LoginSettings).required:
+    settings = host.settings.section(LoginSettings)
+    if not settings.required:
         return None
     from server.capabilities.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
 
-    return Login(host.settings.section(LoginSettings), tokens_file(), records=records)
+    return Login(settings, tokens_file(), records=records)
 
 
 def _security(settings: HttpSettings) -> TransportSecuritySettings:

@@ -6,14 +6,12 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from skills_core.format.yaml12 import JsonObject
-
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from skills_core.format.yaml12 import JsonValue
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
-__all__ = ["Epoch", "Journal", "JsonObject", "MemoryJournal", "timed_step"]
+__all__ = ["Epoch", "Journal", "MemoryJournal", "timed_step"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,10 +35,11 @@ def recording(settings: Settings, records: Records) -> Iterator[None]:
     with ExitStack() as stack:
         if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
             _add_audit_log(settings, records, stack)
-        if settings.section(AuditLogSettings).analytics:
+        chosen = settings.section(AuditLogSettings)
+        if chosen.analytics:
             from server.capabilities.auditlog.analytics import Analytics, UsageFile
 
-            analytics = Analytics(UsageFile(state_home()), settings.section(AuditLogSettings).retention_days)
+            analytics = Analytics(UsageFile(state_home()), chosen.retention_days)
             records.add(stack.enter_context(analytics))
         yield
 
@@ -65,12 +66,13 @@ def _add_audit_log(settings: Settings, records: Records, stack: ExitStack) -> No
     from server.capabilities.auditlog.audit_log import AuditLog, AuditSink
     from server.capabilities.auditlog.records import AuditLogError
 
-    folder = audit_log_folder(settings.section(AuditLogSettings))
+    chosen = settings.section(AuditLogSettings)
+    folder = audit_log_folder(chosen)
     try:
         tell_anchor = partial(_tell_anchor, records)
-        log = AuditLog(folder, settings.section(AuditLogSettings).retention_days, tell_anchor=tell_anchor)
+        log = AuditLog(folder, chosen.retention_days, tell_anchor=tell_anchor)
     except AuditLogError as error:
-        if settings.section(AuditLogSettings).enabled:
+        if chosen.enabled:
             raise
         logger.warning("nothing is recorded in the audit log: %s", one_line(str(error)))
         return

@@ -280,7 +280,8 @@ def recorded_change(
     settings = settings if settings is not None else user_settings(machine, {})
     changed: dict[Path, list[str]] = {}
     histories = Histories.of(settings)
-    if settings.section(HistorySettings).sources or settings.section(HistorySettings).automatic:
+    chosen = settings.section(HistorySettings)
+    if chosen.sources or chosen.automatic:
         sources = sources_of(None, settings, machine.places)
         for folder in folders:
             root = histories.root_of(folder, sources)

@@ -140,13 +140,12 @@ class Improver:
                 busy = Refusal(ImprovementReason.BUSY, "another improvement of the skill is under way")
                 _log(skill, run_id, ImprovementStatus.SKIPPED, busy)
                 return False
-            number = self._records.begin(
-                run_id, skill.key, root, place, self._settings.section(ImproveSettings).per_day
-            )
+            per_day = self._settings.section(ImproveSettings).per_day
+            number = self._records.begin(run_id, skill.key, root, place, per_day)
             if number is None:
                 return False
             if isinstance(number, ImprovementReason):
-                limit = f"{self._settings.section(ImproveSettings).per_day} improvements were begun within 24 hours"
+                limit = f"{per_day} improvements were begun within 24 hours"
                 _log(skill, run_id, ImprovementStatus.SKIPPED, Refusal(number, limit))
                 return False
             result = _Result(Refusal(ImprovementReason.CANCELLED, "the caller of the run left, or the process ended"))

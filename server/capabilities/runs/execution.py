@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.capabilities.runs.additions import additional_jobs, lines_of_change, open_service
-from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import traced
 from server.capabilities.runs.trace_files import summaries, trace_store
@@ -18,7 +18,7 @@ from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
 from skills_core.runs.durable.recorded_run import RunNotDoneError, RunState, is_nested
 from skills_core.runs.json_codec import to_json
-from skills_core.runs.models import CLIENT, has_extra
+from skills_core.runs.models import has_extra
 from skills_core.runs.workflow.model import WorkflowOutcome
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from server.capabilities.runs.service import RunService
     from server.capabilities.runs.skill_runner import RunParticipants
     from server.config.settings.model import Settings
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.live.library import Library
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.outcome import RunOutcome
-    from skills_core.runs.ports import JsonObject
 
 _Outcome = TypeVar("_Outcome", "RunOutcome", WorkflowOutcome)
 Improvements: TypeAlias = "Sequence[Mapping[str, Any]]"
@@ -49,10 +49,8 @@ class RunCommandContext:
 def open_for_runs(directories: Sequence[Path] | None, **flags: object) -> RunCommandContext:
     """Open the run service for the skills of `directories`; exit with a message if no model can be used."""
     library, settings = open_with_settings(directories, **flags)
-    if (reason := runs_unavailable_reason(settings.section(RunSettings))) or settings.section(
-        RunSettings
-    ).model == CLIENT:
-        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    if reason := command_unavailable_reason(settings.section(RunSettings)):
+        fail(reason, EXIT_USAGE)
     # The import fails without the extra `run`.
     return RunCommandContext(library, settings, open_service(library, settings))
 

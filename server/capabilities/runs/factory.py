@@ -45,13 +45,14 @@ def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str,
     Processes with another model, other tools or other folders get another ID.
     """
     runs, scripts = settings.section(RunSettings), settings.section(ScriptSettings)
+    guard = settings.section(GuardSettings)
     # Settings that affect the outcome of a run, or what it can access. The keys are hashed, so they must not change.
     values = {
         "model": runs.model,
         "run_tools": runs.tools,
         "skill_tools": settings.tools.declared,
-        "danger_patterns": settings.section(GuardSettings).danger_patterns,
-        "confirm_patterns": settings.section(GuardSettings).confirm_patterns,
+        "danger_patterns": guard.danger_patterns,
+        "confirm_patterns": guard.confirm_patterns,
         "require_sandbox": scripts.require_sandbox,
         "script_environment": scripts.environment,
         "script_network": scripts.network,
@@ -152,22 +153,18 @@ async def recording(
     Raises:
         StoreError: the store cannot be used.
     """
-    lease = lease_seconds(settings)
+    lease, runs = lease_seconds(settings), settings.section(RunSettings)
     pool = pool_id(settings, (source.root for source in library.sources))
     terms = WorkerConfig(
         # Runs of a kind that a worker lacks have a pool of their own: it would take them from the queue, and hold each
         # one back for the grace time before another worker can have it.
         pool="-".join([pool, *sorted(more_jobs)]),
-        at_once=settings.section(RunSettings).at_once,
+        at_once=runs.at_once,
         beat_seconds=min(1.0, lease / _BEATS_A_LEASE),
         grace_seconds=lease,
         only=None if only is None else frozenset(only),
-        resume_seconds=settings.section(RunSettings).resume_seconds if unattended else None,
+        resume_seconds=runs.resume_seconds if unattended else None,
     )
-    async with service.recording(
-        run_store(settings.section(RunSettings)),
-        terms,
-        log_interrupted if unattended else ignore_interrupted,
-        more_jobs,
-    ) as engine:
+    on_interrupted = log_interrupted if unattended else ignore_interrupted
+    async with service.recording(run_store(runs), terms, on_interrupted, more_jobs) as engine:
         yield engine

@@ -1,6 +1,6 @@
 """Whether clients can run skills and workflows, which depends on settings alone, and why not.
 
-The entries of the tools are in `run_tools`, which a server without runs does not import.
+The entries of the tools are in `tools`, which a server without runs does not import.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from server.capabilities.runs.settings import RunSettings
 from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import printable
-from skills_core.runs.models import ModelUnavailableError, check_model, parse_model
+from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, parse_model
 from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "RUN",
     "RUN_WORKFLOW",
+    "command_unavailable_reason",
     "missing_message",
     "missing_tool_messages",
     "needs_event_streams",
@@ -49,6 +50,13 @@ def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str
     return None
 
 
+def command_unavailable_reason(settings: RunSettings) -> str | None:
+    """Return why a command can run no skill, None if it can: it has no connected client whose model could."""
+    if (reason := runs_unavailable_reason(settings)) is not None or settings.model != CLIENT:
+        return reason
+    return "the model `client` needs a connected client; name another model with --model"
+
+
 def offers_tool(settings: Settings) -> bool:
     """Return whether `run_skill` is available: it is switched on, and a model is configured."""
     return (
@@ -59,12 +67,9 @@ def offers_tool(settings: Settings) -> bool:
 
 def offers_workflows(settings: Settings) -> bool:
     """Return whether `run_workflow` is available: it is switched on, and a model and workflows are configured."""
+    runs = settings.section(RunSettings)
     named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
-    return (
-        named
-        and runs_unavailable_reason(settings.section(RunSettings)) is None
-        and _why_no_workflow(settings.section(RunSettings)) is None
-    )
+    return named and runs_unavailable_reason(runs) is None and _why_no_workflow(runs) is None
 
 
 def offers_runs(settings: Settings) -> bool:

@@ -158,7 +158,8 @@ class SkillRunner:
         participants: RunParticipants,
     ) -> RunOutcome:
         config, settings, started = self._config, self._config.settings, anyio.current_time()
-        reason, limits = await participants.recorded_reason(journal), run_limits(settings.section(RunSettings))
+        runs = settings.section(RunSettings)
+        reason, limits = await participants.recorded_reason(journal), run_limits(runs)
         of_run = () if skills is None else (skills.performed, *skills.others)
         variables = await anyio.to_thread.run_sync(self._variables, of_run)
         async with open_toolset(
@@ -167,7 +168,7 @@ class SkillRunner:
             guard = await anyio.to_thread.run_sync(lambda: participants.disclosing(config.guard()))
             context = RunContext(
                 model=participants.model or self._open_model(),
-                model_name=str(parse_model(settings.section(RunSettings).model or "")),
+                model_name=str(parse_model(runs.model or "")),
                 journal=journal,
                 guard=guard,
                 tools=toolset.tools,

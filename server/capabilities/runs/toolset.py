@@ -75,7 +75,8 @@ async def open_toolset(
     Raises:
         ConfigurationError: a setting cannot be used.
     """
-    root = await anyio.to_thread.run_sync(workspace_root, settings.section(RunSettings))
+    runs = settings.section(RunSettings)
+    root = await anyio.to_thread.run_sync(workspace_root, runs)
     permits = AllowedTools(None if skills is None else skills.performed.frontmatter.allowed_tools)
     problems = [*permits.notes]
     tools: list[Tool] = []
@@ -90,7 +91,7 @@ async def open_toolset(
         logger.warning("tools of a run of %s: %s", run_name, warning)
     async with AsyncExitStack() as stack:
         secrets = {}
-        if servers := settings.section(RunSettings).mcp_servers:
+        if servers := runs.mcp_servers:
             secrets = await _connect_servers(servers, permits, stack, tools, problems, host)
         problems += [f"allowed-tools: {one_line(name)[:100]}: there is no such tool" for name in permits.absent(tools)]
         for problem in problems:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from server.capabilities.schedules.availability import can_schedule
-from server.capabilities.schedules.settings import ScheduleSettings
+from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +57,9 @@ def scheduled_jobs(library: Library, settings: Settings, follow_up: FollowUp) ->
 
 def scheduled_runs(host: Host) -> ScheduledRuns | None:
     """Return the schedules of a server, None if its settings switch them off, or the extra `run` is missing."""
-    if host.settings.section(ScheduleSettings).enabled and not can_schedule():
+    if not host.settings.section(ScheduleSettings).enabled:
+        return None
+    if not can_schedule():
         logger.warning("schedules are off: they require the extra `run`: pip install 'skillserve[run]'")
         return None
-    return ScheduledRuns(host.library, host.settings) if host.settings.section(ScheduleSettings).enabled else None
+    return ScheduledRuns(host.library, host.settings)

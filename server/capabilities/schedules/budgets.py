@@ -131,16 +131,17 @@ class Refused:
 
 def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
     """Return the terms of a run with `model`, or with that of the settings if there is none."""
-    chosen, wanted = model or settings.section(RunSettings).model, settings.section(ScheduleSettings)
+    runs, wanted = settings.section(RunSettings), settings.section(ScheduleSettings)
+    chosen = model or runs.model
     try:
         spec = parse_model(chosen or "")
     except ModelUnavailableError:
         spec = None  # its run fails
-    price = None if spec is None else price_of_model(spec, settings.section(RunSettings).prices)
+    price = None if spec is None else price_of_model(spec, runs.prices)
     paid = spec is not None and is_paid(spec, price)
     return Terms(
         day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
-        tokens=settings.section(RunSettings).tokens,
+        tokens=runs.tokens,
         together=Limits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
         each=Limits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
         model=chosen or "no model",

@@ -38,8 +38,8 @@ if TYPE_CHECKING:
 
     from server.capabilities.schedules.binding import ScheduledRun
     from server.config.settings.model import Settings
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.live.library import Library
-    from skills_core.runs.ports import JsonObject
     from skills_core.schedules.when import When
 
 __all__ = [

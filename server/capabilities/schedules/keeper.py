@@ -52,9 +52,9 @@ if TYPE_CHECKING:
     from server.capabilities.schedules.budgets import Spending
     from server.capabilities.schedules.store import ScheduleStore
     from server.config.settings.model import Settings
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.durable.recorded_run import RecordedRun
-    from skills_core.runs.ports import JsonObject
 
 
 logger = logging.getLogger(__name__)

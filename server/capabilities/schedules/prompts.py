@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.schedules.availability import can_schedule
-from server.capabilities.schedules.settings import ScheduleSettings
+from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 from server.hosting.views import COMMON_VIEW
 from skills_core.diagnostics import one_line
 from skills_core.live.watch_options import WatchMode

@@ -79,9 +79,10 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None, *, i
 def _without_programs(settings: Settings) -> Settings:
     """Return the settings without the tools by which a model starts programs."""
     enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
-    run_tools = tuple(each for each in settings.section(RunSettings).tools if each is not WorkspaceTool.RUN_COMMAND)
+    runs = settings.section(RunSettings)
+    run_tools = tuple(each for each in runs.tools if each is not WorkspaceTool.RUN_COMMAND)
     return settings.with_sections(
-        structs.replace(settings.section(RunSettings), tools=run_tools),
+        structs.replace(runs, tools=run_tools),
         structs.replace(settings.tools, enabled=enabled, declared=()),
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -63,6 +64,11 @@ def _is_address(url: str) -> bool:
         return False
     is_local = host in {"localhost", "127.0.0.1", "::1"}
     return bool(host) and (parts.scheme == "https" or (parts.scheme == "http" and is_local))
+
+
+def can_schedule() -> bool:
+    """Tell whether the libraries for times are installed; they come with the extra `run`."""
+    return find_spec("cronsim") is not None and find_spec("dbos") is not None
 
 
 SECTION: Final = Section(

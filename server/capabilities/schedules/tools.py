@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 
 from server.capabilities.runs.offered import offers_tool
-from server.capabilities.schedules.availability import can_schedule
-from server.capabilities.schedules.settings import ScheduleSettings
+from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 from server.config.settings.tools import OptionalTool
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.listing.tools import SCHEDULE_TOOLS

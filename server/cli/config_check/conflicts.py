@@ -190,12 +190,11 @@ def _schedules(checked: CheckedSettings) -> Iterator[Finding]:
     if tools and settings.access.known_roles:
         message = f"{', '.join(tools)}: schedules are those of the server's user, so no caller with roles has the tools"
         yield _finding(checked, Level.WARNING, "tools.enabled", message, "remove the tools, or the roles")
-    if settings.section(ScheduleSettings).enabled and (
-        reason := runs_unavailable_reason(settings.section(RunSettings))
-    ):
+    enabled = settings.section(ScheduleSettings).enabled
+    if enabled and (reason := runs_unavailable_reason(settings.section(RunSettings))):
         message = f"schedules cannot run skills: {reason}"
         yield _finding(checked, Level.WARNING, "schedules.enabled", message, "set runs.model")
-    if OptionalTool.SCHEDULE_SKILL in tools and not settings.section(ScheduleSettings).enabled:
+    if OptionalTool.SCHEDULE_SKILL in tools and not enabled:
         message = "schedule_skill makes schedules that this server does not fire"
         advice = "set schedules.enabled, or run `skillserve schedule daemon`"
         yield _finding(checked, Level.WARNING, "tools.enabled", message, advice)

@@ -39,18 +39,17 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Sections of capabilities that are not as by default, at most one of a type."""
 
     def section(self, kind: type[Kind]) -> Kind:
-        """Return the section of a type, as by default where nothing of it is set."""
-        sections = (*self.capabilities, *(getattr(self, name) for name in _CORE if _CORE[name] is kind))
-        return next((each for each in sections if type(each) is kind), default_section(kind))
+        """Return the section of a capability, as by default where nothing of it is set."""
+        return next((each for each in self.capabilities if type(each) is kind), default_section(kind))
 
     def with_sections(self, *sections: Struct) -> Settings:
         """Return settings in which these sections replace those of their types."""
-        kinds = {type(each) for each in sections}
-        core = {name: each for name, kind in _CORE.items() for each in sections if type(each) is kind}
-        others = [each for each in self.capabilities if type(each) not in kinds]
-        others += [each for each in sections if type(each) not in _CORE.values()]
-        set_ = frozenset(each for each in others if each != default_section(type(each)))
-        return structs.replace(self, **core, capabilities=set_)
+        replaced = {type(each): each for each in sections}
+        core = {name: replaced.pop(kind) for name, kind in _CORE.items() if kind in replaced}
+        others = [*replaced.values(), *(each for each in self.capabilities if type(each) not in replaced)]
+        return structs.replace(
+            self, **core, capabilities=frozenset(each for each in others if each != default_section(type(each)))
+        )
 
 
 _CORE = {field.name: type(field.default) for field in structs.fields(Settings) if isinstance(field.default, Struct)}

@@ -58,6 +58,7 @@ _CORE: Final = (
     Section(name="limits", kind=LimitSettings, prefix="limits_"),
     Section(name="logging", kind=LoggingSettings, prefix="log_"),
 )
+_CORE_NAMES: Final = frozenset(section.name for section in _CORE)
 SECTIONS: Final[Mapping[str, Section]] = {
     section.name: section for section in (*_CORE, *(each for found in CAPABILITIES for each in found.sections))
 }
@@ -102,7 +103,8 @@ class Setting(Struct, frozen=True):
 def value_of(settings: Settings, path: SettingPath) -> Any:  # noqa: ANN401 - of the setting's type
     """Return the value of a setting."""
     section, key = path
-    return getattr(settings.section(SECTIONS[section].kind), key)
+    found = getattr(settings, section) if section in _CORE_NAMES else settings.section(SECTIONS[section].kind)
+    return getattr(found, key)
 
 
 def _settings() -> Iterator[Setting]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from skills_core.evals.grading.results import EvalRun
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["BENCHMARK_FILE", "BenchmarkMetadata", "benchmark_of"]
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.evals.grading.cases import EvalCase
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 
 _MAX_FILE: Final = 40_000

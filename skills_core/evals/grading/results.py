@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.agents.transcript import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 
 _LISTS: Final = ("assertion_results", "expectations", "assertions")

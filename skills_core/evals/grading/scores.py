@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.grading.results import RunScore
     from skills_core.evals.statistics import Interval
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 __all__ = ["ArmComparison", "IterationScores", "Patterns", "Verdict", "compare_arms", "score_iteration", "ungraded"]
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.evals.triggers.queries import Query
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
     from skills_core.skills.skill import Skill
 
 

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
     from dbos import WorkflowStatus
 
-    from skills_core.format.yaml12 import JsonValue
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
 
 def silence_dbos_log() -> None:

@@ -128,10 +128,8 @@ class OwnAgent:
         """Return the id of a run, which is the same after a restart as long as its folder is there."""
         # Earlier versions recorded other steps of tasks without a skill, which cannot be continued.
         version = task.skills[0].digest if task.skills else "no skill"
-        limits, tools = (
-            to_json(run_limits(self._settings.section(RunSettings))),
-            list(self._settings.section(RunSettings).tools),
-        )
+        runs = self._settings.section(RunSettings)
+        limits, tools = to_json(run_limits(runs)), list(runs.tools)
         parts = [str(task.folder.root), version, task.prompt, self.label, limits, tools]
         return hashlib.sha256(json.dumps([*parts, task.seconds]).encode()).hexdigest()[:32]
 
@@ -190,10 +188,9 @@ class OwnAgent:
 
     def _settings_for(self, folder: RunFolder, seconds: float) -> Settings:
         workspace = str(folder.work)
-        tools = self._settings.section(RunSettings).tools or _DEFAULT_TOOLS
-        runs = structs.replace(
-            self._settings.section(RunSettings), workspace=workspace, tools=tools, seconds=max(1, round(seconds))
-        )
+        runs = self._settings.section(RunSettings)
+        tools = runs.tools or _DEFAULT_TOOLS
+        runs = structs.replace(runs, workspace=workspace, tools=tools, seconds=max(1, round(seconds)))
         scripts = structs.replace(self._settings.section(ScriptSettings), workspace=workspace)
         return self._settings.with_sections(runs, scripts)
 

@@ -16,7 +16,7 @@ from server.capabilities.evals.triggers.query_files import (
 )
 from server.capabilities.evals.triggers.ranked_triggers import rank_triggers, triggers_object
 from server.capabilities.runs.configured_model import open_configured
-from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
@@ -27,7 +27,7 @@ from skills_core.diagnostics import counted, one_line, shortened
 from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
 from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
-from skills_core.runs.models import CLIENT, connected
+from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import NoAnswerError
 from skills_core.selection import SelectionPolicy, SkillSearch
 from skills_core.skills.skill import State
@@ -240,16 +240,14 @@ def draft_into(options: TriggerFlags) -> None:
     require_folder(folder)
     require_no_queries(folder)
     library, settings, skill = open_skill(options)
-    if (reason := runs_unavailable_reason(settings.section(RunSettings))) or settings.section(
-        RunSettings
-    ).model == CLIENT:
-        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    runs = settings.section(RunSettings)
+    if reason := command_unavailable_reason(runs):
+        fail(reason, EXIT_USAGE)
     rivals = _rivals(skill, library.catalog.offered)
     tokens = len(drafting_prompt(skill, rivals)) // _CHARACTERS_A_TOKEN
-    runs = settings.section(RunSettings)
     print_notice(f"asks {runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
-        drafts = until_signalled(lambda: _draft(settings.section(RunSettings), skill, rivals))
+        drafts = until_signalled(lambda: _draft(runs, skill, rivals))
     except NoAnswerError as error:
         fail(f"no queries were drafted: {error}; requests made: {error.usage.requests}", EXIT_NO)
     file = write_drafts(folder, drafts.queries)

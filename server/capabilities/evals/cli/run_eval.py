@@ -25,7 +25,7 @@ from server.capabilities.evals.proposals.propose import (
 from server.capabilities.evals.report.model import WITH_SKILL
 from server.capabilities.evals.report.writing import live_report
 from server.capabilities.runs.configured_model import open_configured
-from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
@@ -34,7 +34,7 @@ from server.transport.signals import until_signalled
 from skills_core.diagnostics import agreeing, counted, one_line, printable
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
-from skills_core.runs.models import CLIENT, connected
+from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError
 
 if TYPE_CHECKING:
@@ -240,8 +240,8 @@ def print_proposal(
     runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
     iteration = find_iteration(workspace)
     request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
-    if not dry_run and ((reason := runs_unavailable_reason(runs)) or runs.model == CLIENT):
-        fail(reason or "the model `client` needs a connected client; name another model with --model", EXIT_USAGE)
+    if not dry_run and (reason := command_unavailable_reason(runs)):
+        fail(reason, EXIT_USAGE)
     print_notice(
         f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
         f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"

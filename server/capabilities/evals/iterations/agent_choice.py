@@ -122,10 +122,9 @@ def check_named(model: str) -> None:
 
 def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | None) -> Judge | None:
     """Return the judge: the agent that was named as one, the configured models, or the known agent under test."""
-    own = settings.section(EvalSettings).judge_model
-    if named is None and (model := own or settings.section(RunSettings).model) is not None:
-        key = settings.section(EvalSettings).judge_key if own else settings.section(RunSettings).model_key
-        return Judge(model, key)
+    evals, runs = settings.section(EvalSettings), settings.section(RunSettings)
+    if named is None and (model := evals.judge_model or runs.model) is not None:
+        return Judge(model, evals.judge_key if evals.judge_model else runs.model_key)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)
     return None if agent is None else Judge(agent=replace(agent, via=None, rights=Rights.LOAD))

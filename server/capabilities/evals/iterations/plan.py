@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalRun
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -390,13 +390,14 @@ def _identity(
     """
     version, old = versions
     own = options.agent is None
+    runs = settings.section(RunSettings)
     return {
         "skill": version.digest,
         "cases": {**seen},
         "baseline": None if old is None else old.digest,
         "agent": None if options.agent is None else dict(options.agent.identity),
-        "model": settings.section(RunSettings).model if own else None,
-        "run_tools": [str(tool) for tool in settings.section(RunSettings).tools] if own else [],
+        "model": runs.model if own else None,
+        "run_tools": [str(tool) for tool in runs.tools] if own else [],
         "runs": options.runs,
         "seconds": options.seconds,
         "version": __version__,

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.skills.tested_skills import SkillVersion
     from server.config.settings.model import Settings
     from skills_core.evals.grading.results import RunKey
-    from skills_core.runs.ports import JsonObject
+    from skills_core.format.yaml12 import JsonObject
 
 
 def _line(run: EvalRun) -> str:

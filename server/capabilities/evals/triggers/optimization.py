@@ -47,9 +47,6 @@ if TYPE_CHECKING:
 _SECONDS: Final = 900.0
 # For all requests for one description.
 
-MAX_ROUNDS: Final = 5
-"""Most revisions of a description."""
-
 
 class RevisionError(SkillsError):
     """The model gave no description; the message says why."""
