@@ -118,6 +118,11 @@ class Run:
         return self.status in FAILED
 
     @property
+    def has_outputs(self) -> bool:
+        """Whether there is something to show of what the run made."""
+        return bool(self.outputs or self.notes or self.outputs_note)
+
+    @property
     def graded(self) -> bool:
         """Whether the run counts in rates."""
         return self.rate is not None and not self.failed
