@@ -1,16 +1,205 @@
-"""The seam between the server and its capabilities: what a capability can add.
+"""The seam between the core of the server and its capabilities: what a capability can add.
 
-The core learns of their sections of the settings from the tuple `server.capabilities.CAPABILITIES`. Values here import
-nothing heavy, because every command reads the settings.
+The core knows capabilities only from the tuple `server.capabilities.CAPABILITIES`. Every command reads the settings and
+so imports this tuple: the functions of a `Capability` import what they need when they are called.
 """
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from pathlib import Path
+
+    import typer
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.routing import Route
+    from starlette.types import ASGIApp
+
+    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
     from server.config.settings.section import Section
+    from server.hosting.host import Host
+    from server.protocol.server import SkillServer
+    from server.protocol.tool_call import Handler, ToolServices
+    from server.transport.event_streams import Draining
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.disk.sources import Source
+    from skills_core.format.frontmatter import ToolDeclaration
+    from skills_core.live.library import Change, Library, Review
+    from skills_core.runs.durable.engine import Engine
+    from skills_core.runs.durable.worker import Job
+    from skills_core.runs.executor import RunRequest
+    from skills_core.runs.outcome import RunOutcome
+    from skills_core.skills.skill import Skill
+
+    AfterRun = Callable[["FinishedRun"], Awaitable[None]]
+    FollowUp = Callable[["FinishedRun"], None]
+    Improvements = Callable[[Sequence[str]], Sequence[Mapping[str, Any]]]
+    ImprovementsAfter = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any]]]]
+
+
+class ToolModule(NamedTuple):
+    """A module whose `TOOLS` are the definitions of the tools with these names, in their order.
+
+    It is imported when one of its tools is listed. `shared_only` tools are the server user's own, so callers who see
+    skills by their roles do not have them.
+    """
+
+    module: str
+    names: tuple[str, ...]
+    shared_only: bool = False
+
+
+class ExtraResource(NamedTuple):
+    """A resource that is not a file of a skill, and the tool that settings switch it on with.
+
+    `entry` is its entry in the list, `read` returns its text, and `differs` tells whether a change of the library
+    changes it.
+    """
+
+    uri: str
+    entry: Mapping[str, Any]
+    tool: str
+    read: Callable[[Catalog, Settings], Awaitable[str]]
+    differs: Callable[[Change], bool]
+
+
+class ToolsOfSkills(NamedTuple):
+    """The tools that skills declare: which ones a caller has, their entries in the list, and their handler."""
+
+    served: Callable[[Catalog, Settings, Callable[[str], bool]], dict[str, tuple[Skill, ToolDeclaration]]]
+    entries: Callable[[Mapping[str, tuple[Skill, ToolDeclaration]]], list[dict[str, Any]]]
+    handler: Callable[[ToolServices], Handler]
+
+
+class StatusSection(NamedTuple):
+    """A part of the status: the object in `status --json`, and the lines that `status` prints of it."""
+
+    object: Callable[[Settings], dict[str, Any]]
+    lines: Callable[[Mapping[str, Any]], Iterable[str]]
+
+
+class ServerPart:
+    """What a capability does for a running server. By default, each method does nothing."""
+
+    def around(self, port: int | None) -> AbstractContextManager[object]:
+        """Return what is entered before the server answers and left after its end; over HTTP it listens at `port`."""
+        del port
+        return nullcontext()
+
+    def attach(self, server: SkillServer) -> None:
+        """Prepare to serve the clients of `server`."""
+
+    async def run(self) -> None:
+        """Work in the background while the server runs, until cancelled."""
+
+    async def announce(self) -> None:
+        """Notify clients of changes, until cancelled; this begins once a client has its first answers."""
+
+    def close(self) -> None:
+        """Prepare for the end of the server: requests and background work are cancelled next."""
+
+    @property
+    def running(self) -> int:
+        """How many requests are being answered that other servers have received."""
+        return 0
+
+    @property
+    def is_connected(self) -> bool | None:
+        """Whether this part is in contact with other servers; None if it has none."""
+        return None
+
+
+class PromptSource(ServerPart):
+    """Adds prompts that are not skills. Each method is called only where `offers_prompts`."""
+
+    @property
+    def offers_prompts(self) -> bool:
+        """Whether there may be any prompts."""
+        raise NotImplementedError
+
+    def may_have(self, name: str) -> bool:
+        """Tell whether a prompt may have this name."""
+        raise NotImplementedError
+
+    def entries(self) -> list[dict[str, Any]]:
+        """Return the entries in `prompts/list`; this may read the disk."""
+        raise NotImplementedError
+
+    def get(self, name: str) -> tuple[str, str] | None:
+        """Return the description and the text of a prompt, None if there is none of this name; may read the disk."""
+        raise NotImplementedError
+
+
+class Authentication(ServerPart):
+    """Finds out who sends a request over HTTP."""
+
+    def routes(self, path: str, profiles: Sequence[str]) -> list[Route]:
+        """Return the routes by which clients find out how to log in at the endpoint `path`."""
+        raise NotImplementedError
+
+    def layer(self, app: ASGIApp) -> ASGIApp:
+        """Return the application for requests whose sender is known; others are refused."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class HttpContext:
+    """What routes beside the MCP endpoint are built from; `running` counts the requests that are being answered."""
+
+    server: SkillServer
+    host: Host
+    security: TransportSecuritySettings
+    draining: Draining
+    running: Callable[[], int]
+
+
+class HttpPart(ServerPart):
+    """Adds routes beside the MCP endpoint."""
+
+    def routes(self, context: HttpContext) -> list[Route]:
+        """Return the routes, which check by themselves who may use them."""
+        raise NotImplementedError
+
+
+class SealingKeys(NamedTuple):
+    """The name of a group of servers, and the secrets by which they open the states that another of them has sealed."""
+
+    group: str
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """The run of a skill, with the catalog that it began with, and the settings if they are its own."""
+
+    outcome: RunOutcome
+    request: RunRequest
+    catalog: Catalog
+    settings: Settings | None = None
+
+
+class AfterRuns(NamedTuple):
+    """What follows runs: `after_run` is awaited after each of them, and `improvements` returns what it has changed."""
+
+    after_run: AfterRun
+    improvements: Improvements
+
+
+class BackgroundRuns(Protocol):
+    """Runs without a client, which a server begins by itself."""
+
+    def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
+        """Return the jobs of their kinds, which call `follow_up` with each run of a skill that has ended."""
+
+    async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
+        """Begin runs until cancelled; `improvements` returns the changes of skills that runs led to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,3 +209,49 @@ class Capability:
     name: str
     sections: tuple[Section, ...] = ()
     """Its sections of `skillserve.toml`."""
+    commands: Callable[[typer.Typer], None] | None = None
+    """Adds its commands to the command line."""
+    checks: Callable[[Configuration], Iterator[Finding]] | None = None
+    """Checks its settings for `config check`, and its files."""
+    files: Callable[[Settings], Iterable[CheckedFile]] | None = None
+    """Names the files that it reads beside `skillserve.toml`."""
+
+    tools: tuple[ToolModule, ...] = ()
+    """Its tools, which settings switch on."""
+    tools_of_skills: Callable[[], ToolsOfSkills] | None = None
+    """Serves the tools that skills declare; one capability does so."""
+    script_tool: Callable[[Settings], str | None] | None = None
+    """Returns the tool by which clients run scripts of skills, None if they can run none; one capability has it."""
+    asks_clients: Callable[[Settings], bool] | None = None
+    """Tells whether its tools may ask the user, or report progress, before they return."""
+    resources: tuple[ExtraResource, ...] = ()
+
+    sources: Callable[[Settings], Iterable[Source]] | None = None
+    """Returns skills of its own, after those of the user."""
+    before_loading: Callable[[Iterable[Source]], None] | None = None
+    """Called before a server reads the skills of these sources."""
+    review: Callable[[Settings], Review | None] | None = None
+    """Returns what judges skills when they are loaded; one capability does so."""
+    private_places: Callable[[Settings], Iterable[Path]] | None = None
+    """Names files and folders that no workspace of a run or a script may show."""
+    status: StatusSection | None = None
+    log_start: Callable[[Settings], None] | None = None
+    """Logs what an operator needs to know when a server starts, such as tools that cannot be offered."""
+
+    part: Callable[[Host], ServerPart | None] | None = None
+    """Returns what it does while a server runs, None if its settings switch it off."""
+    http_part: Callable[[Host], ServerPart | None] | None = None
+    """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
+    requires_login: Callable[[Settings], bool] | None = None
+    """Tells whether clients have to log in over HTTP; one capability does so."""
+    sealing_keys: Callable[[Settings], SealingKeys] | None = None
+    """Returns the keys that several servers share; one capability does so."""
+
+    jobs: Callable[[Library, Settings, FollowUp], Mapping[str, Job]] | None = None
+    """Returns the jobs that it adds to recorded runs, by kind; they call the function with each run that has ended."""
+    background_runs: Callable[[Host], BackgroundRuns | None] | None = None
+    """Returns the runs that a server begins by itself, None if there are none; one capability does so."""
+    after_runs: Callable[[Settings, Callable[[], Awaitable[object]] | None], AfterRuns | None] | None = None
+    """Returns what follows runs; the function is called after a change of skills. One capability does so."""
+    describe_change: Callable[[Mapping[str, Any]], list[str]] | None = None
+    """Returns the lines that describe a change that it made after a run; one capability does so."""

@@ -1,6 +1,7 @@
 """The capabilities: everything that a server of skills can leave out, one folder each.
 
-This tuple names them all. Its order is that of their sections in the reference of settings.
+This tuple names them all. Its order is that of their tools in `tools/list`, of their commands, and of their sections in
+the reference of settings; what surrounds a server is entered in this order, so spans outlast the audit log.
 """
 
 from __future__ import annotations
@@ -33,15 +34,15 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     visibility.CAPABILITY,
     remote.CAPABILITY,
     audit.CAPABILITY,
-    guard.CAPABILITY,
-    auditlog.CAPABILITY,
-    runs.CAPABILITY,
     scripts.CAPABILITY,
-    evals.CAPABILITY,
+    runs.CAPABILITY,
+    guard.CAPABILITY,
+    operation.CAPABILITY,
+    auditlog.CAPABILITY,
+    login.CAPABILITY,
+    replicas.CAPABILITY,
     history.CAPABILITY,
     schedules.CAPABILITY,
     improve.CAPABILITY,
-    login.CAPABILITY,
-    operation.CAPABILITY,
-    replicas.CAPABILITY,
+    evals.CAPABILITY,
 )

@@ -12,20 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from server import __version__
-from server.capabilities.audit.commands import audit
-from server.capabilities.auditlog.commands import analytics, audit_log
-from server.capabilities.authoring.commands import init, validate
-from server.capabilities.evals.commands import evaluate, lint, report, triggers
-from server.capabilities.guard.commands import guard
-from server.capabilities.history.commands import history, rollback
-from server.capabilities.improve.commands import accept, propose, reject
-from server.capabilities.login.commands import token
-from server.capabilities.operation.commands import reload
-from server.capabilities.remote.commands import fetch, plugin, verify
-from server.capabilities.runs.commands import run, runs, workflow
-from server.capabilities.schedules.commands import schedule
-from server.capabilities.scripts.commands import script
-from server.capabilities.visibility.commands import visibility
+from server.capabilities import CAPABILITIES
 from server.cli.commands.config import config, trust
 from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
@@ -63,29 +50,12 @@ def _options(
     pass
 
 
-_COMMANDS = (
-    *(serve, status, search, drift, catalog, visibility, show, activate, validate, init, trust, reload),
-    *(guard, verify, fetch, run),
-    *(triggers, lint, report),
-    analytics,
-    audit,
-    rollback,
-)
-app.command("eval")(evaluate)
-for command in _COMMANDS:
+for command in (serve, status, search, drift, catalog, show, activate, trust):
     app.command()(command)
-for decide in (propose, accept, reject):
-    history.command()(decide)
-# Options after the script's path belong to the script.
-app.command(context_settings={"allow_interspersed_args": False})(script)
-app.add_typer(audit_log, name="audit-log")
 app.add_typer(config, name="config")
-app.add_typer(history, name="history")
-app.add_typer(runs, name="runs")
-app.add_typer(plugin, name="plugin")
-app.add_typer(schedule, name="schedule")
-app.add_typer(token, name="token")
-app.add_typer(workflow, name="workflow")
+for each in CAPABILITIES:
+    if each.commands is not None:
+        each.commands(app)
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

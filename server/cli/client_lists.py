@@ -55,10 +55,8 @@ def chosen_clients(chosen: Iterable[str]) -> list[tuple[ClientProfile, str | Non
 
 def served_lists(catalog: Catalog, settings: Settings) -> Snapshot:
     """Return the lists of a catalog, in the order that the recorded uses of its skills give."""
-    from server.capabilities.scripts.factory import offers_scripts, script_setup
     from server.hosting.usage import read_counts, usage_file
     from server.listing.snapshot import Snapshot
 
     used = read_counts(usage_file(state_home())) if settings.catalog.usage else {}
-    scripts = script_setup(settings) if offers_scripts(settings) else None
-    return Snapshot(catalog, settings, used, scripts=scripts)
+    return Snapshot(catalog, settings, used)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
-from server.capabilities.audit.settings import AuditMode
 from server.config.plain_options import PlainOption, parse_plain_words
 from server.config.settings.server import LogFormat, LogLevel, Transport
 from server.config.settings.skills import Conventions, SkillFolder
 from server.config.settings.tools import OptionalTool
+from skills_core.audit.findings import AuditMode
 from skills_core.live.watch_options import WatchMode
 from skills_core.runs.tools.workspace_names import WorkspaceTool
 

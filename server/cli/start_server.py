@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import structs
 
-from server.capabilities.history.at_start import complete_interrupted_changes
+from server.capabilities import CAPABILITIES
 from server.cli.serve_options import parse_plain_options
 from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
 from server.config.files import ConfigurationError, own_file, read_settings_file
@@ -118,7 +118,10 @@ def end_with_line(error: object) -> NoReturn:
 
 
 def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:
-    complete_interrupted_changes(sources_of(directories, settings, machine.places))
+    sources = sources_of(directories, settings, machine.places)
+    for each in CAPABILITIES:
+        if each.before_loading is not None:
+            each.before_loading(sources)
     if settings.server.transport is not Transport.HTTP:
         _run(open_library(directories, settings, machine), settings, machine)
         return

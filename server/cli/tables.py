@@ -6,14 +6,13 @@ Empty columns are omitted.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from server.capabilities.runs.offered import missing_message
 from server.hosting.status import count_states, display_path
 from skills_core.diagnostics import Severity, one_line, shortened
 
@@ -37,17 +36,8 @@ _MAX_VERSION = 40
 _COLOURS = {"active": "green", "excluded": "yellow", "shadowed": "yellow", "invalid": "red"}
 
 
-def print_status(
-    catalog: Catalog,
-    choice: StatusFilter,
-    runs: Mapping[str, Any],
-    scripts: Mapping[str, Any],
-    audit: Mapping[str, Any],
-) -> None:
-    """Print the chosen skills, their diagnostics, the availability of runs and scripts, and accepted findings.
-
-    `runs`, `scripts` and `audit` are the objects of the same names in `status --json`.
-    """
+def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -> None:
+    """Print the chosen skills, their diagnostics, and the `lines` that capabilities add."""
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
     if console.is_terminal:
@@ -71,21 +61,8 @@ def print_status(
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
             console.print(escape(str(diagnostic)), soft_wrap=True)
-    console.print(escape(f"runs: {one_line(_runs_statement(runs))}"))
-    offered = "clients can run them" if scripts["offered"] else "clients cannot run them"
-    console.print(escape(f"scripts: {offered}. {one_line(scripts['statement'])}"))
-    for each in audit["accepted"]:
-        console.print(escape(one_line(f"audit accepts {each['finding']}: {each['reason']}")), soft_wrap=True)
-
-
-def _runs_statement(runs: Mapping[str, Any]) -> str:
-    reasons = {"run_skill": runs["reason"], "run_workflow": runs["workflow_reason"]}
-    available = " and ".join(tool for tool, reason in reasons.items() if reason is None)
-    offered = f"clients can call {available}" if available else "clients cannot run skills or workflows"
-    model = f" (model {runs['model']})" if runs["model"] else ""
-    statements = (*reasons.values(), missing_message(runs["missing_workflows"]))
-    why = "; ".join(dict.fromkeys(each for each in statements if each))
-    return f"{offered}{model}{'; ' if available else ': '}{why}" if why else f"{offered}{model}"
+    for line in lines:
+        console.print(escape(line))
 
 
 def print_matches(matches: Sequence[Match]) -> None:

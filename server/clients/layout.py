@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from server.clients.profile import holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
@@ -12,8 +12,7 @@ from skills_core.toolboxes import Capability, toolbox_named
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
-
-__all__ = ["called_in", "is_structured", "layout_for", "link_reader_of"]
+    from server.listing.snapshot import Snapshot
 
 _SEARCHED_TOPICS = 4000
 # Characters of topics where a client's search reads whole descriptions.
@@ -83,3 +82,19 @@ def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:
     if client.called is None or not holds(client.own_activation):
         return tool
     return client.called.value.format(server=settings.clients.server_name or "*", tool=tool)
+
+
+def tools_for(snapshot: Snapshot, client: ClientProfile) -> list[dict[str, Any]]:
+    """Return the entries of `tools/list` as they are sent to `client`."""
+    tools: list[dict[str, Any]] = snapshot.tools(layout_for(client, snapshot.settings))["tools"]
+    return tools
+
+
+def activation_tool(snapshot: Snapshot, client: ClientProfile) -> dict[str, Any] | None:
+    """Return the tool `activate_skill` as it is sent to `client`; None if no skill is for models."""
+    return next((tool for tool in tools_for(snapshot, client) if tool["name"] == ACTIVATION_TOOL), None)
+
+
+def instructions_for(snapshot: Snapshot, client: ClientProfile) -> str | None:
+    """Return the instructions as they are sent to `client`."""
+    return snapshot.instructions(layout_for(client, snapshot.settings))

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from server.capabilities.audit.settings import AuditMode, AuditSettings
+from server.capabilities import CAPABILITIES
 from server.config.machine import Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
 from server.config.settings.layers import from_environment, from_flags, load_settings
@@ -82,16 +81,11 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources = sources_of(directories, settings, machine.places)
-    return Library(sources, _environment(settings, machine).read, _review_of(settings.section(AuditSettings)))
+    return Library(sources, _environment(settings, machine).read, _review_of(settings))
 
 
-def _review_of(audit: AuditSettings) -> Review | None:
-    if audit.mode is AuditMode.OFF:
-        return None
-    from skills_core.audit.review import AuditReview  # noqa: PLC0415 - most servers do not audit
-
-    accepted = {each.finding: each.reason for each in audit.accept}
-    return AuditReview(audit.mode is AuditMode.BLOCK, MappingProxyType(accepted))
+def _review_of(settings: Settings) -> Review | None:
+    return next((each.review(settings) for each in CAPABILITIES if each.review is not None), None)
 
 
 def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:

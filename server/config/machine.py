@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from server.capabilities.auditlog.settings import AuditLogSettings
-from server.capabilities.runs.settings import RunSettings
+from server.capabilities import CAPABILITIES
 from server.config.jdai import JdaiFiles
 from server.config.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
@@ -27,7 +26,6 @@ __all__ = [
     "SCHEDULED_RUN",
     "Machine",
     "ServedEnvironment",
-    "audit_log_folder",
     "current_environment",
     "current_places",
     "is_scheduled_run",
@@ -205,24 +203,19 @@ def private_folders() -> tuple[Path, ...]:
 
 
 def private_places(settings: Settings) -> tuple[Path, ...]:
-    """Return `private_folders` and what the settings name beside them: it decides what runs may do, and what is known.
+    """Return `private_folders` and what capabilities name beside them: it decides what runs may do, and what is known.
 
-    These are the folder of the audit log, and the file with the MCP servers of runs.
+    These are, for example, the folder of the audit log, and the file with the MCP servers of runs.
     """
-    named = [audit_log_folder(settings.section(AuditLogSettings))]
-    if mcp_servers := settings.section(RunSettings).mcp_servers:
-        named.append(Path(mcp_servers).expanduser())
+    named = [
+        place for each in CAPABILITIES if each.private_places is not None for place in each.private_places(settings)
+    ]
     return tuple(dict.fromkeys(real_path(each) for each in (*private_folders(), *named)))
 
 
 def tokens_file() -> Path:
     """Return the file of the static tokens with which clients log in over HTTP."""
     return state_home() / "tokens.json"
-
-
-def audit_log_folder(settings: AuditLogSettings) -> Path:
-    """Return the folder of the audit log."""
-    return state_home() / "audit-log" if settings.folder is None else Path(settings.folder).expanduser()
 
 
 def _config_home(home: Path) -> Path:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from server.capabilities.schedules.settings import ScheduleSettings
+from server.capabilities import CAPABILITIES
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.skills import Conventions, DiscoverySettings, SourceSettings
 from skills_core.disk.locations import DEFAULT_BOUNDS, default_sources, project_of
@@ -22,21 +22,20 @@ __all__ = ["sources_of"]
 
 Value = TypeVar("Value")
 
-_SCHEDULING: Final = real_path(Path(__file__).parents[1] / "capabilities/schedules/bundled")
 _NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 
 def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
     """Return the sources in order of precedence: `directories`, or without any those of `places` and the settings.
 
-    A server with schedules also has the skill that creates them. The settings of a trusted project apply to the sources
-    of the project, and to directories in it.
+    Those of capabilities come last. The settings of a trusted project apply to the sources of the project, and to
+    directories in it.
 
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    found = _chosen_sources(directories, settings, places)
-    return (*found, Source(_SCHEDULING, Scope.BUNDLED)) if settings.section(ScheduleSettings).enabled else found
+    added = (source for each in CAPABILITIES if each.sources is not None for source in each.sources(settings))
+    return (*_chosen_sources(directories, settings, places), *added)
 
 
 def _chosen_sources(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:

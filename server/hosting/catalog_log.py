@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from server.hosting.status import change_summary
 from skills_core.diagnostics import Reason, one_line
 from skills_core.skills.skill import State
 
@@ -18,8 +19,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
     from skills_core.skills.skill import Skill
-
-__all__ = ["log_catalog", "log_change"]
 
 logger = logging.getLogger(__name__)
 
@@ -93,3 +92,9 @@ def _competes(skill: Skill) -> bool:
 def _described(skill: Skill) -> str:
     place = one_line(str(skill.source.root / skill.content.place))
     return f"{place} (active as {one_line(skill.key)})" if skill.state is State.ACTIVE else f"{place} ({skill.state})"
+
+
+def log_reload(change: Change) -> Change:
+    """Log what a requested reload changed, and return it."""
+    logger.info("reloaded on request: %s", change_summary(change))
+    return change

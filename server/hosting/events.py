@@ -5,9 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.status import skill_object
 from server.listing import prompts, resources, tools
-from server.listing.resources import STATUS_URI, offers_status
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -25,14 +23,15 @@ __all__ = ["events_of"]
 def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
     """Yield the events of `change`: that of a list only if the list differs for some client.
 
-    The status also reports problems and sources, so it may differ although no skill has changed.
+    What capabilities add may differ although no skill has changed.
     """
     from mcp.server.subscriptions import ResourceUpdated  # noqa: PLC0415 - views are made before the SDK is loaded
 
     if change:
         yield from _events_of_skills(before, after, change)
-    if offers_status(after.settings) and _status_differs(change):
-        yield ResourceUpdated(STATUS_URI)
+    for each in resources.extra_resources(after.settings):
+        if each.differs(change):
+            yield ResourceUpdated(each.uri)
 
 
 def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:
@@ -63,13 +62,6 @@ def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
 
 def _context_prompt_differs(before: Snapshot, after: Snapshot) -> bool:
     return prompts.offers_context(before.catalog) != prompts.offers_context(after.catalog)
-
-
-def _status_differs(change: Change) -> bool:
-    before, after = change.before, change.after
-    return (before.problems, before.sources) != (after.problems, after.sources) or any(
-        _differ(skill_object, old, new) for old, new in _pairs(change)
-    )
 
 
 def _pairs(change: Change) -> list[tuple[Skill | None, Skill | None]]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.guard.server_guard import ServerGuard
-from server.capabilities.runs.offered import missing_tool_messages
-from server.config.settings.tools import OptionalTool
+from server.capabilities import CAPABILITIES
 from server.hosting.activation_texts import ActivationTexts
 from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
@@ -23,6 +21,7 @@ from server.hosting.usage import Usage
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
+from server.requests.records import Records
 from skills_core.diagnostics import one_line
 from skills_core.live.watcher import watch, watch_files
 
@@ -33,16 +32,16 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import SubscriptionBus
 
+    from server.capability import ServerPart
     from server.config.settings.model import Settings
     from server.hosting.views import View, ViewName, ViewRule
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change, Library
-    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill, SkillFile
 
-__all__ = ["Host"]
-
 logger = logging.getLogger(__name__)
+
+ServiceT = TypeVar("ServiceT")
 
 
 _FIRST_BURST_SECONDS = 0.1
@@ -69,22 +68,25 @@ class Host:
         usage: Usage | None = None,
         backoff: Backoff | None = None,
         rule: ViewRule | None = None,
+        records: Records | None = None,
     ) -> None:
         """Serve `library`, whose gates depend on `files`; nothing is watched before `follow` runs.
 
-        `rule` decides what each caller sees; without one all callers see everything.
+        `rule` decides what each caller sees; without one all callers see everything. `records` passes on what callers
+        ask for.
         """
         self.library = library
         self.settings = settings
         self.usage = usage or Usage()
         self._files = tuple(files)
-        self.scripts = _script_setup(settings)
-        for missing in missing_tool_messages(settings):
-            logger.warning("%s", one_line(missing))
+        self.records = records or Records()
+        self._services: dict[Callable[[Host], object], object] = {}
+        for each in CAPABILITIES:
+            if each.log_start is not None:
+                each.log_start(settings)
         reranker = load_reranker(settings.search.reranker)
         used = self.usage.before
-        self._views = Views(library, settings, rule, used=used, scripts=self.scripts, reranker=reranker)
-        self.guard = ServerGuard(lambda: self.everything, settings, views_differ=self._views.differ)
+        self._views = Views(library, settings, rule, used=used, reranker=reranker)
         self.reader = VerifiedReader(library.sources, self.reload)
         self.quiet = Quiet()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.quiet)
@@ -97,6 +99,24 @@ class Host:
         self._owed = anyio.Event()
         self._listeners: list[Callable[[Change], None]] = []
         self._note_unread()
+
+    def service(self, kind: Callable[[Host], ServiceT]) -> ServiceT:
+        """Return what `kind` makes of this host: the same object at each call."""
+        if kind not in self._services:
+            self._services[kind] = kind(self)
+        return cast("ServiceT", self._services[kind])
+
+    @cached_property
+    def parts(self) -> tuple[ServerPart, ...]:
+        """What capabilities do while the server runs."""
+        made = (each.part(self) for each in CAPABILITIES if each.part is not None)
+        return tuple(part for part in made if part is not None)
+
+    @cached_property
+    def http_parts(self) -> tuple[ServerPart, ...]:
+        """What capabilities do beside that while the server runs over HTTP."""
+        made = (each.http_part(self) for each in CAPABILITIES if each.http_part is not None)
+        return tuple(part for part in made if part is not None)
 
     @property
     def everything(self) -> Catalog:
@@ -241,16 +261,3 @@ def _shielded() -> Iterator[None]:
     """Defer the cancellation of the caller to the end of the block."""
     with anyio.CancelScope(shield=True):
         yield
-
-
-def _script_setup(settings: Settings) -> ScriptSetup | None:
-    """Return how scripts are run, None if clients cannot run scripts."""
-    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
-        return None
-    # The modules that run programs are imported only where programs are run.
-    from server.capabilities.scripts.factory import offers_scripts, script_setup  # noqa: PLC0415
-
-    setup = script_setup(settings)
-    offered = offers_scripts(settings)
-    logger.log(logging.INFO if offered else logging.WARNING, "scripts: %s", one_line(setup.statement))
-    return setup if offered else None

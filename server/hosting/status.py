@@ -8,10 +8,9 @@ from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from server.capabilities.audit.settings import AuditSettings
-from server.capabilities.runs.offered import runs_object
+from server.capabilities import CAPABILITIES
 from skills_core.authoring.advice import ADVICE
-from skills_core.diagnostics import Reason, printable
+from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import SkillsError, similar_to
 from skills_core.skills.skill import State
@@ -24,22 +23,6 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic
     from skills_core.live.library import Change
     from skills_core.skills.skill import Skill
-
-__all__ = [
-    "MAX_PATTERN",
-    "MAX_VALUES",
-    "StatusFilter",
-    "StatusFilterError",
-    "audit_object",
-    "change_object",
-    "change_summary",
-    "count_states",
-    "diagnostic_object",
-    "display_path",
-    "skill_object",
-    "status_object",
-]
-
 
 MAX_VALUES = 50
 MAX_PATTERN = 200
@@ -125,26 +108,19 @@ _EVERYTHING = StatusFilter()
 
 
 def status_object(catalog: Catalog, settings: Settings, choice: StatusFilter = _EVERYTHING) -> dict[str, Any]:
-    """Return what `status --json` prints: the chosen skills, all problems and sources, runs and scripts."""
-    # The modules that run programs are imported only when the status is read.
-    from server.capabilities.scripts.factory import script_status  # noqa: PLC0415
-
+    """Return what `status --json` prints: the chosen skills, all problems and sources, and those of capabilities."""
     return {
         "skills": [skill_object(skill) for skill in catalog.skills if choice.admits(skill)],
         "problems": [diagnostic_object(problem) for problem in catalog.problems],
         "sources": [_source_object(found) for found in catalog.sources],
-        "audit": audit_object(settings.section(AuditSettings)),
-        "runs": runs_object(settings),
-        "scripts": script_status(settings),
+        **{each.name: each.status.object(settings) for each in CAPABILITIES if each.status is not None},
     }
 
 
-def audit_object(audit: AuditSettings) -> dict[str, Any]:
-    """Return what the status says of the audit: its mode, and the findings that the user's settings accept."""
-    return {
-        "mode": audit.mode.value,
-        "accepted": [{"finding": printable(each.finding), "reason": printable(each.reason)} for each in audit.accept],
-    }
+def capability_lines(settings: Settings) -> list[str]:
+    """Return what `status` prints of the capabilities, such as whether clients can run scripts."""
+    parts = (each.status for each in CAPABILITIES if each.status is not None)
+    return [one_line(line) for part in parts for line in part.lines(part.object(settings))]
 
 
 def change_object(change: Change) -> dict[str, Any]:
@@ -221,6 +197,12 @@ def _source_object(found: FoundSource) -> dict[str, Any]:
 def advised_diagnostic(diagnostic: Diagnostic) -> dict[str, Any]:
     """Return a diagnostic with advice on how to fix it, null if there is none."""
     return {**diagnostic_object(diagnostic), "fix": ADVICE.get(diagnostic.code)}
+
+
+def diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
+    """Return the lines for a diagnostic and the advice on how to fix it."""
+    advice = ADVICE.get(diagnostic.code)
+    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
 
 
 def display_path(skill: Skill) -> str:

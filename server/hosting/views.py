@@ -18,11 +18,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio.to_thread
 from msgspec import structs
 
-from server.config.settings.tools import OptionalTool
+from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot, allow_all
-from server.listing.tools import SCHEDULE_TOOLS
 from skills_core.live.library import Change
 from skills_core.selection import TOP_TEN, SkillSearch
 
@@ -36,7 +35,6 @@ if TYPE_CHECKING:
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Library
-    from skills_core.scripts.runner import ScriptSetup
     from skills_core.selection import Match, Reranker, SelectionPolicy
     from skills_core.skills.skill import Skill
 
@@ -87,11 +85,10 @@ class View(Snapshot):
         used: Mapping[str, int],
         layouts: frozenset[ListingLayout],
         *,
-        scripts: ScriptSetup | None,
         shared: bool,
     ) -> None:
         """Build no list yet; `kept` is what the view keeps from its earlier catalogs."""
-        super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared, allows=kept.allows)
+        super().__init__(catalog, settings, used, layouts, shared=shared, allows=kept.allows)
         self.name = name
         self.kept = kept
 
@@ -205,7 +202,6 @@ class Views:
         rule: ViewRule | None,
         *,
         used: Mapping[str, int],
-        scripts: ScriptSetup | None,
         reranker: Reranker | None,
     ) -> None:
         """Build nothing yet; without a `rule` all callers have one view."""
@@ -213,7 +209,6 @@ class Views:
         self._settings = settings
         self._rule = rule
         self._used = used
-        self._scripts = scripts
         self._reranker = reranker
         self._entries: OrderedDict[ViewName, _Entry] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
@@ -354,7 +349,6 @@ class Views:
             settings,
             self._used,
             layouts,
-            scripts=self._scripts if OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled else None,
             shared=self._rule is None,
         )
 
@@ -369,7 +363,7 @@ class Views:
         if rule is None:
             return settings
         # Schedules are those of the server's user, and run with all skills.
-        enabled = (tool for tool in settings.tools.enabled if tool not in SCHEDULE_TOOLS)
+        enabled = (tool for tool in settings.tools.enabled if tool not in SHARED_ONLY_TOOLS)
         allowed = tuple(tool for tool in enabled if rule.allows(name, tool))
         return structs.replace(settings, tools=structs.replace(settings.tools, enabled=allowed))
 

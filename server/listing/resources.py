@@ -1,4 +1,4 @@
-"""The entries of `resources/list`: each file of an active skill, and the status; and the contents of both."""
+"""The entries of `resources/list`, each file of an active skill and what capabilities add, and their contents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import re
 from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from server.config.settings.tools import OptionalTool
+from server.capabilities import CAPABILITIES
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.skills.uris import decode_path
@@ -18,33 +18,18 @@ from skills_core.skills.withheld_files import files_for_models
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from server.capability import ExtraResource
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
-
-__all__ = [
-    "META_PREFIX",
-    "STATUS_URI",
-    "TEMPLATE",
-    "Listed",
-    "contents_of",
-    "describe",
-    "describe_all",
-    "listed_files",
-    "mime_type",
-    "offers_status",
-    "pager",
-    "served_uri",
-    "status_contents",
-    "templates",
-]
 
 Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
 """An item of the list: a file with its skill, or the entry of a resource that is not a file."""
 
 TEMPLATE = "skill://{+skill}/{+path}"
 
-STATUS_URI = "skillserve://status"
+EXTRA_URIS = frozenset(each.uri for one in CAPABILITIES for each in one.resources)
+"""The URIs of resources that are not files of skills."""
 
 META_PREFIX = "io.modelcontextprotocol.skills/"
 
@@ -142,9 +127,9 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
     Eval files are listed only if the settings say so, because some clients let the model choose from this list.
     """
     entries: dict[str, tuple[str, Listed]] = {}
-    if offers_status(settings):
-        # No path of a skill begins with NUL, so the status comes first.
-        entries[STATUS_URI] = ("\0", _STATUS)
+    for each in extra_resources(settings):
+        # No path of a skill begins with NUL, so these come first.
+        entries[each.uri] = (f"\0{each.uri}", {"uri": each.uri, **each.entry})
     # Outer skills sort before nested ones, so a file of both is listed with the inner skill.
     for skill in sorted(catalog.active, key=lambda skill: skill.path):
         for file in listed_files(skill, settings).values():
@@ -154,24 +139,14 @@ def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> 
     return Pager(items, settings.server.page_size, "resources", _entry, envelope)
 
 
-_STATUS = {
-    "uri": STATUS_URI,
-    "name": "skills-status",
-    "title": "Status of all skills",
-    "description": "Every skill found, its state, and why.",
-    "mimeType": "application/json",
-    "annotations": {"audience": ["user"], "priority": 0.1},
-}
+def extra_resources(settings: Settings) -> list[ExtraResource]:
+    """Return the resources that are not files of skills, as far as settings switch their tools on."""
+    return [each for one in CAPABILITIES for each in one.resources if each.tool in settings.tools.enabled]
 
 
-def offers_status(settings: Settings) -> bool:
-    """Return whether the status is a resource: it is if its tool is switched on."""
-    return OptionalTool.SKILLS_STATUS in settings.tools.enabled
-
-
-def status_contents(text: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the result of reading the status, which describes this moment and must not be cached."""
-    contents = {"uri": STATUS_URI, "mimeType": "application/json", "text": text}
+def extra_contents(resource: ExtraResource, text: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the result of reading such a resource, which describes this moment and must not be cached."""
+    contents = {"uri": resource.uri, "mimeType": resource.entry["mimeType"], "text": text}
     return {"contents": [contents], **envelope, "ttlMs": 0, "cacheScope": "private"}
 
 

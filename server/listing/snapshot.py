@@ -8,7 +8,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.scripts import declared_listing as declared
 from server.listing import prompts, resources, skills, tools
 from server.listing.catalog_texts import catalog_texts
 from server.listing.envelope import cacheable
@@ -24,10 +23,7 @@ if TYPE_CHECKING:
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill
-
-__all__ = ["Snapshot", "allow_all"]
 
 _MAX_DIRECTORIES = 1000
 # Most folders whose pages are cached.
@@ -48,22 +44,20 @@ class Snapshot:
         used: Mapping[str, int] | None = None,
         layouts: Iterable[ListingLayout] = (),
         *,
-        scripts: ScriptSetup | None = None,
         shared: bool = True,
         allows: Callable[[str], bool] = allow_all,
     ) -> None:
         """Build no list yet.
 
         `used` counts the uses of each skill by its key; `layouts` are those for which clients have listed the tools of
-        an earlier catalog. `scripts` is how scripts are run, None if clients can run none. `shared` tells whether all
-        callers see the catalog, `allows` whether they may use a tool by its name.
+        an earlier catalog. `shared` tells whether all callers see the catalog, `allows` whether they may use a
+        tool by its name.
         """
         self.catalog = catalog
         self.settings = settings
         self.allows = allows
         self._used = used or {}
         self._layouts = frozenset(layouts)
-        self._scripts = scripts
         self.envelope = cacheable(settings, shared=shared)
         self._texts: dict[ListingLayout, CatalogTexts] = {}
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
@@ -78,9 +72,7 @@ class Snapshot:
         """Return the result of `tools/list` for a client's layout."""
         if layout not in self._tools:
             description = self._catalog_texts(layout).description if self.catalog.offered else ""
-            entries = tools.entries(
-                self.catalog, self.settings, self.first, layout, description, self._scripts, self.declared
-            )
+            entries = tools.entries(self.catalog, self.settings, self.first, layout, description, self.declared)
             # The list depends on the layout for the client, so no cache may share it.
             self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[layout]
@@ -108,7 +100,8 @@ class Snapshot:
     @cached_property
     def declared(self) -> dict[str, tuple[Skill, ToolDeclaration]]:
         """The tools that skills declare and clients may call, by name."""
-        return declared.served(self.catalog, self.settings, self.allows)
+        declared = tools.tools_of_skills()
+        return {} if declared is None else declared.served(self.catalog, self.settings, self.allows)
 
     def instructions(self, layout: ListingLayout) -> str | None:
         """Return the server's instructions for a client's layout, None if there are no skills for models."""

@@ -7,10 +7,13 @@ imported when the tool is first listed: a server pays only for the tools that it
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from server.config.settings.tools import OptionalTool
+from server.capabilities import CAPABILITIES
+from server.capability import ToolModule
+from server.config.settings.tools import SKILL_CONTEXT
 from server.listing.catalog_texts import topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS
@@ -19,27 +22,11 @@ from skills_core.rendering import ACTIVATION_TOOL, render_entry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from server.capability import ToolsOfSkills
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
-    from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill
-
-__all__ = [
-    "ACTIVATE",
-    "CORE_TOOLS",
-    "FIND",
-    "MAX_RESULT",
-    "READ",
-    "SCHEDULE_TOOLS",
-    "TOOL_MODULES",
-    "ListedTool",
-    "ToolListing",
-    "describe",
-    "entries",
-    "load_tools",
-    "metadata_for",
-]
 
 ACTIVATE = ACTIVATION_TOOL
 READ = "read_skill_file"
@@ -51,39 +38,21 @@ CORE_TOOLS = frozenset({ACTIVATE, READ, FIND})
 MAX_RESULT = 500_000
 """Longest activation in characters that a client is asked to pass on uncut: the maximum that Claude Code allows."""
 
-SCHEDULE_TOOLS: Final = (
-    OptionalTool.SCHEDULE_SKILL,
-    OptionalTool.LIST_SCHEDULES,
-    OptionalTool.SHOW_SCHEDULE,
-    OptionalTool.PAUSE_SCHEDULE,
-    OptionalTool.RESUME_SCHEDULE,
-    OptionalTool.RUN_SCHEDULE,
-    OptionalTool.REMOVE_SCHEDULE,
+TOOL_MODULES: Final = (
+    ToolModule("server.protocol.tools.activate_skill", (ACTIVATE,)),
+    ToolModule("server.protocol.tools.read_skill_file", (READ,)),
+    ToolModule("server.protocol.tools.find_skills", (FIND,)),
+    ToolModule("server.protocol.tools.skill_context", (SKILL_CONTEXT,)),
+    *(module for each in CAPABILITIES for module in each.tools),
 )
-
-TOOL_MODULES: Final[Mapping[str, tuple[str, ...]]] = {
-    "server.protocol.tools.activate_skill": (ACTIVATE,),
-    "server.protocol.tools.read_skill_file": (READ,),
-    "server.protocol.tools.find_skills": (FIND,),
-    "server.capabilities.scripts.tools": (OptionalTool.RUN_SKILL_SCRIPT,),
-    "server.capabilities.runs.tools": (OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW),
-    "server.protocol.tools.skill_context": (OptionalTool.SKILL_CONTEXT,),
-    "server.capabilities.guard.tools": (OptionalTool.CHECK_TOOL_CALL,),
-    "server.capabilities.operation.tools": (OptionalTool.SKILLS_STATUS, OptionalTool.RELOAD_SKILLS),
-    "server.capabilities.history.tools": (OptionalTool.SKILL_HISTORY, OptionalTool.ROLLBACK_SKILL),
-    "server.capabilities.schedules.tools": SCHEDULE_TOOLS,
-}
-"""The module of each tool, in the order of the list. Its `TOOLS` are definitions in the order of the names here."""
-
-_DECLARED: Final = "server.capabilities.scripts.declared_tools"
+"""The modules of the tools, in the order of the list."""
 
 
 class ToolListing(NamedTuple):
     """What the entries of tools depend on.
 
     `first` are the skills that are offered in front of the others, `description` is the text that offers skills, and
-    `topics` is what the skills are about, for the client's `layout`. `scripts` is how scripts are run, None if clients
-    can run none.
+    `topics` is what the skills are about, for the client's `layout`.
     """
 
     catalog: Catalog
@@ -92,7 +61,6 @@ class ToolListing(NamedTuple):
     first: Sequence[Skill]
     description: str
     topics: str
-    scripts: ScriptSetup | None
 
 
 class ListedTool(Protocol):
@@ -107,7 +75,7 @@ class ListedTool(Protocol):
         """Return the entry in `tools/list`."""
 
     @property
-    def is_offered(self) -> Callable[[Settings, ScriptSetup | None], bool]:
+    def is_offered(self) -> Callable[[Settings], bool]:
         """Tell whether a server has the tool if its settings switch it on."""
 
     @property
@@ -115,13 +83,19 @@ class ListedTool(Protocol):
         """Tell whether the tool is listed with a catalog."""
 
 
-def load_tools(settings: Settings, scripts: ScriptSetup | None) -> Iterator[ListedTool]:
+def load_tools(settings: Settings) -> Iterator[ListedTool]:
     """Yield the definitions of the tools that a server with these settings has, except those that skills declare."""
     enabled = {*CORE_TOOLS, *settings.tools.enabled}
-    for module, names in TOOL_MODULES.items():
-        if not enabled.isdisjoint(names):
-            tools: Sequence[ListedTool] = import_module(module).TOOLS
-            yield from (tool for tool in tools if tool.name in enabled and tool.is_offered(settings, scripts))
+    for each in TOOL_MODULES:
+        if not enabled.isdisjoint(each.names):
+            tools: Sequence[ListedTool] = import_module(each.module).TOOLS
+            yield from (tool for tool in tools if tool.name in enabled and tool.is_offered(settings))
+
+
+@cache
+def tools_of_skills() -> ToolsOfSkills | None:
+    """Return what serves the tools that skills declare, None if no capability does."""
+    return next((each.tools_of_skills() for each in CAPABILITIES if each.tools_of_skills is not None), None)
 
 
 def entries(
@@ -130,7 +104,6 @@ def entries(
     first: Sequence[Skill],
     layout: ListingLayout,
     description: str,
-    scripts: ScriptSetup | None,
     of_skills: Mapping[str, tuple[Skill, ToolDeclaration]],
 ) -> list[dict[str, Any]]:
     """Return the entries of `tools/list` in a client's `layout`, with the skills that are `first` in front.
@@ -139,11 +112,11 @@ def entries(
     """
     skills = catalog.offered
     topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills, first) if skills else ""
-    listing = ToolListing(catalog, settings, layout, first, description, topics, scripts)
-    listed = [tool.entry(listing) for tool in load_tools(settings, scripts) if tool.is_listed(catalog)]
+    listing = ToolListing(catalog, settings, layout, first, description, topics)
+    listed = [tool.entry(listing) for tool in load_tools(settings) if tool.is_listed(catalog)]
     tools = [entry if entry["name"] in CORE_TOOLS else _renamed(entry, layout) for entry in listed]
-    if of_skills:
-        tools += import_module(_DECLARED).entries(of_skills)
+    if of_skills and (declared := tools_of_skills()) is not None:
+        tools += declared.entries(of_skills)
     return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 
-from server.capabilities.schedules.settings import ScheduleSettings
+from server.hosting.added_prompts import added_prompt_source
 from server.listing.envelope import COMPLETE
 from server.listing.prompts import WITH_SKILLS, offers_context
 from server.listing.resources import TEMPLATE, listed_files
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.listing.snapshot import Snapshot
-    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 __all__ = ["CompletionHandlers", "choices_of"]
@@ -63,14 +62,6 @@ class CompletionHandlers:
         """Answer from `host`."""
         self._host = host
 
-    def _is_scheduled(self, name: str, catalog: Catalog) -> bool:
-        """Tell whether a prompt may be that of a schedule, which has no arguments."""
-        return (
-            self._host.settings.section(ScheduleSettings).enabled
-            and name.startswith("sched-")
-            and catalog.get(name) is None
-        )
-
     async def complete(
         self, ctx: ServerRequestContext[Any, Any], params: types.CompleteRequestParams
     ) -> dict[str, Any]:
@@ -80,7 +71,10 @@ class CompletionHandlers:
         name, value = params.argument.name, params.argument.value
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_context(catalog):
             candidates: Iterable[str] = ()
-        elif isinstance(params.ref, types.PromptReference) and self._is_scheduled(params.ref.name, catalog):
+        elif isinstance(params.ref, types.PromptReference) and added_prompt_source(
+            params.ref.name, catalog, self._host
+        ):
+            # It has no arguments.
             candidates = ()
         elif isinstance(params.ref, types.PromptReference):
             note_target(params.ref.name)

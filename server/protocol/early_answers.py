@@ -13,8 +13,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from server.capabilities.schedules.prompts import SchedulePrompts
 from server.clients import UNKNOWN, client_called, layout_for
+from server.hosting.added_prompts import with_added_prompts
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import COMPLETE, without_envelope
 from server.protocol.identity import CAPABILITIES, EXTENSIONS, IDENTITY
@@ -60,10 +60,10 @@ class EarlyAnswer(NamedTuple):
 class EarlyAnswers:
     """The answers to the requests of one connection."""
 
-    def __init__(self, host: Host, schedules: SchedulePrompts | None = None) -> None:
-        """Answer from `host`, whose views must not differ; `schedules` are those of the server that follows."""
+    def __init__(self, host: Host) -> None:
+        """Answer from `host`, whose views must not differ."""
+        self._host = host
         self._view = host.view_called(COMMON_VIEW)
-        self._schedules = schedules or SchedulePrompts(host)
         # The client of the handshake, once `initialize` has been answered.
         self._client: ClientProfile | None = None
         self._handshake_is_plain = True
@@ -133,7 +133,7 @@ class EarlyAnswers:
             case "tools/list":
                 return self._tools(client) if self._lists_tools else None
             case "prompts/list":
-                return self._schedules.added_to(self._view.prompts.page(None), self._view.catalog, None)
+                return with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._host)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":

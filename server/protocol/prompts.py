@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
+from server.hosting.added_prompts import added_prompt_source, sources_of_prompts, with_added_prompts
 from server.listing.envelope import COMPLETE
 from server.listing.prompts import WITH_SKILLS, offers_context
 from server.protocol.tools.skill_context import ContextHandlers
@@ -24,11 +25,8 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.capabilities.schedules.prompts import SchedulePrompts
     from server.hosting.host import Host
     from server.protocol.activation.recipients import Recipients
-
-__all__ = ["PromptHandlers"]
 
 logger = logging.getLogger(__name__)
 
@@ -36,12 +34,11 @@ logger = logging.getLogger(__name__)
 class PromptHandlers:
     """The handlers of `prompts/list` and `prompts/get`."""
 
-    def __init__(self, host: Host, recipients: Recipients, schedules: SchedulePrompts) -> None:
+    def __init__(self, host: Host, recipients: Recipients) -> None:
         """Answer from `host`; `recipients` knows for whom a request's text is rendered."""
         self._host = host
         self._recipients = recipients
         self._context = ContextHandlers(host, recipients)
-        self._schedules = schedules
 
     async def list(
         self, ctx: ServerRequestContext[Any, Any], params: types.PaginatedRequestParams | None
@@ -50,9 +47,9 @@ class PromptHandlers:
         view = self._host.view(ctx)
         cursor = params.cursor if params else None
         page = view.prompts.page(cursor)
-        if not self._schedules.offered:
+        if cursor is not None or not sources_of_prompts(self._host):
             return page
-        return await anyio.to_thread.run_sync(self._schedules.added_to, page, view.catalog, cursor)
+        return await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, self._host)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
@@ -60,8 +57,10 @@ class PromptHandlers:
         catalog = view.catalog
         if params.name == WITH_SKILLS and offers_context(catalog):
             return await self._context.prompt(params.arguments or {}, ctx, view)
-        if self._schedules.offered and catalog.get(params.name) is None and (found := await _scheduled(params.name)):
-            return found
+        if (source := added_prompt_source(params.name, catalog, self._host)) is not None:
+            added = await anyio.to_thread.run_sync(source.get, params.name)
+            if added is not None:
+                return _added_prompt(params.name, *added)
         skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
@@ -75,14 +74,7 @@ class PromptHandlers:
         return {"description": skill.description, "messages": messages, **COMPLETE}
 
 
-async def _scheduled(name: str) -> dict[str, Any] | None:
-    """Return the prompt that performs a scheduler skill, None if there is none of this name."""
-    from server.capabilities.schedules.store import PREFIX, prompt_text
-
-    found = await anyio.to_thread.run_sync(prompt_text, name) if name.startswith(PREFIX) else None
-    if found is None:
-        return None
-    description, text = found
+def _added_prompt(name: str, description: str, text: str) -> dict[str, Any]:
     logger.info("performed by hand: %s", one_line(name))
     messages = [{"role": "user", "content": {"type": "text", "text": text}}]
     return {"description": description, "messages": messages, **COMPLETE}

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.operation.admin_actions import read_status, to_json
-from server.listing.resources import STATUS_URI, contents_of, offers_status, served_uri, status_contents
+from server.listing.resources import contents_of, extra_contents, extra_resources, served_uri
 from server.requests.notes import note_denied, note_skill
 from server.requests.records import RequestReason, Use
 from server.wire.invalid_request import InvalidRequestError
@@ -15,8 +14,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.host import Host
-
-__all__ = ["ResourceHandlers"]
 
 
 class ResourceHandlers:
@@ -47,9 +44,10 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
         view, uri = self._host.view(ctx), str(params.uri)
-        if uri == STATUS_URI and offers_status(view.settings):
-            return status_contents(to_json(await read_status(view.catalog, view.settings)), view.envelope)
-        if uri == STATUS_URI and offers_status(self._host.settings):
+        for extra in extra_resources(view.settings):
+            if extra.uri == uri:
+                return extra_contents(extra, await extra.read(view.catalog, view.settings), view.envelope)
+        if any(extra.uri == uri for extra in extra_resources(self._host.settings)):
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)

@@ -11,12 +11,8 @@ import anyio
 import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
-from server.capabilities.improve.factory import create_improving_host_service
-from server.capabilities.replicas.keys import shared_keys
-from server.capabilities.replicas.settings import ReplicaSettings
-from server.capabilities.runs.supervisor import RunSupervisor
-from server.capabilities.schedules.background import scheduled_runs
-from server.capabilities.schedules.prompts import SchedulePrompts
+from server.capabilities import CAPABILITIES
+from server.capability import SealingKeys
 from server.conversation.client_exchange import ExchangeLimits
 from server.conversation.registry import ExchangeRegistry
 from server.conversation.resumption import SealedState
@@ -31,15 +27,13 @@ from server.protocol.resources import ResourceHandlers
 from server.protocol.skills_extension import SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
-from server.requests.records import Records
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.models import InitializationOptions
 
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
-
-__all__ = ["SkillServer"]
 
 _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_changed=True, tools_changed=True)
 
@@ -47,26 +41,21 @@ _EVERYTHING_CHANGES = NotificationOptions(prompts_changed=True, resources_change
 class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
-    `schedules` lists and announces the prompts of schedules, `listening` holds the event streams of the modern era,
-    `handshake` the connections of the handshake era, `exchanges` the calls that converse with clients, `runs` the
-    service that runs skills, `records` those who hear of requests. `tool_names` are the tools that the server answers
-    calls of, beside those that skills declare.
+    `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
+    the calls that converse with clients, `records` those who are told of requests. `tool_names` are the tools that the
+    server answers calls of, beside those that skills declare.
     """
 
-    def __init__(
-        self, host: Host, *, local: bool, records: Records | None = None, schedules: SchedulePrompts | None = None
-    ) -> None:
-        """Build the server; `local` tells that clients share its disk, `schedules` are those listed to them before."""
-        self._host, self.records = host, records or Records()
-        self.schedules = schedules or SchedulePrompts(host)
+    def __init__(self, host: Host, *, local: bool) -> None:
+        """Build the server; `local` tells that clients share its disk."""
+        self._host, self.records = host, host.records
         self.listening = ModernClients(host)
         self.exchanges = ExchangeRegistry(ExchangeLimits(concurrent_per_principal=host.settings.limits.runs))
-        self.runs = RunSupervisor(host, create_improving_host_service, scheduled_runs(host))
         self._roots = roots = ClientRoots(local=local, named=host.settings.clients.skill_folder)
         recipients = Recipients(host.settings, roots)
-        tools = ToolHandlers(host, self.exchanges, self.runs, recipients, local=local)
+        tools = ToolHandlers(host, self.exchanges, recipients, local=local)
         self.tool_names = tools.names
-        prompts = PromptHandlers(host, recipients, self.schedules)
+        prompts = PromptHandlers(host, recipients)
         handshake = self.handshake = HandshakeClients(host, tools.conversations.forget)
         resources, completions = ResourceHandlers(host), CompletionHandlers(host)
         # The SDK types handlers by their result models; a dict of the same shape is documented and saves a dump.
@@ -96,9 +85,14 @@ class SkillServer(Server[Any]):
         self.add_notification_handler("notifications/initialized", types.NotificationParams, self._on_initialized)
         self.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, roots.ask)
         SkillsExtension(host).register(self)
-        sealed = _sealed_state(host.settings.section(ReplicaSettings), self.exchanges.limits)
+        sealed = _sealed_state(host.settings, self.exchanges.limits)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
         self.middleware[:] = [Boundary(host, sealed, self.records, self._is_method)]
+
+    def close_parts(self) -> None:
+        """Let what capabilities do prepare for the end of the server."""
+        for part in self._host.parts:
+            part.close()
 
     async def _on_initialized(self, ctx: ServerRequestContext[Any, Any], params: types.NotificationParams) -> None:
         async with anyio.create_task_group() as tasks:
@@ -129,5 +123,7 @@ class SkillServer(Server[Any]):
         return super().create_initialization_options(options, experimental_capabilities, extensions)
 
 
-def _sealed_state(group: ReplicaSettings, limits: ExchangeLimits) -> SealedState:
-    return SealedState(group.name, limits.resume_seconds, shared_keys(group))
+def _sealed_state(settings: Settings, limits: ExchangeLimits) -> SealedState:
+    found = (each.sealing_keys(settings) for each in CAPABILITIES if each.sealing_keys is not None)
+    group, keys = next(found, SealingKeys("", ()))
+    return SealedState(group, limits.resume_seconds, keys)

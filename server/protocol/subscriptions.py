@@ -31,7 +31,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access.principal import LOCAL, principal_of
 from server.limits.pacing import TokenBucket
-from server.listing.resources import STATUS_URI, offers_status
+from server.listing.resources import EXTRA_URIS, extra_resources
 from server.requests.notes import note_denied, note_invalid, note_target
 from server.requests.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
@@ -293,7 +293,7 @@ def _normalized_uri(uri: str, settings: Settings) -> str:
     Raises:
         InvalidRequestError: it cannot name a file of a skill, nor the status, if that is switched on.
     """
-    if uri == STATUS_URI and offers_status(settings):
+    if uri in EXTRA_URIS and any(uri == each.uri for each in extra_resources(settings)):
         return uri
     path = decode_path(uri) if len(uri) <= MAX_URI else None
     if path is None:
@@ -314,7 +314,7 @@ def _known_uri(uri: str, view: Snapshot) -> str:
 
 def _note_unknown(uris: Iterable[str], catalog: Catalog) -> None:
     """Note the first of some URIs that names no file of a catalog: a client may ask for its events all the same."""
-    unknown = next((uri for uri in uris if uri != STATUS_URI and catalog.file(uri) is None), None)
+    unknown = next((uri for uri in uris if uri not in EXTRA_URIS and catalog.file(uri) is None), None)
     if unknown is not None:
         note_target(unknown)
         note_invalid(RequestReason.UNKNOWN_FILE)

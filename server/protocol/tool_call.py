@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.capabilities.runs.supervisor import RunSupervisor
     from server.clients import ClientProfile
     from server.clients.results import ResultRoom
     from server.config.settings.model import Settings
@@ -26,12 +25,8 @@ if TYPE_CHECKING:
     from server.protocol.activation.recipients import Recipients
     from server.protocol.conversations import Conversation
     from skills_core.catalog.catalog import Catalog
-    from skills_core.scripts.runner import ScriptSetup
 
     Handler: TypeAlias = "Callable[[ToolCall], Awaitable[dict[str, Any]]]"
-
-__all__ = ["Tool", "ToolCall", "ToolServices", "always", "has_active", "has_offered", "structured_result"]
-
 
 _NEWS = MAX_NEWS + 200
 # Room for news and for the marks of their blocks.
@@ -72,13 +67,12 @@ class ToolCall(NamedTuple):
 class ToolServices(NamedTuple):
     """What handlers work with.
 
-    `exchanges` converses with clients during a call, `runs` has the service that runs skills, and `recipients` knows
-    for whom a request's text is rendered.
+    `exchanges` converses with clients during a call, and `recipients` knows for whom a request's text is rendered. What
+    capabilities keep for a server is found with `host.service`.
     """
 
     host: Host
     exchanges: ExchangeRegistry
-    runs: RunSupervisor
     recipients: Recipients
 
 
@@ -97,7 +91,7 @@ def has_offered(catalog: Catalog) -> bool:
     return bool(catalog.offered)
 
 
-def _on_each_server(_: Settings, __: ScriptSetup | None) -> bool:
+def _on_each_server(_: Settings) -> bool:
     return True
 
 
@@ -105,15 +99,17 @@ class Tool(NamedTuple):
     """The definition of a tool: its entry in `tools/list`, and the handler of its calls.
 
     A server has the tool if settings switch it on and it `is_offered`. It is listed while the catalog `is_listed`, and
-    called while the catalog `is_callable`: what was listed before a skill changed may still be called.
+    called while the catalog `is_callable`: what was listed before a skill changed may still be called. Where a client
+    has too little room for a result, `when_cut` tells the model what to do.
     """
 
     name: str
     entry: Callable[[ToolListing], dict[str, Any]]
     handler: Callable[[ToolServices], Handler]
-    is_offered: Callable[[Settings, ScriptSetup | None], bool] = _on_each_server
+    is_offered: Callable[[Settings], bool] = _on_each_server
     is_listed: Callable[[Catalog], bool] = always
     is_callable: Callable[[Catalog], bool] = always
+    when_cut: str = ""
 
 
 def structured_result(structured: dict[str, Any]) -> dict[str, Any]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.capabilities.operation.settings import OperationSettings
+    from server.config.settings.server import OperationSettings
 
 logger = logging.getLogger(__name__)
 

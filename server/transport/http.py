@@ -19,11 +19,7 @@ from starlette.routing import Route
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.roles import Profiles
-from server.capabilities.login.settings import LoginSettings
-from server.capabilities.operation.admin_routes import guarded_routes, open_routes
-from server.capabilities.operation.routes import OperationRoutes, metrics_of
-from server.capabilities.operation.settings import OperationSettings
-from server.config.machine import tokens_file
+from server.capability import Authentication, HttpContext, HttpPart
 from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
 from server.transport.event_streams import Draining, EventStreams
@@ -40,12 +36,9 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from server.capabilities.login.login import Login
-    from server.capabilities.replicas.replica import Replica
     from server.config.settings.server import HttpSettings
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
-    from server.requests.records import Records
 
 logger = logging.getLogger(__name__)
 
@@ -78,26 +71,24 @@ def build_app(
     host: Host,
     *,
     streams: bool = False,
-    login: Login | None = None,
-    operation: OperationRoutes | None = None,
+    routes: Sequence[Route] = (),
+    authentication: Authentication | None = None,
 ) -> EventStreams:
-    """Return the ASGI application, which tracks its responses.
+    """Return the ASGI application, which tracks its responses; it has `routes` beside the MCP endpoint.
 
     With `streams`, responses are event streams, which also carry questions and progress notifications to the client.
-    Without, they are single JSON bodies, which cost less. With a `login`, only probes and its metadata are open.
+    Without, they are single JSON bodies, which cost less. With an `authentication`, the endpoint is closed to others.
     """
     settings = host.settings.http
-    security = _security(settings)
-    metadata = [] if login is None else login.challenges.routes(settings.path, tuple(host.settings.access.profiles))
-    operator = [] if operation is None else operation.guarded(security, login)
-    admin = guarded_routes(host, security, login, server.records)
+    profiles = tuple(host.settings.access.profiles)
+    metadata = [] if authentication is None else authentication.routes(settings.path, profiles)
     app = server.streamable_http_app(
         streamable_http_path=settings.path,
         json_response=not streams,
         session_idle_timeout=settings.session_idle_seconds,
         max_request_body_size=host.settings.limits.request_bytes,
-        transport_security=security,
-        custom_starlette_routes=[*operator, *metadata, *admin],
+        transport_security=_security(settings),
+        custom_starlette_routes=[*routes, *metadata],
     )
     # A redirect would name the scheme and the host as the server sees them, and clients would send their token there.
     app.router.redirect_slashes = False
@@ -105,19 +96,18 @@ def build_app(
         app.router.routes.append(Route(f"{settings.path}/", _redirect_to(settings.path), methods=_METHODS))
     route = _endpoint_route(app, settings.path)
     limits = host.settings.limits
-    bodies = RequestBodies(route.app, limits, in_turns=login is not None)
+    bodies = RequestBodies(route.app, limits, in_turns=authentication is not None)
     route.app = RecordedRefusals(bodies, server.records)
-    if login is not None:
-        from server.capabilities.login.login import RequireLogin  # noqa: PLC0415 - as in _open_login
+    if authentication is not None:
         from server.transport.limiting import Limiting  # noqa: PLC0415 - limits need principals
 
         is_foreign = server.handshake.belongs_to_another
         limited = Limiting(route.app, limits, settings.session_idle_seconds, server.records, is_foreign)
-        route.app = RequireLogin(limited, login)
+        route.app = authentication.layer(limited)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)
-    profiles = Profiles(host.settings.access.profiles)
-    routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, profiles, sessions, taken)
+    narrowed = Profiles(host.settings.access.profiles)
+    routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, narrowed, sessions, taken)
     return EventStreams(_readable_from(settings, routed), server.handshake.reachable)
 
 
@@ -173,16 +163,6 @@ def _redirect_to(path: str) -> Callable[[Request], Awaitable[Response]]:
 
 def _endpoint_route(app: Starlette, path: str) -> Route:
     return next(route for route in app.routes if isinstance(route, Route) and route.path == path)
-
-
-def _open_login(host: Host, records: Records) -> Login | None:
-    """Return the login of the settings, None if requests need none."""
-    settings = host.settings.section(LoginSettings)
-    if not settings.required:
-        return None
-    from server.capabilities.login.login import Login  # noqa: PLC0415 - most servers have no login, and start faster without it
-
-    return Login(settings, tokens_file(), records=records)
 
 
 def _security(settings: HttpSettings) -> TransportSecuritySettings:
@@ -268,35 +248,28 @@ class _Uvicorn(uvicorn.Server):
 class HttpServer(_Uvicorn):
     """The HTTP server; within `stopped_by_signals`, a signal lets it drain and stop, and a second one stop."""
 
-    def __init__(
-        self,
-        server: SkillServer,
-        host: Host,
-        *,
-        streams: bool = False,
-        replica: Replica | None = None,
-    ) -> None:
-        self._login = _open_login(host, server.records)
-        self._replica = replica
-        self._draining = Draining(host.settings.section(OperationSettings))
+    def __init__(self, server: SkillServer, host: Host, *, streams: bool = False) -> None:
+        """Serve the clients of `server`; `streams` is as in `build_app`."""
+        self._server = server
+        self._parts = parts = (*host.parts, *host.http_parts)
+        self._draining = Draining(host.settings.operation)
         self._last_signal: tuple[int, FrameType | None] | None = None
-        metrics = metrics_of(server, host)
-        self.operation = OperationRoutes(server, host, metrics, self._draining, lambda: self._running, replica)
-        self._responses = build_app(server, host, streams=streams, login=self._login, operation=self.operation)
+        context = HttpContext(server, host, _security(host.settings.http), self._draining, lambda: self._running)
+        self._responses = build_app(
+            server,
+            host,
+            streams=streams,
+            routes=[route for part in parts if isinstance(part, HttpPart) for route in part.routes(context)],
+            authentication=next((part for part in parts if isinstance(part, Authentication)), None),
+        )
         super().__init__(
             self._responses, "on", host.settings.limits.receive_seconds, host.settings.http.trusted_proxies
         )
-        self._server = server
-
-    async def keep_login(self) -> None:
-        """Keep what the login knows of tokens and keys current until cancelled; return if there is no login."""
-        if self._login is not None:
-            await self._login.run()
 
     @property
     def _running(self) -> int:
         """How many requests are being answered, those of other replicas included and streams of events excluded."""
-        forwarded = 0 if self._replica is None else self._replica.running
+        forwarded = sum(part.running for part in self._parts)
         return max(0, self._responses.running - self._server.listening.subscribers) + forwarded
 
     def stopped_by_signals(self) -> AbstractContextManager[None]:
@@ -313,7 +286,7 @@ class HttpServer(_Uvicorn):
 
     def _stop(self, sig: int, frame: FrameType | None) -> None:
         # Runs are closed at once, because work on event streams ends before `shutdown` is called.
-        self._server.runs.close()
+        self._server.close_parts()
         super().handle_exit(sig, frame)
         # Uvicorn would leave its clean-up out, whose cancelled tasks would show as an error.
         self.force_exit = False
@@ -333,7 +306,7 @@ class HttpServer(_Uvicorn):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all open streams and exchanges, so that the shutdown does not wait for clients."""
         self._server.listening.close()
-        self._server.runs.close()
+        self._server.close_parts()
         self._server.exchanges.stop_all("the server is stopping")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_responses)
@@ -350,12 +323,9 @@ class HttpServer(_Uvicorn):
                 connection.transport.abort()
 
 
-async def serve_locally(
-    host: Host, listener: socket.socket, records: Records | None = None, routes: Sequence[Route] = ()
-) -> None:
-    """Serve the admin endpoint and `routes` on a socket that only the server's user can reach, until cancelled."""
-    app = Starlette(routes=[*open_routes(host, records), *routes])
-    server = _Uvicorn(app, "off", host.settings.limits.receive_seconds)
+async def serve_locally(host: Host, listener: socket.socket, routes: Sequence[Route]) -> None:
+    """Serve `routes` on a socket that only the server's user can reach, until cancelled."""
+    server = _Uvicorn(Starlette(routes=[*routes]), "off", host.settings.limits.receive_seconds)
     try:
         await server.serve(sockets=[listener])
     finally:

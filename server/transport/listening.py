@@ -11,7 +11,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.login.settings import LoginSettings
+from server.capabilities import CAPABILITIES
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 from skills_core.system_faults import system_message
@@ -34,13 +34,18 @@ class UnprotectedAddressError(SkillsError):
     """Other machines could use the server without a login."""
 
 
+def requires_login(settings: Settings) -> bool:
+    """Tell whether clients have to log in over HTTP."""
+    return any(each.requires_login(settings) for each in CAPABILITIES if each.requires_login is not None)
+
+
 def require_protection(settings: Settings) -> None:
     """Require a login for an address that other machines may reach.
 
     Raises:
         UnprotectedAddressError: there is none, and `http.insecure` is not set.
     """
-    if settings.section(LoginSettings).required or settings.http.insecure or _is_loopback(settings.http.host):
+    if requires_login(settings) or settings.http.insecure or _is_loopback(settings.http.host):
         return
     message = (
         f"{settings.http.host} can be reached from other machines, and clients need no login; set login.tokens or"

@@ -7,38 +7,29 @@ import logging
 import os
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 
 from server import __version__
-from server.capabilities.auditlog.recording import recording
-from server.capabilities.history.at_start import record_edits
-from server.capabilities.replicas.errors import NO_CLIENT, ReplicaSettingsError
-from server.capabilities.replicas.settings import ReplicaSettings
-from server.capabilities.runs.offered import needs_event_streams, offers_runs
-from server.capabilities.runs.telemetry import can_trace, traced
-from server.capabilities.schedules.prompts import SchedulePrompts
-from server.capabilities.schedules.settings import ScheduleSettings
-from server.config.machine import runtime_folders
-from server.config.settings.server import LogFormat, Transport
+from server.capabilities import CAPABILITIES
+from server.config.settings.server import LogFormat
 from server.hosting.host import Host
 from server.hosting.role_views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
-from server.requests.records import Records
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from server.capabilities.replicas.replica import Replica
+    from server.capability import ServerPart
     from server.config.settings.model import Settings
     from server.hosting.usage import Usage
     from server.protocol.server import SkillServer
@@ -71,84 +62,61 @@ def serve(
     Raises:
         AuditLogError: the settings demand an audit log, which cannot be written.
     """
-    records = Records()
     host = Host(library, settings, files, usage, rule=role_rule(settings.access))
     if listener is not None:
-        _serve_http(host, records, listener)
+        _serve_http(host, listener)
         return
-    with _recording(settings, records):
-        _serve_stdio(host, records)
+    with _surrounded(host, host.parts):
+        _serve_stdio(host)
+
+
+@contextmanager
+def _surrounded(host: Host, parts: Iterable[ServerPart], port: int | None = None) -> Iterator[None]:
+    """Serve within the block, inside of what `parts` set up around a server; over HTTP it listens at `port`."""
+    if host.settings.logging.format is LogFormat.JSON:
+        from server.logs.json_logs import log_request
+
+        host.records.add(log_request)
+    with ExitStack() as stack:
+        for part in parts:
+            stack.enter_context(part.around(port))
+        yield
 
 
 async def _run_background(
-    host: Host,
-    server: SkillServer,
-    *others: Callable[[], Coroutine[Any, Any, object]],
-    caught_up: Callable[[], Awaitable[None]] | None = None,
+    host: Host, parts: Iterable[ServerPart], caught_up: Callable[[], Awaitable[None]] | None = None
 ) -> None:
-    """Run the background tasks of both transports, and `others`, until cancelled.
+    """Run the background tasks of both transports, and those of `parts`, until cancelled.
 
     Changes are announced once the client has `caught_up`, so that it is notified of the first one.
     """
-    tasks: list[Callable[[], Coroutine[Any, Any, object]]] = [host.usage.run, host.texts.run, server.runs.run, *others]
     async with anyio.create_task_group() as group:
-        for task in tasks:
-            group.start_soon(task)
-        group.start_soon(record_edits, host.library.sources, host.settings, host.on_change)
+        group.start_soon(host.usage.run)
+        group.start_soon(host.texts.run)
         group.start_soon(reload_when_asked, host)
+        for part in parts:
+            group.start_soon(part.run)
         if caught_up is not None:
             with anyio.move_on_after(_CATCH_UP_SECONDS):
                 await caught_up()
         group.start_soon(host.follow)
-        group.start_soon(server.schedules.announce)
+        for part in parts:
+            group.start_soon(part.announce)
 
 
-@contextmanager
-def _recording(settings: Settings, records: Records) -> Iterator[None]:
-    """Record requests within the block wherever the settings and the environment say."""
-    if settings.logging.format is LogFormat.JSON:
-        from server.logs.json_logs import log_request
-
-        records.add(log_request)
-    with traced(os.environ if _wants_spans(settings) else {}, _report) as exported:
-        if exported:
-            from server.capabilities.operation.spans import RequestTracer
-
-            records.tracer = RequestTracer()
-        # Within the export of spans, because the last anchor of the audit log is one.
-        with recording(settings, records):
-            yield
-
-
-def _wants_spans(settings: Settings) -> bool:
-    """Tell whether to look for a collector of spans.
-
-    The tracing libraries would delay the start of a server over stdio, so only one that has runs imports them.
-    """
-    if settings.server.transport is Transport.HTTP:
-        return can_trace()
-    return offers_runs(settings) or settings.section(ScheduleSettings).enabled
-
-
-def _report(problem: str) -> None:
-    logger.warning("%s", problem)
-
-
-def _serve_stdio(host: Host, records: Records) -> None:
+def _serve_stdio(host: Host) -> None:
     """Serve over stdio; where stdin and stdout are pipes, answer the first requests while the SDK is imported."""
     # Not every system can wait for a terminal together with other descriptors, and a person is in no such hurry.
     if host.views_differ or os.isatty(0) or not (can_wait_for(0) and can_wait_for(1)):
         _import_stdio_server()
         _collect_garbage()
-        anyio.run(_serve_one_client, host, None, records, None)
+        anyio.run(_serve_one_client, host, None)
         return
     with claimed_pipes() as (source, sink):
         with interrupted_by_sigterm():
-            schedules = SchedulePrompts(host)
-            answers = EarlyAnswers(host, schedules)
-            opening = answer_while_loading(_import_stdio_server, answers.answer, source, sink)
+            opening = answer_while_loading(_import_stdio_server, EarlyAnswers(host).answer, source, sink)
         _collect_garbage()
-        anyio.run(_serve_one_client, host, opening, records, schedules)
+        anyio.run(_serve_one_client, host, opening)
 
 
 def _import_stdio_server() -> None:
@@ -156,25 +124,26 @@ def _import_stdio_server() -> None:
     import server.transport.stdio  # noqa: F401 - used once this is done
 
 
-async def _serve_one_client(
-    host: Host, opening: Opening | None, records: Records, schedules: SchedulePrompts | None
-) -> None:
-    """Serve until the client closes stdin or a signal comes; the first answers have listed the prompts of `schedules`.
-
-    `opening` is as in `serve_stdio`.
-    """
+async def _serve_one_client(host: Host, opening: Opening | None) -> None:
+    """Serve until the client closes stdin or a signal comes; `opening` is as in `serve_stdio`."""
     from server.protocol.server import SkillServer
     from server.transport.stdio import Answered, serve_stdio
 
-    server = SkillServer(host, local=True, records=records, schedules=schedules)
+    server = SkillServer(host, local=True)
+    _attach(host.parts, server)
     answered = Answered(opening.silent, opening.streams) if opening else Answered()
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(partial(_run_background, host, server, caught_up=answered.wait))
-        tasks.start_soon(cancel_when_stopped, tasks.cancel_scope, server.runs.close)
+        tasks.start_soon(_run_background, host, host.parts, answered.wait)
+        tasks.start_soon(cancel_when_stopped, tasks.cancel_scope, server.close_parts)
         async with server.exchanges.serving():
             await serve_stdio(server, partial(_on_stdin_closed, server), opening, answered)
         # The outcome of cancelled runs is recorded by now.
         tasks.cancel_scope.cancel()
+
+
+def _attach(parts: Iterable[ServerPart], server: SkillServer) -> None:
+    for part in parts:
+        part.attach(server)
 
 
 async def _on_stdin_closed(server: SkillServer) -> None:
@@ -183,7 +152,7 @@ async def _on_stdin_closed(server: SkillServer) -> None:
         # The client's last cancellations are processed first; the next server continues all other runs.
         for _ in range(_POLLS_AFTER_EOF):
             await anyio.sleep(0.01)
-    server.runs.close()
+    server.close_parts()
     server.exchanges.client_disconnected()
 
 
@@ -193,26 +162,8 @@ def _collect_garbage() -> None:
     gc.enable()
 
 
-def _replica(host: Host) -> Replica | None:
-    """Return this server as one of several replicas, None if it is the only one.
-
-    Raises:
-        ReplicaSettingsError: the Redis client is not installed, or the settings cannot be used.
-    """
-    if not host.settings.section(ReplicaSettings).enabled:
-        return None
-    try:
-        from server.capabilities.replicas.replica import Replica
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "redis":
-            raise
-        raise ReplicaSettingsError(NO_CLIENT) from None
-    return Replica(host)
-
-
-def _serve_http(host: Host, records: Records, listener: socket.socket) -> None:
+def _serve_http(host: Host, listener: socket.socket) -> None:
     """Serve over HTTP until a signal comes."""
-    from server.capabilities.operation.admin_sockets import admin_socket
     from server.protocol.server import SkillServer
     from server.transport.http import HttpServer
     from server.transport.listening import checks_host, name_faults
@@ -220,42 +171,29 @@ def _serve_http(host: Host, records: Records, listener: socket.socket) -> None:
     prepare_logs()
     _collect_garbage()
     settings, port = host.settings, listener.getsockname()[1]
-    replica = _replica(host)
-    skill_server = SkillServer(host, local=False, records=records)
-    if replica is not None:
-        replica.share(skill_server.exchanges)
-    server = HttpServer(skill_server, host, streams=needs_event_streams(settings), replica=replica)
+    parts = (*host.parts, *host.http_parts)
+    skill_server = SkillServer(host, local=False)
+    _attach(parts, skill_server)
+    streams = any(each.asks_clients(settings) for each in CAPABILITIES if each.asks_clients is not None)
+    server = HttpServer(skill_server, host, streams=streams)
     # Outermost, so that a signal ends the process only after everything inside has been cleaned up.
-    with server.stopped_by_signals(), _recording(settings, records), admin_socket(runtime_folders(), port) as admin:
+    with server.stopped_by_signals(), _surrounded(host, parts, port):
         _announce(host.library, settings, port)
         if not checks_host(settings.http):
             logger.warning("requests with any Host header are accepted; name the allowed hosts with --allowed-host")
         for key, _, fault in name_faults(settings.http):
             logger.warning("http.%s: %s", key, fault)
-        anyio.run(_serve_clients, host, skill_server, server, listener, admin, replica)
+        anyio.run(_serve_clients, host, skill_server, server, listener)
 
 
-async def _serve_clients(
-    host: Host,
-    skill_server: SkillServer,
-    server: HttpServer,
-    listener: socket.socket,
-    admin: socket.socket | None,
-    replica: Replica | None,
-) -> None:
+async def _serve_clients(host: Host, skill_server: SkillServer, server: HttpServer, listener: socket.socket) -> None:
     import asyncio
 
-    from server.transport.http import serve_locally
     from server.transport.listening import AcceptFaults
 
     asyncio.get_running_loop().set_exception_handler(AcceptFaults())
-    others: list[Callable[[], Coroutine[Any, Any, object]]] = [server.keep_login]
-    if replica is not None:
-        others.append(replica.run)
-    if admin is not None:
-        others.append(partial(serve_locally, host, admin, skill_server.records, server.operation.open()))
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_run_background, host, skill_server, *others)
+        tasks.start_soon(_run_background, host, (*host.parts, *host.http_parts))
         async with skill_server.exchanges.serving():
             await server.serve(sockets=[listener])
         tasks.cancel_scope.cancel()

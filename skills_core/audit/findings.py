@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 
+class AuditMode(StrEnum):
+    """What the audit of a skill leads to: it is off, adds warnings to the skill, or also excludes it for an error."""
+
+    OFF = "off"
+    WARN = "warn"
+    BLOCK = "block"
+
+
 class Severity(StrEnum):
     """How serious a finding is, from the least; the names are the levels of SARIF."""
 

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
-
-
-class AuditMode(StrEnum):
-    """What the audit of a skill leads to: it is off, adds warnings to the skill, or also excludes it for an error."""
-
-    OFF = "off"
-    WARN = "warn"
-    BLOCK = "block"
+from skills_core.audit.findings import AuditMode
 
 
 class AcceptedFinding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

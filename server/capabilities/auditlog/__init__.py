@@ -2,9 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.auditlog.settings import SECTION
+from server.capabilities.auditlog.settings import SECTION, AuditLogSettings, audit_log_folder
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="auditlog", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    import typer
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.auditlog.commands import analytics, audit_log
+
+    app.command()(analytics)
+    app.add_typer(audit_log, name="audit-log")
+
+
+def _private_places(settings: Settings) -> Iterable[Path]:
+    return (audit_log_folder(settings.section(AuditLogSettings)),)
+
+
+def _part(host: Host) -> ServerPart:
+    from server.capabilities.auditlog.recording import RequestRecording
+
+    return host.service(RequestRecording)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.auditlog.checks import check_audit_log
+
+    return check_audit_log(configuration)
+
+
+CAPABILITY: Final = Capability(
+    name="auditlog",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    private_places=_private_places,
+    part=_part,
+)

@@ -24,8 +24,17 @@ from msgspec import structs
 
 from server.capabilities.auditlog.log_folder import LogFile, contents, fields_of, last_day, prepare, remove
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
-from server.config.settings.tools import OptionalTool
-from server.listing.resources import STATUS_URI
+from server.capabilities.history.settings import ROLLBACK_SKILL
+from server.capabilities.operation.settings import RELOAD_SKILLS, SKILLS_STATUS, STATUS_URI
+from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW
+from server.capabilities.schedules.settings import (
+    PAUSE_SCHEDULE,
+    REMOVE_SCHEDULE,
+    RESUME_SCHEDULE,
+    RUN_SCHEDULE,
+    SCHEDULE_SKILL,
+)
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
 from skills_core.diagnostics import one_line
 
@@ -38,12 +47,12 @@ if TYPE_CHECKING:
 
 
 _EVENTS: Final = {Use.ACTIVATED: AuditEvent.ACTIVATION, Use.READ: AuditEvent.READ, Use.RAN: AuditEvent.RUN}
-_RUN_TOOLS: Final = frozenset({OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW, OptionalTool.RUN_SKILL_SCRIPT})
+_RUN_TOOLS: Final = frozenset({RUN_SKILL, RUN_WORKFLOW, RUN_SKILL_SCRIPT})
 _ADMIN_TOOLS: Final = frozenset(
     {
-        *(OptionalTool.SKILLS_STATUS, OptionalTool.RELOAD_SKILLS, OptionalTool.ROLLBACK_SKILL),
-        *(OptionalTool.SCHEDULE_SKILL, OptionalTool.PAUSE_SCHEDULE, OptionalTool.RESUME_SCHEDULE),
-        *(OptionalTool.RUN_SCHEDULE, OptionalTool.REMOVE_SCHEDULE),
+        *(SKILLS_STATUS, RELOAD_SKILLS, ROLLBACK_SKILL),
+        *(SCHEDULE_SKILL, PAUSE_SCHEDULE, RESUME_SCHEDULE),
+        *(RUN_SCHEDULE, REMOVE_SCHEDULE),
     }
 )
 _ATTEMPTS: Final = frozenset({RequestReason.UNKNOWN_SKILL, RequestReason.UNKNOWN_FILE, RequestReason.UNKNOWN_TOOL})

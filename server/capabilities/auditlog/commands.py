@@ -15,7 +15,7 @@ import typer
 
 from server.capabilities.auditlog.export import ExportFormat
 from server.capabilities.auditlog.records import AuditEvent
-from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.auditlog.settings import AuditLogSettings, audit_log_folder
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import (
     EXIT_EMPTY,
@@ -246,7 +246,7 @@ def _folder(given: Path | None, *, may_be_missing: bool = False) -> Path:
             fail(f"--folder {str(given)!r}: there is no such folder", EXIT_USAGE)
         return given
     from server.config.bootstrap import user_settings
-    from server.config.machine import Machine, audit_log_folder, current_places
+    from server.config.machine import Machine, current_places
 
     return audit_log_folder(user_settings(Machine(current_places()), {}).section(AuditLogSettings))
 

@@ -7,10 +7,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from server.capabilities.auditlog.settings import AuditLogSettings
+from server.capabilities.auditlog.settings import AuditLogSettings, audit_log_folder
 from server.capabilities.login.settings import LoginSettings
-from server.config.machine import audit_log_folder, state_home
-from server.config.settings.server import Transport
+from server.capability import ServerPart
+from server.config.machine import state_home
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -18,30 +18,37 @@ if TYPE_CHECKING:
 
     from server.capabilities.auditlog.records import AuditRecord
     from server.config.settings.model import Settings
+    from server.hosting.host import Host
     from server.requests.records import Records
-
-__all__ = ["record_now", "recording"]
 
 logger = logging.getLogger(__name__)
 
 
-@contextmanager
-def recording(settings: Settings, records: Records) -> Iterator[None]:
-    """Record requests within the block, as the settings say; its end writes the last records.
+class RequestRecording(ServerPart):
+    """Records the requests to one server."""
 
-    Raises:
-        AuditLogError: the settings demand an audit log, and its folder cannot be used.
-    """
-    with ExitStack() as stack:
-        if _wants_audit_log(settings, serves_http=settings.server.transport is Transport.HTTP):
-            _add_audit_log(settings, records, stack)
-        chosen = settings.section(AuditLogSettings)
-        if chosen.analytics:
-            from server.capabilities.auditlog.analytics import Analytics, UsageFile
+    def __init__(self, host: Host) -> None:
+        """Record as the settings of `host` say."""
+        self._host = host
 
-            analytics = Analytics(UsageFile(state_home()), chosen.retention_days)
-            records.add(stack.enter_context(analytics))
-        yield
+    @contextmanager
+    def around(self, port: int | None) -> Iterator[None]:
+        """Record requests within the block; its end writes the last records.
+
+        Raises:
+            AuditLogError: the settings demand an audit log, and its folder cannot be used.
+        """
+        settings, records = self._host.settings, self._host.records
+        with ExitStack() as stack:
+            if _wants_audit_log(settings, serves_http=port is not None):
+                _add_audit_log(settings, records, stack)
+            chosen = settings.section(AuditLogSettings)
+            if chosen.analytics:
+                from server.capabilities.auditlog.analytics import Analytics, UsageFile
+
+                analytics = Analytics(UsageFile(state_home()), chosen.retention_days)
+                records.add(stack.enter_context(analytics))
+            yield
 
 
 def record_now(settings: Settings, record: AuditRecord) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
@@ -36,3 +37,10 @@ SECTION: Final = Section(
     prefix="audit_log_",
     options={"analytics": "analytics", "enabled": "audit_log"},
 )
+
+
+def audit_log_folder(settings: AuditLogSettings) -> Path:
+    """Return the folder of the audit log."""
+    from server.config.machine import state_home
+
+    return state_home() / "audit-log" if settings.folder is None else Path(settings.folder).expanduser()

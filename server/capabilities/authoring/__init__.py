@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="authoring")
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.authoring.commands import init, validate
+
+    app.command()(validate)
+    app.command()(init)
+
+
+CAPABILITY: Final = Capability(name="authoring", commands=_add_commands)

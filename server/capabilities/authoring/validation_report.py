@@ -1,20 +1,18 @@
-"""Format skills and the results of their validation for `validate` and `show`."""
+"""Format the results of a validation for `validate`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.status import advised_diagnostic, display_path
-from skills_core.authoring.advice import ADVICE
-from skills_core.diagnostics import one_line, printable
+from server.hosting.status import advised_diagnostic, diagnostic_lines
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from server.capabilities.authoring.apply_fixes import AppliedFixes
     from skills_core.diagnostics import Diagnostic
-    from skills_core.skills.skill import Skill
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +22,6 @@ class ValidationResult:
     path: str
     valid: bool
     diagnostics: tuple[Diagnostic, ...]
-
-
-def diagnostic_lines(diagnostic: Diagnostic) -> list[str]:
-    """Return the lines for a diagnostic and the advice on how to fix it."""
-    advice = ADVICE.get(diagnostic.code)
-    return [str(diagnostic), *([f"  fix: {advice}"] if advice else [])]
 
 
 def validation_object(results: Iterable[ValidationResult], applied: Iterable[AppliedFixes]) -> dict[str, Any]:
@@ -61,27 +53,3 @@ def validation_lines(results: Sequence[ValidationResult], applied: Iterable[Appl
             yield from diagnostic_lines(diagnostic)
     valid = sum(result.valid for result in results)
     yield f"{len(results)} checked: {valid} valid, {len(results) - valid} invalid"
-
-
-def print_skill(skill: Skill) -> None:
-    """Print the fields, files and diagnostics of a skill."""
-    front = skill.frontmatter
-    rows = {
-        "name": skill.name,
-        "state": skill.state.value + (f" ({skill.reason.value}: {skill.detail})" if skill.reason else ""),
-        "description": front.description,
-        "place": display_path(skill),
-        "uri": skill.uri,
-        "digest": skill.digest or "",
-        "license": front.license or "",
-        "version": front.version or "",
-        "tags": ", ".join(front.tags),
-        "allowed tools": " ".join(front.allowed_tools or ()),
-    }
-    lines = [f"{name + ':':<15}{value}" for name, value in rows.items() if value]
-    lines += [
-        "files:",
-        *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
-    ]
-    lines += [line for diagnostic in skill.diagnostics for line in diagnostic_lines(diagnostic)]
-    print("\n".join(lines))  # noqa: T201 - the command's answer

@@ -7,9 +7,21 @@ with the `skills` under test.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.settings import SECTION
+from server.capabilities.evals.settings import SECTION, check_evals
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="evals", sections=(SECTION,))
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.evals.commands import evaluate, lint, report, triggers
+
+    app.command("eval")(evaluate)
+    for command in (triggers, lint, report):
+        app.command()(command)
+
+
+CAPABILITY: Final = Capability(name="evals", sections=(SECTION,), commands=_add_commands, checks=check_evals)

@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.guard.settings import SECTION
-from server.capability import Capability
+from server.capabilities.guard.settings import CHECK_TOOL_CALL, SECTION
+from server.capability import Capability, ToolModule
 
-CAPABILITY: Final = Capability(name="guard", sections=(SECTION,))
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.guard.commands import guard
+
+    app.command()(guard)
+
+
+CAPABILITY: Final = Capability(
+    name="guard",
+    sections=(SECTION,),
+    commands=_add_commands,
+    tools=(ToolModule("server.capabilities.guard.tools", (CHECK_TOOL_CALL,)),),
+)

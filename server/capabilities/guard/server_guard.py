@@ -11,14 +11,12 @@ from server.capabilities.guard.settings import GuardSettings
 from skills_core.guard import log_decision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
-    from server.config.settings.model import Settings
+    from server.hosting.host import Host
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
     from skills_core.guard import Decision, Guard
-
-__all__ = ["ServerGuard"]
 
 
 class ServerGuard:
@@ -29,21 +27,20 @@ class ServerGuard:
     view, and those of the configuration.
     """
 
-    def __init__(self, everything: Callable[[], Catalog], settings: Settings, *, views_differ: bool) -> None:
-        """Compile nothing yet; `everything` returns the current catalog."""
-        self._everything = everything
-        self._settings = settings.section(GuardSettings)
-        self._views_differ = views_differ
+    def __init__(self, host: Host) -> None:
+        """Guard calls of the clients of `host`; compile nothing yet."""
+        self._host = host
+        self._settings = host.settings.section(GuardSettings)
         self._compiled: tuple[Catalog, Guard] | None = None
 
     def for_view(self, view: View) -> Guard:
         """Return the guard for callers with this view. It may take long, so run it in a worker thread."""
-        catalog = self._everything()
+        catalog = self._host.everything
         compiled = self._compiled
         if compiled is None or compiled[0] is not catalog:
             compiled = self._compiled = (catalog, guard_of(catalog.active, self._settings))
         guard = compiled[1]
-        if not self._views_differ:
+        if not self._host.views_differ:
             return guard
         return guard.disclosing(view.catalog.shown)
 

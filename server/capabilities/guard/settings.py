@@ -10,6 +10,8 @@ from server.config.settings.section import Section
 from server.config.values import InvalidValueError
 from skills_core.texts.patterns import pattern_fault
 
+CHECK_TOOL_CALL: Final = "check_tool_call"
+
 
 class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The user's own patterns for tool calls, in addition to those of skills."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings.tools import OptionalTool
+from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.guard.settings import CHECK_TOOL_CALL
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.protocol.tool_call import Tool
@@ -27,7 +28,7 @@ _TOOL = "tool"
 _ARGUMENTS = "arguments"
 
 _CHECK: dict[str, Any] = {
-    "name": OptionalTool.CHECK_TOOL_CALL.value,
+    "name": CHECK_TOOL_CALL,
     "title": "Check a tool call",
     "description": (
         "Ask whether a call of any tool is allowed by the skills that are active here, before you make it. On deny, do "
@@ -53,7 +54,7 @@ _CHECK: dict[str, Any] = {
 
 
 def _handler(services: ToolServices) -> Handler:
-    guard = services.host.guard
+    guard = services.host.service(ServerGuard)
 
     async def check(call: ToolCall) -> dict[str, Any]:
         tool, given = string(call.arguments, _TOOL), call.arguments.get(_ARGUMENTS)
@@ -77,4 +78,4 @@ def _handler(services: ToolServices) -> Handler:
     return check
 
 
-TOOLS = (Tool(OptionalTool.CHECK_TOOL_CALL, lambda _: _CHECK, _handler),)
+TOOLS = (Tool(CHECK_TOOL_CALL, lambda _: _CHECK, _handler),)

@@ -2,9 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.history.settings import SECTION
-from server.capability import Capability
+from server.capabilities.history.settings import ROLLBACK_SKILL, SECTION, SKILL_HISTORY
+from server.capability import Capability, ToolModule
 
-CAPABILITY: Final = Capability(name="history", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import typer
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.hosting.host import Host
+    from skills_core.disk.sources import Source
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.history.commands import history, rollback
+
+    app.command()(rollback)
+    app.add_typer(history, name="history")
+
+
+def _before_loading(sources: Iterable[Source]) -> None:
+    from server.capabilities.history.at_start import complete_interrupted_changes
+
+    complete_interrupted_changes(sources)
+
+
+def _part(host: Host) -> ServerPart:
+    from server.capabilities.history.at_start import EditRecording
+
+    return host.service(EditRecording)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.history.checks import check_history
+
+    return check_history(configuration)
+
+
+CAPABILITY: Final = Capability(
+    name="history",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    tools=(ToolModule("server.capabilities.history.tools", (SKILL_HISTORY, ROLLBACK_SKILL)),),
+    before_loading=_before_loading,
+    part=_part,
+)

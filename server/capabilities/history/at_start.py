@@ -14,19 +14,19 @@ import anyio.to_thread
 
 from server.capabilities.history.settings import HistorySettings
 from server.capabilities.improve.settings import ImproveSettings
+from server.capability import ServerPart
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
     from server.config.settings.model import Settings
+    from server.hosting.host import Host
     from skills_core.disk.sources import Source
     from skills_core.live.library import Change
-
-__all__ = ["complete_interrupted_changes", "record_edits"]
 
 logger = logging.getLogger(__name__)
 
@@ -51,24 +51,26 @@ def complete_interrupted_changes(sources: Iterable[Source]) -> None:
                 logger.exception("history: the interrupted change in %s", printable(str(root)))
 
 
-async def record_edits(
-    sources: Iterable[Source], settings: Settings, on_change: Callable[[Callable[[Change], None]], None]
-) -> None:
-    """Commit what has changed in sources with a history since the last commit, then each edit that is seen.
+class EditRecording(ServerPart):
+    """Commits what has changed in sources with a history since the last commit, then each edit that a server sees."""
 
-    `on_change` registers a listener for the changes of skills on disk. Failures are logged. Runs until cancelled.
-    """
-    edits = _Edits()
-    on_change(edits.add)
-    edits.places = {source.root: {""} for source in sources}
-    while True:
-        places = edits.take()
-        is_named = settings.section(HistorySettings).sources or settings.section(ImproveSettings).sources
-        if is_named or (state_home() / "history").is_dir():
-            found = [source for source in sources if source.root in places]
-            # A commit that is cut off by the end of the process leaves the history as it was.
-            await anyio.to_thread.run_sync(partial(_record, found, settings, places), abandon_on_cancel=True)
-        await edits.seen.wait()
+    def __init__(self, host: Host) -> None:
+        """Record edits of the skills of `host`."""
+        self._host = host
+
+    async def run(self) -> None:
+        """Record edits until cancelled; failures are logged."""
+        settings, sources = self._host.settings, self._host.library.sources
+        edits = _Edits({source.root: {""} for source in sources})
+        self._host.on_change(edits.add)
+        while True:
+            places = edits.take()
+            is_named = settings.section(HistorySettings).sources or settings.section(ImproveSettings).sources
+            if is_named or (state_home() / "history").is_dir():
+                found = [source for source in sources if source.root in places]
+                # A commit that is cut off by the end of the process leaves the history as it was.
+                await anyio.to_thread.run_sync(partial(_record, found, settings, places), abandon_on_cancel=True)
+            await edits.seen.wait()
 
 
 @dataclass(slots=True)

@@ -12,6 +12,9 @@ from skills_core.disk.sources import Scope
 
 _USUAL: Final = frozenset({Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
 
+SKILL_HISTORY: Final = "skill_history"
+ROLLBACK_SKILL: Final = "rollback_skill"
+
 
 class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Histories of sources, for `skillserve history` and `rollback`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 
 from server.capabilities.history.histories import Histories, versions_seen
-from server.config.settings.tools import OptionalTool
+from server.capabilities.history.settings import ROLLBACK_SKILL, SKILL_HISTORY
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
 from server.requests.notes import note_skill, note_use
@@ -56,7 +56,7 @@ _REV = {
 }
 
 _HISTORY: dict[str, Any] = {
-    "name": OptionalTool.SKILL_HISTORY.value,
+    "name": SKILL_HISTORY,
     "title": "History of a skill",
     "description": (
         "List the recorded changes of a skill, newest first: when, why and by which run. With diff, also show what "
@@ -78,7 +78,7 @@ _HISTORY: dict[str, Any] = {
 }
 
 _ROLLBACK: dict[str, Any] = {
-    "name": OptionalTool.ROLLBACK_SKILL.value,
+    "name": ROLLBACK_SKILL,
     "title": "Restore a version of a skill",
     "description": (
         "Restore the files of a skill as they were at a commit, by default before the newest change. Edits that are "
@@ -182,6 +182,6 @@ def _shortened(text: str) -> str:
 
 
 TOOLS = (
-    Tool(OptionalTool.SKILL_HISTORY, lambda _: _HISTORY, lambda services: _HistoryHandlers(services.host).history),
-    Tool(OptionalTool.ROLLBACK_SKILL, lambda _: _ROLLBACK, lambda services: _HistoryHandlers(services.host).rollback),
+    Tool(SKILL_HISTORY, lambda _: _HISTORY, lambda services: _HistoryHandlers(services.host).history),
+    Tool(ROLLBACK_SKILL, lambda _: _ROLLBACK, lambda services: _HistoryHandlers(services.host).rollback),
 )

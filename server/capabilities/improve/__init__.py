@@ -2,9 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.improve.settings import SECTION
+from server.capabilities.improve.settings import SECTION, check_improve
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="improve", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Any
+
+    import typer
+
+    from server.capability import AfterRuns
+    from server.config.settings.model import Settings
+
+
+def _add_commands(_: typer.Typer) -> None:
+    from server.capabilities.history.commands import history
+    from server.capabilities.improve.commands import accept, propose, reject
+
+    for command in (propose, accept, reject):
+        history.command()(command)
+
+
+def _after_runs(settings: Settings, on_change: Callable[[], Awaitable[object]] | None) -> AfterRuns | None:
+    from server.capabilities.improve.factory import improvement_after_runs
+
+    return improvement_after_runs(settings, on_change)
+
+
+def _describe_change(change: Mapping[str, Any]) -> list[str]:
+    from server.capabilities.improve.records import change_lines
+
+    return change_lines(change)
+
+
+CAPABILITY: Final = Capability(
+    name="improve",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=check_improve,
+    after_runs=_after_runs,
+    describe_change=_describe_change,
+)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from server.capabilities.improve.checks import OfferedTools
     from server.capabilities.improve.folders import ImprovementFolders
     from server.capabilities.improve.records import ImprovementRecords
-    from server.capabilities.runs.after_run import FinishedRun
+    from server.capability import FinishedRun
     from server.config.settings.model import Settings
     from skills_core.runs.executor import RunRequest
     from skills_core.runs.outcome import RunOutcome

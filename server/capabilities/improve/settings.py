@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta, Struct
 
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
 from server.config.settings.section import Section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
 
 
 class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -45,3 +51,21 @@ SECTION: Final = Section(
     options={"sources": "improve"},
     flags={"improve_review": "--review"},
 )
+
+
+def check_improve(configuration: Configuration) -> Iterator[Finding]:
+    """Check the settings of improvements for `config check`."""
+    from server.capabilities.history.checks import check_named_sources
+    from server.capabilities.history.settings import HistorySettings
+    from server.cli.config_check.finding import Level
+
+    checked = configuration.checked
+    if not checked.can_compare("history", "improve"):
+        return
+    history, improve = checked.settings.section(HistorySettings), checked.settings.section(ImproveSettings)
+    missing = [each for each in improve.sources if each not in history.sources]
+    if missing and not history.automatic:
+        message = f"{', '.join(missing)}: without a history, nothing is improved"
+        advice = "add them to history.sources, or set history.automatic"
+        yield checked.finding(Level.WARNING, "improve.sources", message, advice)
+    yield from check_named_sources(checked, "improve.sources", improve.sources)

@@ -2,9 +2,59 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.login.settings import SECTION
+from server.capabilities.login.settings import SECTION, LoginSettings
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="login", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import typer
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.login.commands import token
+
+    app.add_typer(token, name="token")
+
+
+def _requires_login(settings: Settings) -> bool:
+    return settings.section(LoginSettings).required
+
+
+def _http_part(host: Host) -> ServerPart | None:
+    if not _requires_login(host.settings):
+        return None
+    from server.capabilities.login.login import ServerLogin
+
+    return host.service(ServerLogin)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.login.checks import check_login
+
+    return check_login(configuration)
+
+
+def _files(_: Settings) -> Iterable[CheckedFile]:
+    from server.capabilities.login.checks import checked_files
+
+    return checked_files()
+
+
+CAPABILITY: Final = Capability(
+    name="login",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    files=_files,
+    http_part=_http_part,
+    requires_login=_requires_login,
+)

@@ -21,20 +21,22 @@ from server.capabilities.login.introspection import Introspection
 from server.capabilities.login.jwt_verifier import JwtVerifier, looks_like_jwt
 from server.capabilities.login.keys import SigningKeys
 from server.capabilities.login.provider import Provider
+from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
+from server.capability import Authentication
+from server.config.machine import tokens_file
 from server.requests.notes import NOTES, Notes
 from server.requests.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from starlette.routing import Route
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.capabilities.login.settings import LoginSettings
-
-__all__ = ["Login", "RequireLogin"]
+    from server.hosting.host import Host
 
 logger = logging.getLogger(__name__)
 
@@ -220,3 +222,27 @@ class RequireLogin:
             refusal = await self._login.authenticate(scope)
             refusal = refusal if isinstance(refusal, Refusal) else Refusal.INVALID
             await self._login.challenges.response(refusal)(scope, receive, send)
+
+
+class ServerLogin(Authentication):
+    """The login of one server over HTTP."""
+
+    def __init__(self, host: Host) -> None:
+        """Verify tokens as the settings of `host` say.
+
+        Raises:
+            TokenFileError: the file of static tokens cannot be used.
+        """
+        self.login = Login(host.settings.section(LoginSettings), tokens_file(), records=host.records)
+
+    def routes(self, path: str, profiles: Sequence[str]) -> list[Route]:
+        """Return the routes of the metadata by which clients find the identity provider."""
+        return self.login.challenges.routes(path, tuple(profiles))
+
+    def layer(self, app: ASGIApp) -> ASGIApp:
+        """Return the application for requests with a valid token."""
+        return RequireLogin(app, self.login)
+
+    async def run(self) -> None:
+        """Keep what is known of tokens and keys current, until cancelled."""
+        await self.login.run()

@@ -2,9 +2,70 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.operation.settings import ADMIN_SECTION, SECTION
-from server.capability import Capability
+from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI
+from server.capability import Capability, ExtraResource, ToolModule
 
-CAPABILITY: Final = Capability(name="operation", sections=(SECTION, ADMIN_SECTION))
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import typer
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.operation.commands import reload
+
+    app.command()(reload)
+
+
+_STATUS: Final = {
+    "name": "skills-status",
+    "title": "Status of all skills",
+    "description": "Every skill found, its state, and why.",
+    "mimeType": "application/json",
+    "annotations": {"audience": ["user"], "priority": 0.1},
+}
+
+
+async def _read_status(catalog: Catalog, settings: Settings) -> str:
+    from server.capabilities.operation.admin_actions import read_status, to_json
+
+    return to_json(await read_status(catalog, settings))
+
+
+def _status_differs(change: Change) -> bool:
+    from server.capabilities.operation.admin_actions import status_differs
+
+    return status_differs(change)
+
+
+def _part(host: Host) -> ServerPart:
+    from server.capabilities.operation.part import Operation
+
+    return host.service(Operation)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.operation.checks import check_operation
+
+    return check_operation(configuration)
+
+
+CAPABILITY: Final = Capability(
+    name="operation",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    tools=(ToolModule("server.capabilities.operation.tools", (SKILLS_STATUS, RELOAD_SKILLS)),),
+    resources=(ExtraResource(STATUS_URI, _STATUS, SKILLS_STATUS, _read_status, _status_differs),),
+    part=_part,
+)

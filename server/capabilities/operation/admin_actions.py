@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import json
-import logging
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.hosting.status import StatusFilter, change_object, change_summary, status_object
+from server.hosting.catalog_log import log_reload
+from server.hosting.status import StatusFilter, change_object, skill_object, status_object
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
-
-__all__ = ["log_reload", "read_status", "reload_everything", "to_json"]
-
-logger = logging.getLogger(__name__)
 
 
 async def read_status(catalog: Catalog, settings: Settings, choice: StatusFilter | None = None) -> dict[str, Any]:
@@ -27,15 +23,18 @@ async def read_status(catalog: Catalog, settings: Settings, choice: StatusFilter
     return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusFilter())
 
 
+def status_differs(change: Change) -> bool:
+    """Tell whether a change of the library changes the status, which also has the problems and sources."""
+    before, after = change.before, change.after
+    others_differ = (before.problems, before.sources) != (after.problems, after.sources)
+    if others_differ or change.added or change.removed:
+        return True
+    return any(skill_object(old) != skill_object(new) for old, new in change.updated)
+
+
 async def reload_everything(host: Host) -> dict[str, Any]:
     """Reload all skills from disk, notify clients of changes, and return what `reload --json` prints."""
     return change_object(log_reload(await host.reload()))
-
-
-def log_reload(change: Change) -> Change:
-    """Log what a requested reload changed, and return it."""
-    logger.info("reloaded on request: %s", change_summary(change))
-    return change
 
 
 def to_json(value: object) -> str:

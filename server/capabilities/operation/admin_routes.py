@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
-__all__ = ["Gate", "guarded_routes", "open_routes"]
-
 logger = logging.getLogger(__name__)
 
 _PRINCIPAL: Final = "skillserve.principal"
@@ -45,42 +43,34 @@ _BAD_REQUEST: Final = 400
 _FAULT: Final = 500
 
 
-def open_routes(host: Host, records: Records | None = None) -> list[Route]:
-    """Return the routes for connections that are authenticated already; `records` hears of requests."""
-    return _routes(_Endpoints(host), lambda endpoint: _recorded(endpoint, records or Records()))
+def open_routes(host: Host) -> list[Route]:
+    """Return the routes for connections that are authenticated already."""
+    return _routes(_Endpoints(host), lambda endpoint: _recorded(endpoint, host.records))
 
 
-def guarded_routes(
-    host: Host, security: TransportSecuritySettings, login: Login | None = None, records: Records | None = None
-) -> list[Route]:
+def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login | None = None) -> list[Route]:
     """Return the routes that require the token of the settings, or a login with one of `login.admin_roles`.
 
-    There are none without an admin token and a login. `records` hears of requests.
+    There are none without an admin token and a login.
     """
-    heard = records or Records()
-    gate = Gate(host, security, login, heard, frozenset(host.settings.section(LoginSettings).admin_roles))
+    gate = Gate(host, security, login, frozenset(host.settings.section(LoginSettings).admin_roles))
     if not gate.can_be_passed:
         return []
-    return _routes(_Endpoints(host), lambda endpoint: gate.guard(_recorded(endpoint, heard)))
+    return _routes(_Endpoints(host), lambda endpoint: gate.guard(_recorded(endpoint, host.records)))
 
 
 class Gate:
     """Lets requests through that have the admin token of the settings, or log in with one of some roles."""
 
     def __init__(
-        self,
-        host: Host,
-        security: TransportSecuritySettings,
-        login: Login | None,
-        records: Records,
-        roles: frozenset[str],
+        self, host: Host, security: TransportSecuritySettings, login: Login | None, roles: frozenset[str]
     ) -> None:
-        """Let principals with one of `roles` through; `records` hears of requests."""
+        """Let principals with one of `roles` through."""
         token = host.settings.section(AdminSettings).token
         self._expected = None if token is None else token.get_secret_value().encode("ascii")
         self._browsers = TransportSecurityMiddleware(security)
         self._login = login
-        self._records = records
+        self._records = host.records
         self._roles = roles
 
     @property

@@ -16,12 +16,11 @@ from server import __version__
 from server.access.principal import METRICS_ROLE
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.operation.admin_routes import Gate
-from server.capabilities.operation.settings import OperationSettings
 from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from pathlib import Path
 
     from starlette.requests import Request
@@ -29,13 +28,9 @@ if TYPE_CHECKING:
     from server.capabilities.login.login import Login
     from server.capabilities.operation.admin_routes import Endpoint
     from server.capabilities.operation.metrics import Metrics
-    from server.capabilities.replicas.replica import Replica
+    from server.capability import HttpContext
     from server.hosting.host import Host
-    from server.protocol.server import SkillServer
-    from server.transport.event_streams import Draining
     from skills_core.disk.sources import Source
-
-__all__ = ["HEALTH_PATH", "METRICS_PATH", "READY_PATH", "MissingLibraryError", "OperationRoutes", "metrics_of"]
 
 HEALTH_PATH = "/health"
 READY_PATH = "/ready"
@@ -51,13 +46,13 @@ class MissingLibraryError(SkillsError):
     """A setting requires an extra that is not installed."""
 
 
-def metrics_of(server: SkillServer, host: Host) -> Metrics | None:
-    """Return metrics that count the requests of `server`, None if the settings want none.
+def metrics_of(host: Host) -> Metrics | None:
+    """Return metrics that count the requests to `host`, None if the settings want none.
 
     Raises:
         MissingLibraryError: the library for metrics is not installed.
     """
-    if not host.settings.section(OperationSettings).metrics:
+    if not host.settings.operation.metrics:
         return None
     try:
         from server.capabilities.operation.metrics import Metrics
@@ -67,7 +62,7 @@ def metrics_of(server: SkillServer, host: Host) -> Metrics | None:
         message = "operation.metrics requires the extra `team`: pip install 'skillserve[team]'"
         raise MissingLibraryError(message) from None
     metrics = Metrics()
-    server.records.add(metrics.record)
+    host.records.add(metrics.record)
     return metrics
 
 
@@ -113,43 +108,31 @@ class _RequiredSources:
 class OperationRoutes:
     """The handlers of the routes."""
 
-    def __init__(
-        self,
-        server: SkillServer,
-        host: Host,
-        metrics: Metrics | None,
-        draining: Draining,
-        running: Callable[[], int],
-        replica: Replica | None = None,
-    ) -> None:
-        """Report on `server`; `running` returns how many requests are being answered."""
-        self._server = server
-        self._host = host
+    def __init__(self, context: HttpContext, metrics: Metrics | None) -> None:
+        """Report on the server of `context`."""
+        self._context, self._host = context, context.host
         self._metrics = metrics
-        self._draining = draining
-        self._running = running
-        self._replica = replica
-        self._sources = _RequiredSources(host.library.sources)
+        self._sources = _RequiredSources(context.host.library.sources)
 
     def open(self) -> list[Route]:
         """Return the routes for connections that are authenticated already."""
         probes = [Route(HEALTH_PATH, self._health), Route(READY_PATH, self._ready)]
         return probes if self._metrics is None else [*probes, Route(METRICS_PATH, self._figures_of(self._metrics))]
 
-    def guarded(self, security: TransportSecuritySettings, login: Login | None) -> list[Route]:
+    def guarded(self, login: Login | None) -> list[Route]:
         """Return the routes for everybody; where clients differ in what they may see, metrics require a role."""
         probes = [Route(HEALTH_PATH, self._health), Route(READY_PATH, self._ready)]
         if self._metrics is None:
             return probes
         figures = self._figures_of(self._metrics)
         if login is None and not self._host.views_differ:
-            browsers = TransportSecurityMiddleware(security)
+            browsers = TransportSecurityMiddleware(self._context.security)
 
             async def checked(request: Request) -> Response:
                 refused = await browsers.validate_request(request)
                 if refused is None:
                     return await figures(request)
-                record_refusal(self._server.records, request.scope, refused.status_code)
+                record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused
 
             return [*probes, Route(METRICS_PATH, checked)]
@@ -157,7 +140,7 @@ class OperationRoutes:
         # a web page misleads, and those have no token.
         anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
         roles = frozenset({*self._host.settings.section(LoginSettings).admin_roles, METRICS_ROLE})
-        gate = Gate(self._host, anywhere, login, self._server.records, roles)
+        gate = Gate(self._host, anywhere, login, roles)
         return [*probes, Route(METRICS_PATH, gate.guard(figures))]
 
     async def _health(self, _: Request) -> Response:
@@ -166,7 +149,7 @@ class OperationRoutes:
         return JSONResponse({"status": "ok", **counts}, headers=_NO_STORE)
 
     async def _ready(self, request: Request) -> Response:
-        if self._draining.has_begun:
+        if self._context.draining.has_begun:
             # Some proxies close the open requests of a server that answers 503, and know 404 for one that stops.
             status = 404 if request.query_params.get("draining") == "404" else 503
             return JSONResponse({"status": "draining"}, status, headers=_NO_STORE)
@@ -181,17 +164,18 @@ class OperationRoutes:
         async def figures(request: Request) -> Response:
             catalog = self._host.everything
             subscribers = {
-                "handshake": self._server.handshake.subscribers,
-                "modern": self._server.listening.subscribers,
+                "handshake": self._context.server.handshake.subscribers,
+                "modern": self._context.server.listening.subscribers,
             }
+            connected = (part.is_connected for part in self._host.http_parts)
             found = ServerFigures(
                 version=__version__,
                 skills=((str(skill.state), str(skill.reason or "")) for skill in catalog.skills),
                 subscribers=subscribers,
                 reloads=self._host.reloads,
-                running=self._running(),
-                draining=self._draining.has_begun,
-                hears_replicas=None if self._replica is None else self._replica.is_connected,
+                running=self._context.running(),
+                draining=self._context.draining.has_begun,
+                hears_replicas=next((each for each in connected if each is not None), None),
             )
             render = partial(metrics.text, found, request.headers.get("accept", ""))
             # A catalog may have thousands of skills.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.operation.admin_actions import log_reload, read_status
-from server.config.settings.tools import OptionalTool
+from server.capabilities.operation.admin_actions import read_status
+from server.capabilities.operation.settings import RELOAD_SKILLS, SKILLS_STATUS
+from server.hosting.catalog_log import log_reload
 from server.hosting.status import StatusFilter, change_object
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
@@ -65,7 +66,7 @@ _SOURCE = object_of(
 )
 
 _STATUS: dict[str, Any] = {
-    "name": OptionalTool.SKILLS_STATUS.value,
+    "name": SKILLS_STATUS,
     "title": "Status of all skills",
     "description": (
         "Show every skill that was found, its state (active, excluded, shadowed, invalid), the reason, and what is "
@@ -106,7 +107,7 @@ _STATUS: dict[str, Any] = {
 }
 
 _RELOAD: dict[str, Any] = {
-    "name": OptionalTool.RELOAD_SKILLS.value,
+    "name": RELOAD_SKILLS,
     "title": "Reload skills",
     "description": "Compare all skills with the disk, load what changed, and say what that was.",
     "inputSchema": {"type": "object", "properties": {}, "additionalProperties": False},
@@ -142,6 +143,11 @@ def _reload_handler(services: ToolServices) -> Handler:
 
 
 TOOLS = (
-    Tool(OptionalTool.SKILLS_STATUS, lambda _: _STATUS, _status_handler),
-    Tool(OptionalTool.RELOAD_SKILLS, lambda _: _RELOAD, _reload_handler),
+    Tool(
+        SKILLS_STATUS,
+        lambda _: _STATUS,
+        _status_handler,
+        when_cut="Ask for less with state, reason, scope or name.",
+    ),
+    Tool(RELOAD_SKILLS, lambda _: _RELOAD, _reload_handler),
 )

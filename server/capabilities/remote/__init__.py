@@ -8,8 +8,20 @@ time and pages, and their paths are never trusted.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="remote")
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.remote.commands import fetch, plugin, verify
+
+    app.command()(verify)
+    app.command()(fetch)
+    app.add_typer(plugin, name="plugin")
+
+
+CAPABILITY: Final = Capability(name="remote", commands=_add_commands)

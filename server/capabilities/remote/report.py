@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.authoring.validation_report import diagnostic_lines
 from server.capabilities.remote.fetch import REFUSED, Fetched
 from server.capabilities.remote.plugins.folder import SkillChangeKind
 from server.capabilities.remote.plugins.operations import PluginState
-from server.hosting.status import advised_diagnostic, diagnostic_object
+from server.hosting.status import advised_diagnostic, diagnostic_lines, diagnostic_object
 from skills_core.diagnostics import one_line, printable
 from skills_core.remote.entries import shown
 from skills_core.remote.installation import named_files

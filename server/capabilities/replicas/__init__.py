@@ -2,9 +2,48 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.replicas.settings import SECTION
-from server.capability import Capability
+from server.capabilities.replicas.settings import SECTION, ReplicaSettings
+from server.capability import Capability, SealingKeys
 
-CAPABILITY: Final = Capability(name="replicas", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+
+def _http_part(host: Host) -> ServerPart | None:
+    if not host.settings.section(ReplicaSettings).enabled:
+        return None
+    from server.capabilities.replicas.errors import NO_CLIENT, ReplicaSettingsError
+
+    try:
+        from server.capabilities.replicas.replica import Replica
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "redis":
+            raise
+        raise ReplicaSettingsError(NO_CLIENT) from None
+    return host.service(Replica)
+
+
+def _sealing_keys(settings: Settings) -> SealingKeys:
+    from server.capabilities.replicas.keys import shared_keys
+
+    replicas = settings.section(ReplicaSettings)
+    return SealingKeys(replicas.name, shared_keys(replicas))
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.replicas.checks import check_replicas
+
+    return check_replicas(configuration)
+
+
+CAPABILITY: Final = Capability(
+    name="replicas", sections=(SECTION,), checks=_checks, http_part=_http_part, sealing_keys=_sealing_keys
+)

@@ -12,15 +12,14 @@ from server.capabilities.replicas.forwarding import CallForwarding
 from server.capabilities.replicas.keys import shared_keys
 from server.capabilities.replicas.link import RedisLink
 from server.capabilities.replicas.settings import ReplicaSettings
+from server.capability import ServerPart
 
 if TYPE_CHECKING:
-    from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
+    from server.protocol.server import SkillServer
 
-__all__ = ["Replica"]
 
-
-class Replica:
+class Replica(ServerPart):
     """What a server does to be one of several replicas."""
 
     def __init__(self, host: Host) -> None:
@@ -35,10 +34,10 @@ class Replica:
         self._following = CatalogFollower(host, self._link, self.name)
         self.forwarding: CallForwarding | None = None
 
-    def share(self, exchanges: ExchangeRegistry) -> None:
-        """Let clients continue calls in `exchanges` at any replica; call this before `run`."""
-        self.forwarding = CallForwarding(self._link, self.name, exchanges)
-        exchanges.join(self.forwarding)
+    def attach(self, server: SkillServer) -> None:
+        """Let clients continue calls of `server` at any replica."""
+        self.forwarding = CallForwarding(self._link, self.name, server.exchanges)
+        server.exchanges.join(self.forwarding)
 
     async def run(self) -> None:
         """Follow the other replicas until cancelled."""

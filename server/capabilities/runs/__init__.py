@@ -7,9 +7,90 @@ runs one skill with the tools of `toolset`. `run_list` lists recorded runs and t
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.runs.settings import SECTION
-from server.capability import Capability
+from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, SECTION, RunSettings
+from server.capability import Capability, StatusSection, ToolModule
 
-CAPABILITY: Final = Capability(name="runs", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+    from typing import Any
+
+    import typer
+
+    from server.capability import ServerPart
+    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.runs.commands import run, runs, workflow
+
+    app.command()(run)
+    app.add_typer(runs, name="runs")
+    app.add_typer(workflow, name="workflow")
+
+
+def _asks_clients(settings: Settings) -> bool:
+    from server.capabilities.runs.offered import offers_runs
+
+    return offers_runs(settings)
+
+
+def _private_places(settings: Settings) -> Iterable[Path]:
+    named = settings.section(RunSettings).mcp_servers
+    return () if named is None else (Path(named).expanduser(),)
+
+
+def _status(settings: Settings) -> dict[str, Any]:
+    from server.capabilities.runs.offered import runs_object
+
+    return runs_object(settings)
+
+
+def _status_lines(runs: Mapping[str, Any]) -> Iterable[str]:
+    from server.capabilities.runs.offered import runs_statement
+
+    return (f"runs: {runs_statement(runs)}",)
+
+
+def _log_start(settings: Settings) -> None:
+    from server.capabilities.runs.offered import log_missing_tools
+
+    log_missing_tools(settings)
+
+
+def _part(host: Host) -> ServerPart:
+    from server.capabilities.runs.supervisor import RunSupervisor
+
+    return host.service(RunSupervisor)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.runs.checks import check_runs
+
+    return check_runs(configuration)
+
+
+def _files(settings: Settings) -> Iterable[CheckedFile]:
+    from server.capabilities.runs.checks import checked_files
+
+    return checked_files(settings)
+
+
+CAPABILITY: Final = Capability(
+    name="runs",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    files=_files,
+    tools=(ToolModule("server.capabilities.runs.tools", (RUN_SKILL, RUN_WORKFLOW)),),
+    asks_clients=_asks_clients,
+    private_places=_private_places,
+    status=StatusSection(_status, _status_lines),
+    log_start=_log_start,
+    part=_part,
+)

@@ -21,42 +21,12 @@ if TYPE_CHECKING:
 
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-    from server.config.settings.model import Settings
-    from skills_core.catalog.catalog import Catalog
+    from server.capability import AfterRun, FinishedRun
     from skills_core.runs.durable.engine import Engine
-    from skills_core.runs.executor import RunRequest
-    from skills_core.runs.outcome import RunOutcome
 
-    AfterRun = Callable[["FinishedRun"], Awaitable[None]]
-    FollowUp = Callable[["FinishedRun"], None]
-    Improvements = Callable[[Sequence[str]], Sequence[Mapping[str, Any]]]
-    ImprovementsAfter = Callable[[Sequence[str]], Awaitable[Sequence[Mapping[str, Any]]]]
     FinishedRuns = Callable[[], Awaitable[Sequence["FinishedRun"]]]
 
-__all__ = [
-    "AfterRun",
-    "FinishedRun",
-    "FollowUp",
-    "FollowUps",
-    "Improvements",
-    "ImprovementsAfter",
-    "improvements_of_none",
-    "no_follow_up",
-    "no_improvements",
-    "nothing_after_run",
-]
-
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
-    """The run of a skill, with the catalog that it began with, and the settings if they are its own."""
-
-    outcome: RunOutcome
-    request: RunRequest
-    catalog: Catalog
-    settings: Settings | None = None
 
 
 async def nothing_after_run(run: FinishedRun) -> None:

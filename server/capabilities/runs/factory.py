@@ -19,8 +19,7 @@ from server.capabilities.runs.settings import RunSettings, lease_seconds
 from server.capabilities.runs.skill_runner import RunnerConfig
 from server.capabilities.runs.trace_files import run_store, trace_store
 from server.capabilities.scripts.factory import script_runner, variables_of
-from server.capabilities.scripts.settings import ScriptSettings
-from server.config.settings.tools import OptionalTool
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
 from skills_core.diagnostics import one_line
 from skills_core.runs.durable.heartbeat import ignore_interrupted
 from skills_core.runs.durable.recorded_run import WorkerConfig
@@ -28,7 +27,7 @@ from skills_core.runs.durable.recorded_run import WorkerConfig
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Mapping
 
-    from server.capabilities.runs.after_run import AfterRun, Improvements
+    from server.capability import AfterRun, Improvements
     from server.config.settings.model import Settings
     from skills_core.live.library import Library
     from skills_core.runs.durable.engine import Engine
@@ -70,7 +69,7 @@ def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str,
     }
     # These variables set the addresses of model providers.
     addresses = {name: value for name, value in environment.items() if name.endswith("_BASE_URL")}
-    offered = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled
+    offered = RUN_SKILL_SCRIPT in settings.tools.enabled
     text = json.dumps([values, paths, addresses, offered, sorted(map(str, roots))], sort_keys=True, default=list)
     return f"runs-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

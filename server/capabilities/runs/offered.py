@@ -5,13 +5,13 @@ The entries of the tools are in `tools`, which a server without runs does not im
 
 from __future__ import annotations
 
+import logging
 import os
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.runs.settings import RunSettings
-from server.config.settings.tools import OptionalTool
-from skills_core.diagnostics import printable
+from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
+from skills_core.diagnostics import one_line, printable
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, parse_model
 from skills_core.system_faults import Fault, fault_of
 
@@ -21,22 +21,7 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.config.settings.tools import ToolSettings
 
-__all__ = [
-    "RUN",
-    "RUN_WORKFLOW",
-    "command_unavailable_reason",
-    "missing_message",
-    "missing_tool_messages",
-    "needs_event_streams",
-    "offers_runs",
-    "offers_tool",
-    "offers_workflows",
-    "runs_object",
-    "runs_unavailable_reason",
-]
-
-RUN = OptionalTool.RUN_SKILL.value
-RUN_WORKFLOW = OptionalTool.RUN_WORKFLOW.value
+logger = logging.getLogger(__name__)
 
 
 def runs_unavailable_reason(settings: RunSettings, environment: Mapping[str, str] = os.environ) -> str | None:
@@ -59,16 +44,13 @@ def command_unavailable_reason(settings: RunSettings) -> str | None:
 
 def offers_tool(settings: Settings) -> bool:
     """Return whether `run_skill` is available: it is switched on, and a model is configured."""
-    return (
-        OptionalTool.RUN_SKILL in settings.tools.enabled
-        and runs_unavailable_reason(settings.section(RunSettings)) is None
-    )
+    return RUN_SKILL in settings.tools.enabled and runs_unavailable_reason(settings.section(RunSettings)) is None
 
 
 def offers_workflows(settings: Settings) -> bool:
     """Return whether `run_workflow` is available: it is switched on, and a model and workflows are configured."""
     runs = settings.section(RunSettings)
-    named = OptionalTool.RUN_WORKFLOW in settings.tools.enabled
+    named = RUN_WORKFLOW in settings.tools.enabled
     return named and runs_unavailable_reason(runs) is None and _why_no_workflow(runs) is None
 
 
@@ -77,22 +59,16 @@ def offers_runs(settings: Settings) -> bool:
     return offers_tool(settings) or offers_workflows(settings)
 
 
-def needs_event_streams(settings: Settings) -> bool:
-    """Return whether a tool may ask the user a question or report progress before it returns."""
-    scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled or bool(settings.tools.declared)
-    return scripts or offers_runs(settings) or OptionalTool.SCHEDULE_SKILL in settings.tools.enabled
-
-
 def runs_object(settings: Settings) -> dict[str, Any]:
     """Return what the status says of runs: the model, and for each tool whether it is available, and why not."""
     runs = settings.section(RunSettings)
     reason = runs_unavailable_reason(runs)
     model = str(parse_model(runs.model)) if runs.model and reason is None else None
-    skill = reason or _not_switched_on(RUN, settings.tools)
+    skill = reason or _not_switched_on(RUN_SKILL, settings.tools)
     workflow = reason or _not_switched_on(RUN_WORKFLOW, settings.tools) or _why_no_workflow(runs)
     return {
         "model": model,
-        RUN: skill is None,
+        RUN_SKILL: skill is None,
         "reason": skill,
         RUN_WORKFLOW: workflow is None,
         "workflow_reason": workflow,
@@ -103,8 +79,8 @@ def runs_object(settings: Settings) -> dict[str, Any]:
 def missing_tool_messages(settings: Settings) -> Iterator[str]:
     """Yield a message for each tool and workflow that settings name and that is not available."""
     status = runs_object(settings)
-    if RUN in settings.tools.enabled and status["reason"]:
-        yield f"{RUN} is not available: {status['reason']}"
+    if RUN_SKILL in settings.tools.enabled and status["reason"]:
+        yield f"{RUN_SKILL} is not available: {status['reason']}"
     if (RUN_WORKFLOW in settings.tools.enabled or settings.section(RunSettings).workflows) and status[
         "workflow_reason"
     ]:
@@ -112,6 +88,23 @@ def missing_tool_messages(settings: Settings) -> Iterator[str]:
     gone = missing_message(status["missing_workflows"])
     if gone and gone != status["workflow_reason"]:
         yield gone
+
+
+def runs_statement(runs: Mapping[str, Any]) -> str:
+    """Return the sentence of the status about `runs`, as `runs_object` returns it."""
+    reasons = {RUN_SKILL: runs["reason"], RUN_WORKFLOW: runs["workflow_reason"]}
+    available = " and ".join(tool for tool, reason in reasons.items() if reason is None)
+    offered = f"clients can call {available}" if available else "clients cannot run skills or workflows"
+    model = f" (model {runs['model']})" if runs["model"] else ""
+    statements = (*reasons.values(), missing_message(runs["missing_workflows"]))
+    why = "; ".join(dict.fromkeys(each for each in statements if each))
+    return f"{offered}{model}{'; ' if available else ': '}{why}" if why else f"{offered}{model}"
+
+
+def log_missing_tools(settings: Settings) -> None:
+    """Warn of the tools and workflows that settings name and that are not available."""
+    for missing in missing_tool_messages(settings):
+        logger.warning("%s", one_line(missing))
 
 
 def missing_message(places: Sequence[str]) -> str | None:

@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from server.capabilities.scripts.declared_listing import settings_name
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.files import ConfigurationError
-from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidRecordError, SkillsError, UnknownSkillError
 from skills_core.runs.durable.recorded_run import RUN_FORMAT, RunConflictError, RunState
@@ -100,7 +100,7 @@ _WITHHELD = "withheld_tools"
 
 def withheld_tools(skill: Skill, participants: RunParticipants) -> JsonObject:
     """Return what is recorded of the tools that a run of `skill` has not; nothing if it has all."""
-    names = [OptionalTool.RUN_SKILL_SCRIPT.value]
+    names = [RUN_SKILL_SCRIPT]
     names += [settings_name(skill, tool) for tool in skill.frontmatter.tools]
     withheld: list[JsonValue] = [name for name in names if not participants.allows(name)]
     return {_WITHHELD: withheld} if withheld else {}

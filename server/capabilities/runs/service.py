@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.capabilities.runs.after_run import FinishedRun, FollowUps, no_improvements, nothing_after_run
+from server.capabilities.runs.after_run import FollowUps, no_improvements, nothing_after_run
 from server.capabilities.runs.recorded_runs import (
     companions_to_json,
     conflict_details,
@@ -31,6 +31,7 @@ from server.capabilities.runs.recorded_runs import (
 )
 from server.capabilities.runs.skill_runner import AttachedRuns, SkillRunner
 from server.capabilities.runs.workflow_traces import WorkflowTrace
+from server.capability import FinishedRun
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.interaction import discard_progress
 from skills_core.runs.durable.engine import open_engine
@@ -55,8 +56,8 @@ from skills_core.runs.workflow.run import run_workflow
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 
-    from server.capabilities.runs.after_run import AfterRun, Improvements
     from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, RunSession
+    from server.capability import AfterRun, Improvements
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.secrets import Secrets

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _LEASE = 15
 _REPLICA_LEASE = 3
 
+RUN_SKILL: Final = "run_skill"
+RUN_WORKFLOW: Final = "run_workflow"
+
 
 class RunSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Runs of skills and workflows by a model; without a model there are none."""

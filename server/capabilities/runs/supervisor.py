@@ -3,27 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 
+from server.capabilities.runs.additions import background_runs, open_service
 from server.capabilities.runs.offered import offers_runs
 from server.capabilities.runs.settings import RunSettings
+from server.capability import ServerPart
 from server.limits.pacing import Backoff
 from skills_core.errors import SkillsError
 from skills_core.runs.models import CLIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from server.capabilities.runs.after_run import FollowUp, ImprovementsAfter
     from server.capabilities.runs.service import RunService
     from server.hosting.host import Host
-    from skills_core.runs.durable.engine import Engine
-    from skills_core.runs.durable.worker import Job
-
-__all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError", "create_host_service"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,39 +35,13 @@ class RunsUnavailableError(SkillsError):
         super().__init__(f"This server cannot run skills ({why}); its log has the cause.")
 
 
-class BackgroundRuns(Protocol):
-    """Runs without a client, which a server begins by itself."""
+class RunSupervisor(ServerPart):
+    """The run service of one server, if its settings offer runs, and the runs that the server begins by itself."""
 
-    def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
-        """Return the jobs of their kinds, which call `follow_up` with each run of a skill that has ended."""
-
-    async def run(self, engine: Engine, improvements: ImprovementsAfter) -> None:
-        """Begin runs until cancelled; `improvements` returns the changes of skills that runs led to."""
-
-
-def create_host_service(host: Host) -> RunService:
-    """Return the run service for the skills of a host."""
-    from server.capabilities.runs.factory import create_service
-
-    return create_service(host.library, host.settings)
-
-
-class RunSupervisor:
-    """The run service of one server, if its settings offer runs."""
-
-    def __init__(
-        self,
-        host: Host,
-        create: Callable[[Host], RunService] = create_host_service,
-        background: BackgroundRuns | None = None,
-    ) -> None:
-        """Run the skills of `host` with the service that `create` returns, and `background` runs beside them.
-
-        Nothing is opened before `run` starts.
-        """
+    def __init__(self, host: Host) -> None:
+        """Run the skills of `host`; nothing is opened before `run` starts."""
         self._host = host
-        self._create = create
-        self._background = background
+        self._background = background_runs(host)
         self._created = anyio.Event()
         self._ready = anyio.Event()
         self._service: RunService | None = None
@@ -98,7 +67,7 @@ class RunSupervisor:
             return
         try:
             # The import takes about a second; in a thread, the server answers requests meanwhile.
-            service = await anyio.to_thread.run_sync(self._create, self._host)
+            service = await anyio.to_thread.run_sync(_create_service, self._host)
             self._created.set()
             if self._host.settings.section(RunSettings).model == CLIENT and self._background is None:
                 self._open(service)
@@ -163,3 +132,8 @@ class RunSupervisor:
         if self._closing:
             service.close()
         self._ready.set()
+
+
+def _create_service(host: Host) -> RunService:
+    # A watcher would notice a change after a run too, but may be off.
+    return open_service(host.library, host.settings, host.try_reload)

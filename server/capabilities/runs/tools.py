@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.runs.offered import RUN, RUN_WORKFLOW, offers_tool, offers_workflows
-from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.supervisor import RunsUnavailableError
+from server.capabilities.runs.offered import offers_tool, offers_workflows
+from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
+from server.capabilities.runs.supervisor import RunsUnavailableError, RunSupervisor
 from server.config.files import ConfigurationError
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, list_of, object_of, or_null
@@ -100,7 +100,7 @@ _OUTCOME: dict[str, Any] = {
 }
 
 _RUN_SKILL: dict[str, Any] = {
-    "name": RUN,
+    "name": RUN_SKILL,
     "title": "Run a skill",
     "description": (
         "Have a skill performed here, by a model of its own that sees the skill, the skills that go with it and your "
@@ -179,7 +179,8 @@ class _RunHandlers:
 
     def __init__(self, services: ToolServices) -> None:
         """Run the skills of the host of `services` by the service of its supervisor."""
-        self._host, self._exchanges, self._supervisor = services.host, services.exchanges, services.runs
+        self._host, self._exchanges = services.host, services.exchanges
+        self._supervisor = self._host.service(RunSupervisor)
 
     async def run_skill(self, call: ToolCall) -> dict[str, Any]:
         ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
@@ -287,10 +288,10 @@ async def _with_faults_of_server(
 
 TOOLS = (
     Tool(
-        RUN,
+        RUN_SKILL,
         lambda _: _RUN_SKILL,
         lambda services: _RunHandlers(services).run_skill,
-        is_offered=lambda settings, _: offers_tool(settings),
+        is_offered=offers_tool,
         is_listed=has_offered,
         is_callable=has_active,
     ),
@@ -298,7 +299,7 @@ TOOLS = (
         RUN_WORKFLOW,
         lambda _: _RUN_WORKFLOW,
         lambda services: _RunHandlers(services).run_workflow,
-        is_offered=lambda settings, _: offers_workflows(settings),
+        is_offered=offers_workflows,
         is_listed=has_offered,
         is_callable=has_active,
     ),

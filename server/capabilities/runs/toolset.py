@@ -13,9 +13,9 @@ import anyio.to_thread
 
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.scripts.declared_listing import allows, settings_name
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.files import ConfigurationError
 from server.config.machine import private_folders, private_places
-from server.config.settings.tools import OptionalTool
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
 from skills_core.disk.sources import real_path
@@ -116,7 +116,7 @@ def _add_skill_tools(
         tools.append(activate_skill_tool(skills, lambda: recipient_for(filter(permits.offers, tools))))
     if runner is None:
         return
-    runs_scripts = OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and may_use(OptionalTool.RUN_SKILL_SCRIPT)
+    runs_scripts = RUN_SKILL_SCRIPT in settings.tools.enabled and may_use(RUN_SKILL_SCRIPT)
     if not runner.setup.refuses and runs_scripts:
         tools.append(run_skill_script_tool(skills, runner, variables))
 

@@ -2,9 +2,79 @@
 
 from __future__ import annotations
 
-from typing import Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from server.capabilities.schedules.settings import SECTION
-from server.capability import Capability
+from server.capabilities.schedules.settings import SCHEDULE_SKILL, SCHEDULE_TOOLS, SECTION, ScheduleSettings
+from server.capability import Capability, ToolModule
 
-CAPABILITY: Final = Capability(name="schedules", sections=(SECTION,))
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    import typer
+
+    from server.capability import BackgroundRuns, FollowUp, ServerPart
+    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.settings_check import Configuration
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+    from skills_core.disk.sources import Source
+    from skills_core.live.library import Library
+    from skills_core.runs.durable.worker import Job
+
+_SKILLS: Final = Path(__file__).parent / "bundled"
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.schedules.commands import schedule
+
+    app.add_typer(schedule, name="schedule")
+
+
+def _asks_clients(settings: Settings) -> bool:
+    return SCHEDULE_SKILL in settings.tools.enabled
+
+
+def _sources(settings: Settings) -> Iterable[Source]:
+    from skills_core.disk.sources import Scope, Source, real_path
+
+    # A server with schedules has the skill that makes them.
+    return (Source(real_path(_SKILLS), Scope.BUNDLED),) if settings.section(ScheduleSettings).enabled else ()
+
+
+def _part(host: Host) -> ServerPart:
+    from server.capabilities.schedules.prompts import SchedulePrompts
+
+    return host.service(SchedulePrompts)
+
+
+def _jobs(library: Library, settings: Settings, follow_up: FollowUp) -> Mapping[str, Job]:
+    from server.capabilities.schedules.background import scheduled_jobs
+
+    return scheduled_jobs(library, settings, follow_up)
+
+
+def _background_runs(host: Host) -> BackgroundRuns | None:
+    from server.capabilities.schedules.background import scheduled_runs
+
+    return scheduled_runs(host)
+
+
+def _checks(configuration: Configuration) -> Iterator[Finding]:
+    from server.capabilities.schedules.checks import check_schedules
+
+    return check_schedules(configuration)
+
+
+CAPABILITY: Final = Capability(
+    name="schedules",
+    sections=(SECTION,),
+    commands=_add_commands,
+    checks=_checks,
+    tools=(ToolModule("server.capabilities.schedules.tools", SCHEDULE_TOOLS, shared_only=True),),
+    asks_clients=_asks_clients,
+    sources=_sources,
+    part=_part,
+    jobs=_jobs,
+    background_runs=_background_runs,
+)

@@ -10,7 +10,7 @@ from server.capabilities.schedules.settings import ScheduleSettings, can_schedul
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.capabilities.runs.after_run import FollowUp, ImprovementsAfter
+    from server.capability import FollowUp, ImprovementsAfter
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.live.library import Library

@@ -264,12 +264,12 @@ def run_by_hand(
     store: ScheduleStore, name: str, directories: Sequence[Path] | None, flags: Mapping[str, object]
 ) -> tuple[JsonObject, Sequence[Mapping[str, Any]]]:
     """Perform a schedule now; return the outcome of its run, and the changes of skills that it led to."""
-    from server.capabilities.improve.factory import create_improving_service
+    from server.capabilities.runs.additions import open_service
     from server.capabilities.runs.factory import recording
 
     found = store.find(name)
     library, settings = open_with_settings(directories, **flags)
-    service, scheduled = create_improving_service(library, settings), ScheduledRuns(library, settings)
+    service, scheduled = open_service(library, settings), ScheduledRuns(library, settings)
 
     async def work() -> tuple[JsonObject, Sequence[Mapping[str, Any]]]:
         async with recording(service, library, settings, [], more_jobs=scheduled.jobs(service.follow_up)) as engine:
@@ -287,14 +287,14 @@ def run_by_hand(
 
 def keep_time(directories: Sequence[Path] | None, flags: Mapping[str, object]) -> None:
     """Fire schedules until a signal comes."""
-    from server.capabilities.improve.factory import create_improving_service
+    from server.capabilities.runs.additions import open_service
     from server.capabilities.runs.factory import recording
     from server.config.bootstrap import open_library
 
     machine = Machine(current_places())
     settings = settings_with_logs(machine, **flags)
     library = open_library(directories, settings, machine)
-    service, scheduled = create_improving_service(library, settings), ScheduledRuns(library, settings, reloads=True)
+    service, scheduled = open_service(library, settings), ScheduledRuns(library, settings, reloads=True)
 
     async def work() -> None:
         async with recording(

@@ -15,7 +15,7 @@ from msgspec import structs
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import record_scheduler_skills
-from server.capabilities.runs.after_run import FinishedRun, no_follow_up
+from server.capabilities.runs.after_run import no_follow_up
 from server.capabilities.runs.offered import runs_unavailable_reason
 from server.capabilities.runs.recorded_runs import (
     PinnedSkillChangedError,
@@ -30,6 +30,7 @@ from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.rights import limited_settings, no_programs_reason, visible_to
 from server.capabilities.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.capabilities.scripts.factory import script_setup, variables_of
+from server.capability import FinishedRun
 from server.config.files import ConfigurationError
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
@@ -43,9 +44,9 @@ from skills_core.scripts.environment import SCHEDULED_RUN
 from skills_core.scripts.runner import ScriptRunner
 
 if TYPE_CHECKING:
-    from server.capabilities.runs.after_run import FollowUp
     from server.capabilities.schedules.binding import Binding
     from server.capabilities.schedules.store import ScheduleStore
+    from server.capability import FollowUp
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue

@@ -47,10 +47,10 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
-    from server.capabilities.runs.after_run import ImprovementsAfter
     from server.capabilities.schedules.binding import Binding, Firing
     from server.capabilities.schedules.budgets import Spending
     from server.capabilities.schedules.store import ScheduleStore
+    from server.capability import ImprovementsAfter
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.engine import Engine

@@ -13,46 +13,46 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
+from server.capabilities.schedules.settings import PREFIX, ScheduleSettings, can_schedule
+from server.capability import PromptSource
 from server.hosting.views import COMMON_VIEW
 from skills_core.diagnostics import one_line
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
-    from skills_core.catalog.catalog import Catalog
-
-__all__ = ["SchedulePrompts"]
 
 logger = logging.getLogger(__name__)
 
 
-class SchedulePrompts:
-    """The prompts of the user's schedules, as one server lists and announces them.
-
-    `offered` tells whether there may be any: schedules are the user's, so clients with views of their own do not see
-    them.
-    """
+class SchedulePrompts(PromptSource):
+    """The prompts of the user's schedules, as one server lists and announces them."""
 
     def __init__(self, host: Host) -> None:
         """List the schedules of this user for the clients of `host`."""
         self._host = host
-        self.offered = host.settings.section(ScheduleSettings).enabled and not host.views_differ and can_schedule()
+        # Schedules are the user's, so callers who see skills by their roles do not see them.
+        self._offered = host.settings.section(ScheduleSettings).enabled and not host.views_differ and can_schedule()
         self._last: list[dict[str, Any]] = []
         # What a client may have been given before the folder of schedules was watched.
         self._first: list[dict[str, Any]] | None = None
 
-    def added_to(self, page: dict[str, Any], catalog: Catalog, cursor: str | None) -> dict[str, Any]:
-        """Return a page of `prompts/list`, the first one with the schedules at its end; reads the disk.
+    @property
+    def offers_prompts(self) -> bool:
+        """Whether there may be any prompts."""
+        return self._offered
 
-        Many clients ask for one page only. A skill that has the name of such a prompt takes its place.
-        """
-        if not self.offered or cursor is not None:
-            return page
-        added = [entry for entry in self._entries() if catalog.get(entry["name"]) is None]
-        return {**page, "prompts": [*page["prompts"], *added]}
+    def may_have(self, name: str) -> bool:
+        """Tell whether the prompt of a schedule may have this name."""
+        return name.startswith(PREFIX)
 
-    def _entries(self) -> list[dict[str, Any]]:
+    def get(self, name: str) -> tuple[str, str] | None:
+        """Return the description and the text of the prompt of a schedule, None if there is none of this name."""
+        from server.capabilities.schedules.store import prompt_text
+
+        return prompt_text(name)
+
+    def entries(self) -> list[dict[str, Any]]:
         """Return the entries of all schedules; those that were read last if they cannot be read now."""
         from server.capabilities.schedules.errors import ScheduleError
         from server.capabilities.schedules.store import prompt_entries
@@ -70,7 +70,7 @@ class SchedulePrompts:
 
         They are watched even if skills are not: skills may be fixed, but schedules come and go by tools and commands.
         """
-        if not self.offered:
+        if not self._offered:
             return
         from mcp.server.subscriptions import PromptsListChanged
 
@@ -78,7 +78,7 @@ class SchedulePrompts:
         from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore
         from skills_core.live.watcher import watch
 
-        await anyio.to_thread.run_sync(self._entries)
+        await anyio.to_thread.run_sync(self.entries)
         announced, options = self._first, self._host.settings.watch.options
         if options.mode is WatchMode.OFF:
             options = replace(options, mode=WatchMode.AUTO)
@@ -88,7 +88,7 @@ class SchedulePrompts:
                 if changed is not None and all(path.name == BINDING_FILE for path in changed):
                     continue
                 await anyio.to_thread.run_sync(partial(record_scheduler_skills, settings=self._host.settings))
-                found = await anyio.to_thread.run_sync(self._entries)
+                found = await anyio.to_thread.run_sync(self.entries)
                 if found != announced:
                     announced = found
                     await self._host.feed(COMMON_VIEW).publish(PromptsListChanged())

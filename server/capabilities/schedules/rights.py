@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
-from server.config.settings.tools import OptionalTool
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from skills_core.runs.models import parse_model
 from skills_core.runs.tools.workspace_names import WorkspaceTool
 
@@ -43,7 +43,7 @@ def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
         workspace=_absolute(runs.workspace),
         mcp_servers=_absolute(runs.mcp_servers),
         skill_tools=settings.tools.declared,
-        scripts=OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled,
+        scripts=RUN_SKILL_SCRIPT in settings.tools.enabled,
         skills=None if seen is None else tuple(sorted({skill.key for skill in seen.active})),
     )
 
@@ -70,7 +70,7 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None, *, i
         mcp_servers=runs.mcp_servers if same_servers else None,
     )
     if not rights.scripts:
-        enabled = tuple(each for each in enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
+        enabled = tuple(each for each in enabled if each != RUN_SKILL_SCRIPT)
     declared = tuple(dict.fromkeys(_common(settings.tools.declared, rights.skill_tools)))
     tools = structs.replace(settings.tools, enabled=enabled, declared=declared)
     return settings.with_sections(limited, tools)
@@ -78,7 +78,7 @@ def limited_settings(settings: Settings, rights: Rights, model: str | None, *, i
 
 def _without_programs(settings: Settings) -> Settings:
     """Return the settings without the tools by which a model starts programs."""
-    enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
+    enabled = tuple(each for each in settings.tools.enabled if each != RUN_SKILL_SCRIPT)
     runs = settings.section(RunSettings)
     run_tools = tuple(each for each in runs.tools if each is not WorkspaceTool.RUN_COMMAND)
     return settings.with_sections(

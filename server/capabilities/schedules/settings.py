@@ -11,6 +11,26 @@ from msgspec import Meta, Struct
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, PositiveInt, SecretStr
 
+SCHEDULE_SKILL: Final = "schedule_skill"
+LIST_SCHEDULES: Final = "list_schedules"
+SHOW_SCHEDULE: Final = "show_schedule"
+PAUSE_SCHEDULE: Final = "pause_schedule"
+RESUME_SCHEDULE: Final = "resume_schedule"
+RUN_SCHEDULE: Final = "run_schedule"
+REMOVE_SCHEDULE: Final = "remove_schedule"
+PREFIX: Final = "sched-"
+"""The beginning of the names of schedules' prompts."""
+
+SCHEDULE_TOOLS: Final = (
+    SCHEDULE_SKILL,
+    LIST_SCHEDULES,
+    SHOW_SCHEDULE,
+    PAUSE_SCHEDULE,
+    RESUME_SCHEDULE,
+    RUN_SCHEDULE,
+    REMOVE_SCHEDULE,
+)
+
 
 class ScheduleSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scheduler skills: their firing by a server, their prompts, their budgets, and the delivery of results."""

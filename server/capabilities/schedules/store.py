@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.schedules.binding import Binding, InvalidBindingError
 from server.capabilities.schedules.budgets import SPENDING_FILE, Spending
 from server.capabilities.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+from server.capabilities.schedules.settings import PREFIX
 from server.config.machine import is_scheduled_run, state_home
 from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
 from skills_core.disk.json_files import JsonFile
@@ -372,9 +373,6 @@ def _binding_file(folder: Path) -> JsonFile:
 def _refuse_in_run() -> None:
     if is_scheduled_run():
         raise ScheduleError("The run of a schedule makes no schedules. Perform the task now, and give the result.")
-
-
-PREFIX: Final = "sched-"
 
 
 def prompt_entries() -> list[dict[str, Any]]:

@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio.to_thread
 
 from server.capabilities.runs.offered import offers_tool
-from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
-from server.config.settings.tools import OptionalTool
+from server.capabilities.schedules.settings import (
+    LIST_SCHEDULES,
+    PAUSE_SCHEDULE,
+    REMOVE_SCHEDULE,
+    RESUME_SCHEDULE,
+    RUN_SCHEDULE,
+    SCHEDULE_SKILL,
+    SCHEDULE_TOOLS,
+    SHOW_SCHEDULE,
+    ScheduleSettings,
+    can_schedule,
+)
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
-from server.listing.tools import SCHEDULE_TOOLS
 from server.protocol.tool_call import Tool, structured_result
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
@@ -42,7 +51,7 @@ _CHANGED = object_of(name=TEXT, state=TEXT)
 
 
 def _entry(
-    name: OptionalTool,
+    name: str,
     title: str,
     description: str,
     output: dict[str, Any],
@@ -53,10 +62,10 @@ def _entry(
     destroys: bool = False,
 ) -> dict[str, Any]:
     schema = {"type": "object", "properties": properties or {}, "required": [*required], "additionalProperties": False}
-    repeats = name in {OptionalTool.SCHEDULE_SKILL, OptionalTool.RUN_SCHEDULE}
+    repeats = name in {SCHEDULE_SKILL, RUN_SCHEDULE}
     annotations = {**hints(title, read_only=read_only), "destructiveHint": destroys, "idempotentHint": not repeats}
     return {
-        "name": name.value,
+        "name": name,
         "title": title,
         "description": description,
         "inputSchema": schema,
@@ -65,12 +74,12 @@ def _entry(
     }
 
 
-def _of_name(name: OptionalTool, title: str, description: str, output: dict[str, Any], **more: bool) -> dict[str, Any]:
+def _of_name(name: str, title: str, description: str, output: dict[str, Any], **more: bool) -> dict[str, Any]:
     return _entry(name, title, description, output, {"name": _NAME}, required=("name",), **more)
 
 
 _MAKE = _entry(
-    OptionalTool.SCHEDULE_SKILL,
+    SCHEDULE_SKILL,
     "Schedule a skill",
     (
         "Run a task at a set time, once or again and again, without the user. Pass the user's own words as request, "
@@ -96,35 +105,31 @@ _MAKE = _entry(
 )
 
 _ENTRIES: Final = {
-    OptionalTool.SCHEDULE_SKILL: _MAKE,
-    OptionalTool.LIST_SCHEDULES: _entry(
-        OptionalTool.LIST_SCHEDULES,
+    SCHEDULE_SKILL: _MAKE,
+    LIST_SCHEDULES: _entry(
+        LIST_SCHEDULES,
         "Schedules",
         "List the schedules with their next firings and their runs.",
         object_of(schedules=list_of(_SCHEDULE)),
         read_only=True,
     ),
-    OptionalTool.SHOW_SCHEDULE: _of_name(
-        OptionalTool.SHOW_SCHEDULE,
+    SHOW_SCHEDULE: _of_name(
+        SHOW_SCHEDULE,
         "A schedule",
         "Show a schedule: its task, rights, runs, and the result of the latest run.",
         {**_SCHEDULE, "properties": {**_SCHEDULE["properties"], "body": TEXT, "result": or_null(TEXT)}},
         read_only=True,
     ),
-    OptionalTool.PAUSE_SCHEDULE: _of_name(
-        OptionalTool.PAUSE_SCHEDULE, "Pause a schedule", "Let a schedule fire only by hand.", _CHANGED
-    ),
-    OptionalTool.RESUME_SCHEDULE: _of_name(
-        OptionalTool.RESUME_SCHEDULE, "Resume a schedule", "Let a paused schedule fire again.", _CHANGED
-    ),
-    OptionalTool.RUN_SCHEDULE: _of_name(
-        OptionalTool.RUN_SCHEDULE,
+    PAUSE_SCHEDULE: _of_name(PAUSE_SCHEDULE, "Pause a schedule", "Let a schedule fire only by hand.", _CHANGED),
+    RESUME_SCHEDULE: _of_name(RESUME_SCHEDULE, "Resume a schedule", "Let a paused schedule fire again.", _CHANGED),
+    RUN_SCHEDULE: _of_name(
+        RUN_SCHEDULE,
         "Run a schedule now",
         "Begin a run of a schedule now; show_schedule has the result later. Call this only if the user asks for it.",
         object_of(name=TEXT, run_id=TEXT),
     ),
-    OptionalTool.REMOVE_SCHEDULE: _of_name(
-        OptionalTool.REMOVE_SCHEDULE,
+    REMOVE_SCHEDULE: _of_name(
+        REMOVE_SCHEDULE,
         "Remove a schedule",
         "Remove a schedule; its folder is moved to the trash. Call this only if the user asks for it.",
         object_of(name=TEXT),
@@ -305,19 +310,19 @@ def _in_thread(work: Callable[[ToolCall], dict[str, Any]]) -> Handler:
     return handle
 
 
-_HANDLERS: Final[dict[OptionalTool, Callable[[ToolServices], Handler]]] = {
-    OptionalTool.SCHEDULE_SKILL: lambda services: _Making(services).schedule,
-    OptionalTool.LIST_SCHEDULES: lambda _: _in_thread(_list),
-    OptionalTool.SHOW_SCHEDULE: lambda _: _in_thread(_show),
-    OptionalTool.PAUSE_SCHEDULE: lambda _: _in_thread(_pause),
-    OptionalTool.RESUME_SCHEDULE: lambda _: _in_thread(_resume),
-    OptionalTool.RUN_SCHEDULE: lambda services: _in_thread(_Making(services).run),
-    OptionalTool.REMOVE_SCHEDULE: lambda _: _in_thread(_remove),
+_HANDLERS: Final[dict[str, Callable[[ToolServices], Handler]]] = {
+    SCHEDULE_SKILL: lambda services: _Making(services).schedule,
+    LIST_SCHEDULES: lambda _: _in_thread(_list),
+    SHOW_SCHEDULE: lambda _: _in_thread(_show),
+    PAUSE_SCHEDULE: lambda _: _in_thread(_pause),
+    RESUME_SCHEDULE: lambda _: _in_thread(_resume),
+    RUN_SCHEDULE: lambda services: _in_thread(_Making(services).run),
+    REMOVE_SCHEDULE: lambda _: _in_thread(_remove),
 }
 
 
-def _tool(name: OptionalTool) -> Tool:
-    return Tool(name, lambda _: _ENTRIES[name], _HANDLERS[name], is_offered=lambda _, __: can_schedule())
+def _tool(name: str) -> Tool:
+    return Tool(name, lambda _: _ENTRIES[name], _HANDLERS[name], is_offered=lambda _: can_schedule())
 
 
 TOOLS = tuple(map(_tool, SCHEDULE_TOOLS))

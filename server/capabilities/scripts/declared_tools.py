@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from skills_core.scripts.runner import ScriptRunner
     from skills_core.skills.skill import Skill
 
-__all__ = ["DeclaredToolHandler", "entries"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -78,6 +76,7 @@ class DeclaredToolHandler:
     async def _execute(self, call: ToolCall, user: User) -> dict[str, Any]:
         # The sandbox is probed once, in a worker thread.
         runner = await anyio.to_thread.run_sync(self._opened)
+        from server.capabilities.guard.server_guard import ServerGuard
         from server.capabilities.scripts.factory import variables_of
         from skills_core.guard.allowed_tools import AllowedTools
         from skills_core.guard.secrets import Secrets
@@ -89,7 +88,7 @@ class DeclaredToolHandler:
         view, name = self._host.view(call.ctx), call.name
         skill, declaration = _declared(view, name)
         note_skill(skill, Use.RAN)
-        guard = await anyio.to_thread.run_sync(self._host.guard.for_view, view)
+        guard = await anyio.to_thread.run_sync(self._host.service(ServerGuard).for_view, view)
         variables = await anyio.to_thread.run_sync(variables_of, skill)
         found = declared_tools(
             skill, runner, variables, prefix=prefix_of(skill), allows=lambda each: each is declaration

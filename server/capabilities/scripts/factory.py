@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
+import logging
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.scripts.settings import ScriptSettings
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
-from server.config.settings.tools import OptionalTool
+from skills_core.diagnostics import one_line
 from skills_core.scripts.isolation import find_isolation
 from skills_core.scripts.process import ProcessLimits
 from skills_core.scripts.programs import ProgramFinder
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.scripts.isolation import Isolation
     from skills_core.skills.skill import Skill
+
+
+logger = logging.getLogger(__name__)
 
 
 def script_setup(settings: Settings) -> ScriptSetup:
@@ -61,7 +65,13 @@ def variables_of(skill: Skill) -> dict[str, str]:
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool `run_skill_script` is offered: the settings enable it, and scripts can run."""
     runs = not settings.section(ScriptSettings).require_sandbox or not _isolation(_workspaces(settings)).fault
-    return OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled and runs
+    return RUN_SKILL_SCRIPT in settings.tools.enabled and runs
+
+
+def log_script_setup(settings: Settings) -> None:
+    """Log how clients can run scripts, or why they cannot."""
+    level = logging.INFO if offers_scripts(settings) else logging.WARNING
+    logger.log(level, "scripts: %s", one_line(script_setup(settings).statement))
 
 
 def script_status(settings: Settings) -> dict[str, Any]:

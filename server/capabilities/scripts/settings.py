@@ -14,6 +14,8 @@ from skills_core.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
 
 _INDEX = r"https?://[\x21-\x7e]{1,2000}"
 
+RUN_SKILL_SCRIPT: Final = "run_skill_script"
+
 
 class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Scripts that the tool `run_skill_script`, runs and `skillserve script` start."""

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.scripts.factory import variables_of
+from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.scripts.factory import offers_scripts, script_runner, script_setup, variables_of
 from server.capabilities.scripts.report import report_of
-from server.config.settings.tools import OptionalTool
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.protocol.tool_call import Tool, has_active
@@ -37,7 +38,6 @@ from skills_core.scripts.output import (
     expired_output,
 )
 from skills_core.scripts.process import ProcessEnding
-from skills_core.scripts.runner import ScriptRunner
 from skills_core.skills.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ _MAX_TEXT = 100_000
 _MAX_STDIN = 1_000_000
 
 
-_RUN = OptionalTool.RUN_SKILL_SCRIPT.value
+_RUN = RUN_SKILL_SCRIPT
 _SKILL = "skill"
 _PATH = "path"
 _ARGS = "args"
@@ -111,8 +111,7 @@ _OUTPUT = object_of(
 
 def _entry(listing: ToolListing) -> dict[str, Any]:
     """Return the entry; its description and annotations depend on how scripts are run."""
-    assert listing.scripts is not None  # noqa: S101 - else the tool is not offered
-    setup = listing.scripts
+    setup = script_setup(listing.settings)
     return {
         "name": _RUN,
         "title": "Run a script of a skill",
@@ -152,8 +151,7 @@ class _ScriptHandler:
     def __init__(self, services: ToolServices) -> None:
         """Run scripts of the host of `services`; if the guard requires consent, its exchanges ask the user."""
         self._host, self._exchanges = services.host, services.exchanges
-        assert self._host.scripts is not None  # noqa: S101 - else the tool is not offered
-        self._runner = ScriptRunner(self._host.scripts)
+        self._runner = script_runner(self._host.settings)
         self._outputs: OutputCache[ScriptReport] = OutputCache()
 
     async def call(self, call: ToolCall) -> dict[str, Any]:
@@ -169,7 +167,7 @@ class _ScriptHandler:
         if len(stdin) > _MAX_STDIN:
             raise InvalidRequestError(f"{_STDIN} may have at most {_MAX_STDIN} characters")
         run = partial(self._reported, call, name, path, args, stdin.encode("utf-8", errors="replace"))
-        decision = await self._host.guard.decide(_RUN, _spelled(call, name, path), call.view)
+        decision = await self._host.service(ServerGuard).decide(_RUN, _spelled(call, name, path), call.view)
         if decision.verdict is Verdict.DENY:
             note_denied(RequestReason.GUARD)
             raise InvalidRequestError(decision.reason)
@@ -303,10 +301,10 @@ def _object(piece: OutputSlice) -> dict[str, Any]:
 
 TOOLS = (
     Tool(
-        OptionalTool.RUN_SKILL_SCRIPT,
+        RUN_SKILL_SCRIPT,
         _entry,
         lambda services: _ScriptHandler(services).call,
-        is_offered=lambda _, scripts: scripts is not None,
+        is_offered=offers_scripts,
         is_listed=has_active,
         is_callable=has_active,
     ),

@@ -7,8 +7,18 @@ them and finds skills that interfere with each other; `json_report` and `text_re
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from server.capability import Capability
 
-CAPABILITY: Final = Capability(name="visibility")
+if TYPE_CHECKING:
+    import typer
+
+
+def _add_commands(app: typer.Typer) -> None:
+    from server.capabilities.visibility.commands import visibility
+
+    app.command()(visibility)
+
+
+CAPABILITY: Final = Capability(name="visibility", commands=_add_commands)

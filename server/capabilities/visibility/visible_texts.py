@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from server.clients import layout_for
+from server.clients.layout import instructions_for, tools_for
 from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS
 from server.listing.order import size_of
 from server.listing.tools import ACTIVATE, FIND, READ
@@ -16,16 +16,6 @@ from skills_core.rendering import utf16_length
 if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
-
-__all__ = [
-    "ToolSearch",
-    "VisibleText",
-    "VisibleTexts",
-    "activation_tool",
-    "instructions_for",
-    "names_in",
-    "visible_texts",
-]
 
 _LIST_OF_NAMES = re.compile(rf"(?:{ALL_NAMES.pattern}|{'|'.join(map(re.escape, NAME_LISTS))}) ([^\n;]*)")
 _ENTRY = "<skill "
@@ -82,7 +72,7 @@ class VisibleTexts:
 
 def visible_texts(snapshot: Snapshot, client: ClientProfile) -> VisibleTexts:
     """Return the texts as they are sent to `client`, and what its model sees of them."""
-    tools = {tool["name"]: tool for tool in _tools(snapshot, client)}
+    tools = {tool["name"]: tool for tool in tools_for(snapshot, client)}
     search = _tool_search([tools[name] for name in (ACTIVATE, READ, FIND) if name in tools], client)
     activate = tools.get(ACTIVATE, {})
     schema = activate.get("inputSchema", {})
@@ -96,16 +86,6 @@ def visible_texts(snapshot: Snapshot, client: ClientProfile) -> VisibleTexts:
         size_of(schema),
         search,
     )
-
-
-def activation_tool(snapshot: Snapshot, client: ClientProfile) -> dict[str, Any] | None:
-    """Return the tool `activate_skill` as it is sent to `client`; None if no skill is for models."""
-    return next((tool for tool in _tools(snapshot, client) if tool["name"] == ACTIVATE), None)
-
-
-def instructions_for(snapshot: Snapshot, client: ClientProfile) -> str | None:
-    """Return the instructions as they are sent to `client`."""
-    return snapshot.instructions(layout_for(client, snapshot.settings))
 
 
 def names_in(text: str, seen: str) -> frozenset[str]:
@@ -123,11 +103,6 @@ def names_in(text: str, seen: str) -> frozenset[str]:
                 parts.pop()
             names.update(part.removesuffix(".") for part in parts)
     return frozenset(names)
-
-
-def _tools(snapshot: Snapshot, client: ClientProfile) -> list[dict[str, Any]]:
-    tools: list[dict[str, Any]] = snapshot.tools(layout_for(client, snapshot.settings))["tools"]
-    return tools
 
 
 def _tool_search(tools: list[dict[str, Any]], client: ClientProfile) -> ToolSearch:

@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from server.capabilities.audit.settings import AuditMode
 from server.cli.commands.options import (
     ConventionFiles,
     Directories,
@@ -28,6 +27,7 @@ from server.cli.start_server import start_server
 from server.config.settings.server import LogFormat, LogLevel, Transport
 from server.config.settings.skills import SkillFolder
 from server.config.settings.tools import OptionalTool
+from skills_core.audit.findings import AuditMode
 from skills_core.live.watch_options import WatchMode
 
 ServedTransport = Annotated[

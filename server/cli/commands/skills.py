@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.capabilities.audit.settings import AuditSettings
-from server.capabilities.authoring.validation_report import print_skill
 from server.cli.client_lists import name_and_version
 from server.cli.commands.options import (
     AsJson,
@@ -25,7 +23,14 @@ from server.cli.commands.options import (
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_quietly, open_with_settings
 from server.config.settings.skills import SkillFolder
-from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
+from server.hosting.status import (
+    StatusFilter,
+    capability_lines,
+    diagnostic_lines,
+    display_path,
+    skill_object,
+    status_object,
+)
 from server.protocol.activation.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.disk.sources import Scope
@@ -151,7 +156,7 @@ def _print_xml(lists: Snapshot) -> None:
 
 
 def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
-    from server.capabilities.visibility.visible_texts import activation_tool, instructions_for
+    from server.clients.layout import activation_tool, instructions_for
 
     tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
     if as_json:
@@ -189,7 +194,31 @@ def show(
         print_json({"skills": [_skill_document(skill_object(skill), skill) for skill in found]})
         return
     for skill in found:
-        print_skill(skill)
+        _print_skill(skill)
+
+
+def _print_skill(skill: Skill) -> None:
+    """Print the fields, files and diagnostics of a skill."""
+    front = skill.frontmatter
+    rows = {
+        "name": skill.name,
+        "state": skill.state.value + (f" ({skill.reason.value}: {skill.detail})" if skill.reason else ""),
+        "description": front.description,
+        "place": display_path(skill),
+        "uri": skill.uri,
+        "digest": skill.digest or "",
+        "license": front.license or "",
+        "version": front.version or "",
+        "tags": ", ".join(front.tags),
+        "allowed tools": " ".join(front.allowed_tools or ()),
+    }
+    lines = [f"{name + ':':<15}{value}" for name, value in rows.items() if value]
+    lines += [
+        "files:",
+        *(f"  {file.size:>9}  {printable(file.path)}" for file in skill.content.files.values()),
+    ]
+    lines += [line for diagnostic in skill.diagnostics for line in diagnostic_lines(diagnostic)]
+    print_text("\n".join(lines))
 
 
 def _skill_document(document: dict[str, Any], skill: Skill) -> dict[str, Any]:
@@ -243,10 +272,6 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     if as_json:
         print_json(status_object(catalog, settings, choice))
         return
-    from server.capabilities.runs.offered import runs_object
-    from server.capabilities.scripts.factory import script_status
     from server.cli.tables import print_status
 
-    print_status(
-        catalog, choice, runs_object(settings), script_status(settings), audit_object(settings.section(AuditSettings))
-    )
+    print_status(catalog, choice, capability_lines(settings))

@@ -1,4 +1,4 @@
-"""Whether a server could write to a folder, found out without leaving anything behind."""
+"""What is wrong with files and folders: a server cannot use them, or other users can."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ import secrets
 import stat
 import sys
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from server.cli.config_check.finding import Finding, Level
 
-__all__ = ["folder_fault"]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_READABLE: Final = 0o044
+_WRITABLE: Final = 0o022
 
 _NO_NAMELESS_FILES: Final = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.ENOENT, errno.EINVAL})
 # What a file system answers that has no files without a name.
@@ -64,3 +67,29 @@ def _try_to_write(folder: Path) -> None:
 
 def _reason(error: OSError | ValueError) -> str:
     return ((error.strerror if isinstance(error, OSError) else None) or str(error)).lower()
+
+
+def unreadable(folder: str | Path) -> str | None:
+    """Return why skills cannot be read from a folder, None if they can."""
+    path = Path(folder)
+    if not path.is_dir():
+        return "this is not a folder" if os.path.lexists(path) else "there is no such folder"
+    return None if os.access(path, os.R_OK | os.X_OK) else "this folder cannot be read"
+
+
+def exposed(file: Path, secrets: str, *, changes: bool) -> Iterator[Finding]:
+    """Yield whether other users of this machine can read the `secrets` in a file, or change it where that matters."""
+    if sys.platform == "win32":
+        return
+    try:
+        mode = file.stat().st_mode
+    except OSError:
+        return
+    if not stat.S_ISREG(mode):
+        return
+    if secrets and mode & _READABLE:
+        message = f"other users of this machine can read the secrets in it: {secrets}"
+        yield Finding(Level.WARNING, str(file), None, message, f"run: chmod 600 {file}")
+    if changes and mode & _WRITABLE:
+        message = "other users of this machine can change it, and so what the server does"
+        yield Finding(Level.WARNING, str(file), None, message, f"run: chmod go-w {file}")

@@ -13,15 +13,15 @@ from server.config.settings.layers import Given, combine, from_jdai, from_variab
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of, value_of
 from server.config.unknown_variables import unknown_variables
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from server.config.jdai import JdaiSettings
+    from server.config.machine import Machine
     from server.config.settings.names import SettingPath
-
-__all__ = ["CheckedSettings", "check_settings", "file_fault"]
 
 _SHOWN: Final = 100
 
@@ -51,9 +51,22 @@ class CheckedSettings:
         path = section, name
         return path in self.origins and bool(value_of(self.settings, path) != BY_PATH[path].default)
 
+    def finding(self, level: Level, key: str, message: str, advice: str, place: str = "") -> Finding:
+        """Return a finding about a setting, named `section.key`, or about what is at a `place` within its value."""
+        return Finding(level, self.origin(key), f"{key}{place}", one_line(message), advice)
+
     def can_compare(self, *sections: str) -> bool:
         """Tell whether these sections are what the user meant."""
         return self.broken is not None and not self.broken & {*sections}
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a check may look at: the settings, where the user's files are, and the environment variables."""
+
+    checked: CheckedSettings
+    machine: Machine
+    environment: Mapping[str, str]
 
 
 def check_settings(config_home: Path, environment: Mapping[str, str], jdai: JdaiSettings) -> CheckedSettings:

@@ -10,7 +10,13 @@ from server.config.settings.access import AccessSettings
 from server.config.settings.limits import LimitSettings
 from server.config.settings.project import ProjectSettings
 from server.config.settings.section import default_section
-from server.config.settings.server import HttpSettings, LoggingSettings, ServerSettings, WatchSettings
+from server.config.settings.server import (
+    HttpSettings,
+    LoggingSettings,
+    OperationSettings,
+    ServerSettings,
+    WatchSettings,
+)
 from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
 from server.config.settings.tools import ToolSettings
 
@@ -32,6 +38,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tools: ToolSettings = ToolSettings()
     access: AccessSettings = AccessSettings()
     limits: LimitSettings = LimitSettings()
+    operation: OperationSettings = OperationSettings()
     logging: LoggingSettings = LoggingSettings()
     project: ProjectSettings | None = None
     """The settings of the project's file; None unless the project is trusted. The user's file has no such section."""

@@ -15,7 +15,13 @@ from server.capabilities import CAPABILITIES
 from server.config.settings.access import AccessSettings
 from server.config.settings.limits import LimitSettings
 from server.config.settings.section import Section, default_section
-from server.config.settings.server import HttpSettings, LoggingSettings, ServerSettings, WatchSettings
+from server.config.settings.server import (
+    HttpSettings,
+    LoggingSettings,
+    OperationSettings,
+    ServerSettings,
+    WatchSettings,
+)
 from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
 from server.config.settings.tools import ToolSettings
 
@@ -56,6 +62,7 @@ _CORE: Final = (
         file_only=frozenset({"profiles", "roles", "tools"}),
     ),
     Section(name="limits", kind=LimitSettings, prefix="limits_"),
+    Section(name="operation", kind=OperationSettings),
     Section(name="logging", kind=LoggingSettings, prefix="log_"),
 )
 _CORE_NAMES: Final = frozenset(section.name for section in _CORE)

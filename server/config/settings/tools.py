@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
+from server.capabilities import CAPABILITIES
 from server.config.values import InvalidValueError
 
-__all__ = ["OptionalTool", "ToolSettings"]
+SKILL_CONTEXT: Final = "skill_context"
+"""The optional tool of the core."""
 
+SHARED_ONLY_TOOLS: Final = frozenset(
+    name for each in CAPABILITIES for module in each.tools if module.shared_only for name in module.names
+)
+"""Optional tools that callers who see skills by their roles do not have."""
 
-class OptionalTool(StrEnum):
-    """Tools that are offered only if the settings name them."""
+if TYPE_CHECKING:
 
-    SKILLS_STATUS = "skills_status"
-    RELOAD_SKILLS = "reload_skills"
-    SKILL_CONTEXT = "skill_context"
-    CHECK_TOOL_CALL = "check_tool_call"
-    RUN_SKILL_SCRIPT = "run_skill_script"
-    RUN_SKILL = "run_skill"
-    RUN_WORKFLOW = "run_workflow"
-    SKILL_HISTORY = "skill_history"
-    ROLLBACK_SKILL = "rollback_skill"
-    SCHEDULE_SKILL = "schedule_skill"
-    LIST_SCHEDULES = "list_schedules"
-    SHOW_SCHEDULE = "show_schedule"
-    PAUSE_SCHEDULE = "pause_schedule"
-    RESUME_SCHEDULE = "resume_schedule"
-    RUN_SCHEDULE = "run_schedule"
-    REMOVE_SCHEDULE = "remove_schedule"
+    class OptionalTool(StrEnum):
+        """Tools that are offered only if the settings name them."""
+else:
+    _NAMES = (SKILL_CONTEXT, *(name for each in CAPABILITIES for module in each.tools for name in module.names))
+    OptionalTool = StrEnum("OptionalTool", [(name.upper(), name) for name in _NAMES])
 
 
 class ToolSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

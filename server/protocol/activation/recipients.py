@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities import CAPABILITIES
 from server.clients import (
     KNOWN_CLIENTS,
     UNKNOWN,
@@ -16,7 +17,6 @@ from server.clients import (
     link_reader_of,
     profile_called,
 )
-from server.config.settings.tools import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
@@ -51,20 +51,20 @@ class Recipients:
         """Return the recipient of texts for the sender of a request, who has the tools of `view`."""
         sent, client = ctx.session.client_params, client_of(ctx)
         name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
-        runs = OptionalTool.RUN_SKILL_SCRIPT in view.settings.tools.enabled
-        return self._made(name, version, self._roots.reads_everywhere(client, ctx), runs, self._roots.of(client))
+        reads_everywhere, roots = self._roots.reads_everywhere(client, ctx), self._roots.of(client)
+        return self._made(name, version, reads_everywhere, view.settings.tools.enabled, roots)
 
     def _make(
         self,
         name: str | None,
         version: str,
         local: bool,  # noqa: FBT001 - the cache tells calls with names apart from others
-        runs: bool,  # noqa: FBT001
+        tools: tuple[str, ...],
         roots: frozenset[Path],
     ) -> Recipient:
         client = client_called(name, version) if name is not None else UNKNOWN
         recipient = _recipient(name or "", client, self._settings, local=local, roots=roots)
-        return recipient if runs else replace(recipient, script_tool=None)
+        return recipient if recipient.script_tool in tools else replace(recipient, script_tool=None)
 
 
 def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Recipient | None:
@@ -110,12 +110,7 @@ def _recipient(
 
 
 def _script_tool(settings: Settings) -> str | None:
-    if OptionalTool.RUN_SKILL_SCRIPT not in settings.tools.enabled:
-        return None
-    # The modules that run programs are imported only where programs are run.
-    from server.capabilities.scripts.factory import offers_scripts  # noqa: PLC0415
-
-    return OptionalTool.RUN_SKILL_SCRIPT.value if offers_scripts(settings) else None
+    return next((each.script_tool(settings) for each in CAPABILITIES if each.script_tool is not None), None)
 
 
 def _fits(table: str, name: str, profile: ClientProfile) -> bool:

@@ -7,54 +7,49 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings.tools import OptionalTool
 from server.listing.envelope import text_block
 from skills_core.rendering.parts import end_of_part
 
 if TYPE_CHECKING:
     from server.clients.results import ResultRoom
 
-__all__ = ["cut_to_room"]
-
 _SHORT = 300
 # Characters of a text that is not cut: the note on the cut is about as long.
 
-_ADVICE = {
-    OptionalTool.SKILL_CONTEXT.value: "Call activate_skill for a skill whose text is cut.",
-    OptionalTool.SKILLS_STATUS.value: "Ask for less with state, reason, scope or name.",
-}
 
+def cut_to_room(result: dict[str, Any], room: ResultRoom | None, advice: str = "", *, news: int = 0) -> dict[str, Any]:
+    """Return a result that fits the room, with `advice` where something is cut.
 
-def cut_to_room(result: dict[str, Any], room: ResultRoom | None, tool: str, *, news: int = 0) -> dict[str, Any]:
-    """Return a result of `tool` that fits the room. The last blocks are `news`: if the others fit, only news go."""
+    The last blocks are `news`: if the others fit, only news go.
+    """
     if room is None or room.fits(result):
         return result
     if not room.fits({**result, "content": []}):
         # The structure alone is too long, and a part of it would break its schema.
-        return {**result, "content": [text_block(_warning(room, tool)), *result["content"]]}
+        return {**result, "content": [text_block(_warning(room, advice)), *result["content"]]}
     answer = result["content"][: len(result["content"]) - news]
     if not room.fits({**result, "content": [*answer, _left_out(room, news)]}):
-        result = _with_cut_texts(result, room, tool)
+        result = _with_cut_texts(result, room, advice)
     return _without_last_blocks(result, room)
 
 
-def _with_cut_texts(result: dict[str, Any], room: ResultRoom, tool: str) -> dict[str, Any]:
+def _with_cut_texts(result: dict[str, Any], room: ResultRoom, advice: str) -> dict[str, Any]:
     """Return a result whose longest texts are cut, one after the other, until it fits."""
     content = list(result["content"])
     waiting = [at for at, block in enumerate(content) if len(block.get("text", "")) > _SHORT]
     waiting.sort(key=lambda at: len(content[at]["text"]))
     while waiting and not room.fits({**result, "content": content}):
         at = waiting.pop()
-        content[at] = _cut(content, at, result, room, tool)
+        content[at] = _cut(content, at, result, room, advice)
     return {**result, "content": content}
 
 
-def _cut(content: list[Any], at: int, result: dict[str, Any], room: ResultRoom, tool: str) -> dict[str, Any]:
+def _cut(content: list[Any], at: int, result: dict[str, Any], room: ResultRoom, advice: str) -> dict[str, Any]:
     """Return the block at a place in the content with as much of its text as fits, and a note."""
     block, text = content[at], content[at]["text"]
 
     def ending(end: int) -> dict[str, Any]:
-        note = f"[Cut here by the server: {end} of {len(text)} characters. {_reason(room)}{_advice(tool)}]"
+        note = f"[Cut here by the server: {end} of {len(text)} characters. {_reason(room, advice)}]"
         return {**block, "text": f"{text[:end]}\n{note}"}
 
     def fits(end: int) -> bool:
@@ -77,13 +72,10 @@ def _left_out(room: ResultRoom, count: int) -> dict[str, Any]:
     return text_block(f"\n[Left out by the server: {count} more texts of this result. {_reason(room)}]")
 
 
-def _warning(room: ResultRoom, tool: str) -> str:
-    return f"[This result may be cut: it is too long. {_reason(room)}{_advice(tool)}]"
+def _warning(room: ResultRoom, advice: str) -> str:
+    return f"[This result may be cut: it is too long. {_reason(room, advice)}]"
 
 
-def _reason(room: ResultRoom) -> str:
-    return f"This client passes on at most {room.limit.characters} {room.limit.unit} of a result."
-
-
-def _advice(tool: str) -> str:
-    return f" {_ADVICE[tool]}" if tool in _ADVICE else ""
+def _reason(room: ResultRoom, advice: str = "") -> str:
+    reason = f"This client passes on at most {room.limit.characters} {room.limit.unit} of a result."
+    return f"{reason} {advice}" if advice else reason

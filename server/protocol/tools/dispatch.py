@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from server.capabilities.scripts.declared_tools import DeclaredToolHandler
 from server.clients import called_in, client_of, layout_for, without_additions
 from server.clients.results import room_of
+from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.listing.envelope import text_block, tool_result
-from server.listing.tools import ACTIVATE, CORE_TOOLS, SCHEDULE_TOOLS, load_tools
+from server.listing.tools import ACTIVATE, CORE_TOOLS, load_tools, tools_of_skills
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import ToolCall, ToolServices
 from server.protocol.tools.cut_results import cut_to_room
@@ -30,36 +30,31 @@ if TYPE_CHECKING:
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 
-    from server.capabilities.runs.supervisor import RunSupervisor
     from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.protocol.activation.recipients import Recipients
     from server.protocol.tool_call import Handler, Tool
 
-__all__ = ["ToolHandlers"]
-
 
 class ToolHandlers:
     """The handlers of `tools/list` and `tools/call`."""
 
-    def __init__(
-        self, host: Host, exchanges: ExchangeRegistry, runs: RunSupervisor, recipients: Recipients, *, local: bool
-    ) -> None:
+    def __init__(self, host: Host, exchanges: ExchangeRegistry, recipients: Recipients, *, local: bool) -> None:
         """Answer from `host`; `local` tells that there is a single client.
 
-        `recipients` knows for whom a request's text is rendered, `exchanges` converses with clients during a call,
-        and `runs` has the service that runs skills.
+        `recipients` knows for whom a request's text is rendered, `exchanges` converses with clients during a call.
         """
         self._host = host
         self._recipients = recipients
         self.conversations = Conversations(local=local)
-        services = ToolServices(host, exchanges, runs, recipients)
+        services = ToolServices(host, exchanges, recipients)
         # Every module that is listed here defines its tools as `Tool`.
-        tools = cast("Iterator[Tool]", load_tools(host.settings, host.scripts))
-        self._tools = {tool.name: tool for tool in tools if not (host.views_differ and tool.name in SCHEDULE_TOOLS)}
+        tools = cast("Iterator[Tool]", load_tools(host.settings))
+        self._tools = {tool.name: tool for tool in tools if not (host.views_differ and tool.name in SHARED_ONLY_TOOLS)}
         self._handlers = {name: tool.handler(services) for name, tool in self._tools.items()}
-        self._declared = DeclaredToolHandler(services)
+        declared = tools_of_skills()
+        self._declared = None if declared is None else declared.handler(services)
 
     @property
     def names(self) -> frozenset[str]:
@@ -112,14 +107,16 @@ class ToolHandlers:
         if conversation.has_news(view.catalog, changes):
             news = conversation.news(view.catalog, changes, tool=called_in(client, ACTIVATE, view.settings))
             result = _with_news(result, news) if news else result
-        return cut_to_room(result, room_of(ctx, client, params.name), params.name, news=len(news))
+        tool = self._tools.get(params.name)
+        advice = tool.when_cut if tool is not None else ""
+        return cut_to_room(result, room_of(ctx, client, params.name), advice, news=len(news))
 
     def _handler(self, name: str, view: View) -> Handler | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""
         tool = self._tools.get(name)
         if tool is not None:
             return self._handlers[name] if _may_use(view, name) and tool.is_callable(view.catalog) else None
-        return self._declared.call if name in view.declared else None
+        return self._declared if name in view.declared else None
 
     def _note_absent(self, name: str, view: View) -> None:
         """Note why callers with a view have no such tool; their answer does not tell."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.config.settings.tools import OptionalTool
+from server.config.settings.tools import SKILL_CONTEXT
 from server.hosting.searches import match_object
 from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
@@ -70,7 +70,7 @@ _INPUT: dict[str, Any] = {
 # The prompt takes these arguments as well.
 
 _SKILL_CONTEXT: dict[str, Any] = {
-    "name": OptionalTool.SKILL_CONTEXT.value,
+    "name": SKILL_CONTEXT,
     "title": "Skills for a message",
     "description": (
         "For programs that put a prompt together: return a user's message with the skills that apply to it, and which "
@@ -192,10 +192,11 @@ def _scored(match: Match) -> dict[str, Any]:
 
 TOOLS = (
     Tool(
-        OptionalTool.SKILL_CONTEXT,
+        SKILL_CONTEXT,
         lambda _: _SKILL_CONTEXT,
         lambda services: ContextHandlers(services.host, services.recipients).call,
         is_listed=has_offered,
         is_callable=has_offered,
+        when_cut="Call activate_skill for a skill whose text is cut.",
     ),
 )

@@ -19,11 +19,11 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve import improver
-from server.capabilities.improve.factory import create_improving_service
 from server.capabilities.improve.improver import Improver
 from server.capabilities.improve.model_run import ImprovementRun
 from server.capabilities.improve.records import ImprovementRecords, improvement_records
-from server.capabilities.runs.after_run import FinishedRun
+from server.capabilities.runs.additions import open_service
+from server.capability import FinishedRun
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.guard.tool import CallDecision, ToolCall
@@ -87,7 +87,7 @@ def left_of(base: Path, stage: str) -> dict[str, Any]:
     source, settings = base / "source", make_settings(improve=["explicit"], history=["explicit"])
     at_once = (source / "tidy" / "SKILL.md").read_text()
     before = improvement_records().all()[0]["status"]
-    create_improving_service(Library(explicit_sources([source]), current_environment), settings)
+    open_service(Library(explicit_sources([source]), current_environment), settings)
     [record] = improvement_records().all()
     now = (source / "tidy" / "SKILL.md").read_text()
     with Histories.of(settings).open(source) as history:

@@ -10,8 +10,8 @@ from typing import Any
 
 import anyio.to_thread
 
-from server.capabilities.improve.factory import create_improving_service
 from server.capabilities.improve.records import improvement_records
+from server.capabilities.runs.additions import open_service
 from server.capabilities.runs.factory import recording
 from server.capabilities.runs.service import RunService
 from server.capabilities.runs.skill_runner import RunParticipants
@@ -108,7 +108,7 @@ async def open_loop(
     }
     settings = make_settings(**given)
     library = Library(explicit_sources([skills]), current_environment)
-    service = await anyio.to_thread.run_sync(create_improving_service, library, settings)
+    service = await anyio.to_thread.run_sync(open_service, library, settings)
     async with contextlib.AsyncExitStack() as stack:
         jobs = ScheduledRuns(library, settings).jobs(service.follow_up) if recorded else {}
         engine = (

@@ -44,8 +44,8 @@ async def serving(skills: Path, **options: Any) -> AsyncIterator[str]:
             given.setdefault("login_audience", url)
         settings = make_settings(**given)
         library = Library(explicit_sources([skills]), current_environment)
-        host = Host(library, settings, rule=role_rule(settings.access))
-        server = SkillServer(host, local=False, records=records)
+        host = Host(library, settings, rule=role_rule(settings.access), records=records)
+        server = SkillServer(host, local=False)
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
 
@@ -54,8 +54,8 @@ async def serving(skills: Path, **options: Any) -> AsyncIterator[str]:
 
             tasks.start_soon(serve)
             async with anyio.create_task_group() as beside:
-                beside.start_soon(server.runs.run)
-                beside.start_soon(running.keep_login)
+                for part in (*host.parts, *host.http_parts):
+                    beside.start_soon(part.run)
                 yield url
                 beside.cancel_scope.cancel()
             running.should_exit = True

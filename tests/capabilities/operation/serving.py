@@ -94,10 +94,15 @@ async def serving(skills: Path, *, streams: bool = False, **options: Any) -> Asy
     """Serve on a free port; `options` are settings."""
     given = {"watch": WatchMode.OFF, "usage": False, "transport": Transport.HTTP, "port": 0, **options}
     settings = make_settings(**given)
-    host = Host(Library(explicit_sources([skills]), current_environment), settings, rule=role_rule(settings.access))
     records, found = Records(), list[RequestRecord]()
     records.add(found.append)
-    server = SkillServer(host, local=False, records=records)
+    host = Host(
+        Library(explicit_sources([skills]), current_environment),
+        settings,
+        rule=role_rule(settings.access),
+        records=records,
+    )
+    server = SkillServer(host, local=False)
     with listen(settings.http) as listener:
         running = HttpServer(server, host, streams=streams)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
@@ -107,8 +112,8 @@ async def serving(skills: Path, *, streams: bool = False, **options: Any) -> Asy
 
             tasks.start_soon(serve)
             async with anyio.create_task_group() as beside, httpx2.AsyncClient(timeout=60) as client:
-                beside.start_soon(server.runs.run)
-                beside.start_soon(running.keep_login)
+                for part in (*host.parts, *host.http_parts):
+                    beside.start_soon(part.run)
                 url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
                 yield Served(url, host, server, running, client, found)
                 beside.cancel_scope.cancel()

@@ -14,6 +14,7 @@ import pytest
 
 from server.access.principal import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.capabilities.login.static_tokens import TokenFile
+from server.capabilities.operation.admin_routes import open_routes
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.config.machine import tokens_file
 from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision
@@ -125,7 +126,7 @@ async def test_admin_requests_on_the_socket_are_those_of_the_local_user(
             assert listener is not None
             transport = httpx2.AsyncHTTPTransport(uds=listener.getsockname())
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(serve_locally, served.host, listener, served.server.records)
+                tasks.start_soon(serve_locally, served.host, listener, open_routes(served.host))
                 async with httpx2.AsyncClient(transport=transport, timeout=60) as client:
                     assert (await client.post("http://localhost/admin/reload")).status_code == 200
                 tasks.cancel_scope.cancel()

@@ -21,6 +21,7 @@ from server.access.principal import LOCAL
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
+from server.capabilities.operation.part import Operation
 from server.config.machine import tokens_file
 from server.hosting.reloads import ReloadFigures
 from server.requests.records import Decision, RequestRecord, Use
@@ -308,12 +309,12 @@ async def test_metrics_are_readable_on_the_admin_socket_without_a_token(
 ) -> None:
     make_skill("one")
     async with serving(skills, metrics=True, login_tokens=True) as served:
-        routes = served.running.operation.open()
+        routes = served.host.service(Operation).local
         with admin_socket([runtime], 8000) as listener:
             assert listener is not None
             transport = httpx2.AsyncHTTPTransport(uds=listener.getsockname())
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(serve_locally, served.host, listener, served.server.records, routes)
+                tasks.start_soon(serve_locally, served.host, listener, routes)
                 async with httpx2.AsyncClient(transport=transport, timeout=60) as client:
                     for path, text in (("/metrics", "skillserve_skills"), ("/health", "ok"), ("/ready", "ready")):
                         answer = await client.get(f"http://localhost{path}")

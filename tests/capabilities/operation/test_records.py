@@ -37,10 +37,9 @@ def recorded(skills: Path, request: pytest.FixtureRequest) -> Recorded:
     @asynccontextmanager
     async def recorded(**settings: Any) -> AsyncGenerator[tuple[Client, list[RequestRecord]]]:
         library = Library(explicit_sources([skills]), current_environment)
-        host = Host(library, make_settings(watch=WatchMode.OFF, **settings))
-        records, found = Records(), list[RequestRecord]()
-        records.add(found.append)
-        server = SkillServer(host, local=True, records=records)
+        host, found = Host(library, make_settings(watch=WatchMode.OFF, **settings)), list[RequestRecord]()
+        host.records.add(found.append)
+        server = SkillServer(host, local=True)
         name = Implementation(name="tester", version="2.1")
         mode: Any = "2026-07-28" if request.param == "modern" else "legacy"
         async with server.exchanges.serving(), Client(server, mode=mode, client_info=name, cache=None) as client:
@@ -126,7 +125,7 @@ async def cancelled(skills: Path, note: Callable[[], None] = lambda: None) -> li
     library = Library(explicit_sources([skills]), current_environment)
     records, found = Records(), list[RequestRecord]()
     records.add(found.append)
-    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
+    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF), records=records), local=True)
     reached = anyio.Event()
 
     async def never(*_: object) -> dict[str, Any]:
@@ -165,7 +164,7 @@ async def test_a_sink_that_fails_affects_neither_requests_nor_other_sinks(
     records.add(fail)
     records.add(found.append)
     library = Library(explicit_sources([skills]), current_environment)
-    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF)), local=True, records=records)
+    server = SkillServer(Host(library, make_settings(watch=WatchMode.OFF), records=records), local=True)
     async with Client(server, mode="2026-07-28", cache=None) as client:
         assert (await client.list_tools()).tools
     assert found

@@ -57,7 +57,7 @@ async def member(redis_server: RedisServer, skills: Path, log: Path, callbacks: 
     settings = make_settings(watch=WatchMode.OFF, replicas_redis_url=redis_server.url, replicas_secret=SECRET)
     host = Host(Library(explicit_sources([skills]), current_environment), settings)
     server, replica = ScriptedServer(host, log, ExchangeLimits(), local=False), Replica(host)
-    replica.share(server.exchanges)
+    replica.attach(server)
     async with (
         anyio.create_task_group() as tasks,
         server.exchanges.serving(),

@@ -102,7 +102,7 @@ async def test_a_run_whose_client_left_before_it_began_offers_nothing(opened: Op
 async def test_a_continued_run_has_no_tool_that_its_client_might_not_use(opened: Open, endpoint: ModelEndpoint) -> None:
     """The client is gone, and with it the roles that could tell."""
     endpoint.script = [*SCRIPT]
-    script = OptionalTool.RUN_SKILL_SCRIPT
+    script = OptionalTool("run_skill_script")
     async with opened(tools=(script,)) as (service, library):
         participants = RunParticipants(allows=lambda name: name != script)
         request = RunRequest(library.catalog.skill("doer"))

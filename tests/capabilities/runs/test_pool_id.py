@@ -39,7 +39,7 @@ def pool(environment: dict[str, str] | None = None, roots: tuple[Path, ...] = RO
         {"script_environment": ("X",)},
         {"script_package_urls": True},
         {"script_uv_environment": ("X",)},
-        {"tools": (OptionalTool.RUN_SKILL_SCRIPT,)},
+        {"tools": (OptionalTool("run_skill_script"),)},
         {"environment": {"OPENAI_BASE_URL": "http://other"}},
         {"roots": (Path("/others"),)},
     ],

@@ -30,7 +30,7 @@ __all__ = ["cluster"]
 @pytest.fixture
 def supervisor(skills: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunSupervisor:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    settings = make_settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,))
+    settings = make_settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool("run_skill"),))
     return RunSupervisor(Host(Library(explicit_sources([skills]), current_environment), settings))
 
 
@@ -63,7 +63,7 @@ async def test_runs_begin_once_a_database_can_be_reached_that_was_away_at_the_st
     monkeypatch.setattr(supervision, "_RETRY_SECONDS", 0.1)
     caplog.set_level(logging.INFO)
     store = cluster.new_database()
-    settings = make_settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool.RUN_SKILL,), run_store=store)
+    settings = make_settings(model="http://127.0.0.1:9/v1#m", tools=(OptionalTool("run_skill"),), run_store=store)
     supervisor = RunSupervisor(Host(Library(explicit_sources([skills]), current_environment), settings))
     cluster.stop("fast")
     try:

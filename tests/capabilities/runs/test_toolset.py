@@ -54,7 +54,7 @@ def make_runner(tmp_path: Path) -> Callable[..., ScriptRunner]:
     ("more", "warned"),
     [
         ({"run_tools": (WorkspaceTool.RUN_COMMAND,)}, True),
-        ({"tools": (OptionalTool.RUN_SKILL_SCRIPT,)}, True),
+        ({"tools": (OptionalTool("run_skill_script"),)}, True),
         ({"run_tools": (WorkspaceTool.READ_FILE,)}, False),
     ],
 )

@@ -14,10 +14,11 @@ import pytest
 from jsonschema import Draft202012Validator
 from mcp import Client
 
+from server.capabilities.runs.supervisor import RunSupervisor
+from server.capabilities.schedules.settings import SCHEDULE_TOOLS
 from server.capabilities.schedules.store import ScheduleStore
 from server.config.machine import current_environment
 from server.hosting.host import Host
-from server.listing.tools import SCHEDULE_TOOLS
 from server.protocol.server import SkillServer
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
@@ -62,9 +63,9 @@ def serve(
             server.exchanges.serving(),
             Client(server, mode=request.param, elicitation_callback=callback, cache=None) as client,
         ):
-            tasks.start_soon(server.runs.run)
+            tasks.start_soon(host.service(RunSupervisor).run)
             yield client
-            server.runs.close()
+            server.close_parts()
             tasks.cancel_scope.cancel()
 
     return opened

@@ -57,7 +57,7 @@ async def test_clients_are_notified_of_schedules_that_other_processes_change(
     host = Host(Library(explicit_sources([skills]), current_environment), make_settings(schedules=True))
     server = SkillServer(host, local=True)
     async with anyio.create_task_group() as tasks, open_session(server, era) as session:
-        tasks.start_soon(server.schedules.announce)
+        tasks.start_soon(host.service(SchedulePrompts).announce)
         await watching.wait()
         name = make()
         await session.until_told("prompts")
@@ -111,14 +111,13 @@ async def test_a_schedule_is_on_the_first_page_alone(host: Host, make: Make) -> 
 async def test_a_change_since_the_first_answer_is_announced_even_if_skills_are_not_watched(
     host: Host, make: Make
 ) -> None:
-    schedules = SchedulePrompts(host)
-    answers = EarlyAnswers(host, schedules)
+    answers = EarlyAnswers(host)
     assert answers.answer(line_of(LISTING["modern"][0])) is not None
     # Another process makes one before this one watches.
     make()
-    server = SkillServer(host, local=True, schedules=schedules)
+    server = SkillServer(host, local=True)
     async with anyio.create_task_group() as tasks, open_session(server, "handshake") as session:
-        tasks.start_soon(server.schedules.announce)
+        tasks.start_soon(host.service(SchedulePrompts).announce)
         await session.until_told("prompts")
         tasks.cancel_scope.cancel()
 

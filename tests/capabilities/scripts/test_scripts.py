@@ -15,6 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from server.capabilities.scripts import factory as setup_of_scripts
+from server.capabilities.scripts.factory import script_setup
 from server.capabilities.scripts.tools import PIECE
 from server.config.files import ConfigurationError
 from server.config.jdai import script_variables
@@ -27,7 +28,7 @@ from tests.processes import becomes, sleepers, unique_seconds
 from tests.server.sessions import REPOSITORY, Connect, ConnectHosted, Session, server_environment
 
 TOOL = "run_skill_script"
-ON: dict[str, Any] = {"tools": (OptionalTool.RUN_SKILL_SCRIPT,)}
+ON: dict[str, Any] = {"tools": (OptionalTool("run_skill_script"),)}
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="these programs are those of POSIX")
 
@@ -176,8 +177,7 @@ class TestTool:
         for network in (False, True):
             async with in_memory(skills, **ON, script_network=network) as session:
                 (tool,) = [tool for tool in (await session.client.list_tools()).tools if tool.name == TOOL]
-                setup = session.host.scripts
-            assert setup is not None
+                setup = script_setup(session.host.settings)
             assert setup.statement in tool.description
             open_world = network or setup.isolation.sandbox is None
             assert "is started in the skill's folder, which is read-only" in tool.description

@@ -23,7 +23,7 @@ PLAIN: dict[str, tuple[list[Path], ServeOptions] | None] = {
     "a --strict --transport http": ([Path("a")], ServeOptions(strict=True, transport=Transport.HTTP)),
     "--tool run_skill --tool skills_status": (
         [],
-        ServeOptions(tools=[OptionalTool.RUN_SKILL, OptionalTool.SKILLS_STATUS]),
+        ServeOptions(tools=[OptionalTool("run_skill"), OptionalTool("skills_status")]),
     ),
     "--pin x a --pin y": ([Path("a")], ServeOptions(pinned=["x", "y"])),
     "--model": None,

@@ -62,7 +62,7 @@ def from_variable(tmp_path: Path) -> Callable[[str, str], Settings]:
         ("conventions", "project", Conventions.PROJECT),
         ("pinned", "a, b,", ("a", "b")),
         ("pinned", "7, true", ("7", "true")),
-        ("tools", "skills_status", (OptionalTool.SKILLS_STATUS,)),
+        ("tools", "skills_status", (OptionalTool("skills_status"),)),
         ("model", "null", "null"),
         ("run_store", "null", SecretStr("null")),
         ("model_key", SECRET, SecretStr(SECRET)),

@@ -45,7 +45,7 @@ async def serving(root: Path, records: Records | None = None, **settings: Any) -
     sources = write_skills(root)
     access = {"access_roles": ROLES, "access_default_roles": ("reader",), "access_tools": TOOLS, **settings}
     rule = role_rule(make_settings(**access).access)
-    async with serving_http(host_of(sources, rule, login_tokens=True, **access), records) as url:
+    async with serving_http(host_of(sources, rule, records, login_tokens=True, **access)) as url:
         yield url
 
 
@@ -104,7 +104,7 @@ async def test_without_roles_of_skills_all_see_all_skills(tmp_path: Path, tokens
 
 
 async def test_tools_for_schedules_are_not_listed_where_there_are_roles(tmp_path: Path, tokens: dict[str, str]) -> None:
-    settings: dict[str, Any] = {"tools": (OptionalTool.LIST_SCHEDULES,), "access_tools": {}}
+    settings: dict[str, Any] = {"tools": (OptionalTool("list_schedules"),), "access_tools": {}}
     async with serving(tmp_path, **settings) as url, over_http(url, "modern", "client", tokens["bob"]) as asker:
         tools = {tool["name"] for tool in (await asker.ask("tools/list"))["tools"]}
         answer = await asker.call("list_schedules")
@@ -130,7 +130,7 @@ async def test_a_run_has_no_tool_that_its_client_may_not_use(
     tmp_path: Path, tokens: dict[str, str], endpoint: ModelEndpoint
 ) -> None:
     endpoint.script = ["done", "done"]
-    tools = (*SWITCHED_ON["tools"], OptionalTool.RUN_SKILL)
+    tools = (*SWITCHED_ON["tools"], OptionalTool("run_skill"))
     rights = {"operator": ["*"], "runner": ["run_skill"]}
     had = []
     async with serving(tmp_path, tools=tools, model=endpoint.model, access_tools=rights) as url:

@@ -19,10 +19,10 @@ from tests.server.hosting.walking import Answer, Asker, over_http
 
 PERFORMING = {
     "tools": (
-        OptionalTool.RUN_SKILL,
-        OptionalTool.RUN_WORKFLOW,
-        OptionalTool.RUN_SKILL_SCRIPT,
-        OptionalTool.CHECK_TOOL_CALL,
+        OptionalTool("run_skill"),
+        OptionalTool("run_workflow"),
+        OptionalTool("run_skill_script"),
+        OptionalTool("check_tool_call"),
     )
 }
 

@@ -66,7 +66,7 @@ async def test_each_request_that_names_a_hidden_skill_is_recorded_with_its_name(
     sources, settings = everything
     recording = Recording()
     async with (
-        serving_http(host_of(sources, **settings), recording.records) as url,
+        serving_http(host_of(sources, records=recording.records, **settings)) as url,
         over_http(url, era, "blue-client") as asker,
     ):
         recording.watch(asker)

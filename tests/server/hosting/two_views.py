@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 from mcp.server.context import ServerRequestContext
 
+from server.capabilities.runs.supervisor import RunSupervisor
 from server.config.machine import current_environment
 from server.config.settings.server import Transport
 from server.config.settings.tools import OptionalTool
@@ -35,13 +36,13 @@ WORDS = {"red": "quokka", "blue": "wombat"}
 
 SWITCHED_ON: dict[str, Any] = {
     "tools": (
-        OptionalTool.SKILLS_STATUS,
-        OptionalTool.RELOAD_SKILLS,
-        OptionalTool.CHECK_TOOL_CALL,
-        OptionalTool.SKILL_CONTEXT,
-        OptionalTool.RUN_SKILL_SCRIPT,
-        OptionalTool.SKILL_HISTORY,
-        OptionalTool.ROLLBACK_SKILL,
+        OptionalTool("skills_status"),
+        OptionalTool("reload_skills"),
+        OptionalTool("check_tool_call"),
+        OptionalTool("skill_context"),
+        OptionalTool("run_skill_script"),
+        OptionalTool("skill_history"),
+        OptionalTool("rollback_skill"),
     ),
     "skill_tools": tuple(f"{word}-main/*" for word in WORDS.values()),
 }
@@ -114,7 +115,7 @@ def write_workflows(root: Path) -> dict[str, Any]:
     for word in (*WORDS.values(), "plain"):
         step = f"steps: [{{kind: skill, name: It, target: {word if word == 'plain' else f'{word}-main'}}}]"
         (folder / f"{word}-flow.yaml").write_text(f"name: {word}-flow\ndescription: Performs {word}.\n{step}\n")
-    runs = (OptionalTool.RUN_SKILL, OptionalTool.RUN_WORKFLOW)
+    runs = (OptionalTool("run_skill"), OptionalTool("run_workflow"))
     # Nothing listens on the port of discard.
     return {"tools": (*SWITCHED_ON["tools"], *runs), "model": "http://127.0.0.1:9/v1#m", "workflows": (str(folder),)}
 
@@ -126,15 +127,18 @@ def remove_team(root: Path, team: str) -> None:
             shutil.rmtree(folder)
 
 
-def host_of(sources: tuple[Path, ...], rule: ViewRule | None = RULE, **settings: Any) -> Host:
+def host_of(
+    sources: tuple[Path, ...], rule: ViewRule | None = RULE, records: Records | None = None, **settings: Any
+) -> Host:
     given = {"watch": WatchMode.OFF, "usage": False, "port": 0, "transport": Transport.HTTP, **SWITCHED_ON, **settings}
-    return Host(Library(explicit_sources([*sources]), current_environment), make_settings(**given), rule=rule)
+    library = Library(explicit_sources([*sources]), current_environment)
+    return Host(library, make_settings(**given), rule=rule, records=records)
 
 
 @asynccontextmanager
-async def serving_http(host: Host, records: Records | None = None) -> AsyncGenerator[str]:
+async def serving_http(host: Host) -> AsyncGenerator[str]:
     """Serve in this process, on a real socket; yields the URL."""
-    server = SkillServer(host, local=False, records=records)
+    server = SkillServer(host, local=False)
     with listen(host.settings.http) as listener:
         running = HttpServer(server, host)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
@@ -144,7 +148,7 @@ async def serving_http(host: Host, records: Records | None = None) -> AsyncGener
 
             tasks.start_soon(serve)
             async with anyio.create_task_group() as beside:
-                beside.start_soon(server.runs.run)
+                beside.start_soon(host.service(RunSupervisor).run)
                 yield f"http://127.0.0.1:{listener.getsockname()[1]}{host.settings.http.path}"
                 beside.cancel_scope.cancel()
             running.should_exit = True

@@ -94,12 +94,12 @@ EVERYTHING: list[Message] = [
 ]
 
 TOOLS = (
-    OptionalTool.SKILLS_STATUS,
-    OptionalTool.RELOAD_SKILLS,
-    OptionalTool.CHECK_TOOL_CALL,
-    OptionalTool.SKILL_CONTEXT,
-    OptionalTool.RUN_SKILL_SCRIPT,
-    OptionalTool.RUN_SKILL,
+    OptionalTool("skills_status"),
+    OptionalTool("reload_skills"),
+    OptionalTool("check_tool_call"),
+    OptionalTool("skill_context"),
+    OptionalTool("run_skill_script"),
+    OptionalTool("run_skill"),
 )
 
 

@@ -54,7 +54,7 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 async def test_no_tool_uses_an_eval_file_for_a_model(
     tool: str, arguments: dict[str, Any], skills: Path, in_memory: ConnectHosted
 ) -> None:
-    async with in_memory(skills, tools=(OptionalTool.RUN_SKILL_SCRIPT,)) as session:
+    async with in_memory(skills, tools=(OptionalTool("run_skill_script"),)) as session:
         result = await session.client.call_tool(tool, arguments)
         assert result.is_error
         assert "belongs to its tests and may hold the expected answers" in result.content[0].text

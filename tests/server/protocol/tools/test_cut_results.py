@@ -153,7 +153,7 @@ async def test_a_search_leaves_out_the_last_matches_and_says_how_many(in_memory:
 
 async def test_a_context_that_is_too_long_says_how_to_get_the_skill(in_memory: ConnectHosted, skills: Path) -> None:
     write_skill(skills, "long", body="Do it.\n" * 5000)
-    settings: dict[str, Any] = {"tools": (OptionalTool.SKILL_CONTEXT,)}
+    settings: dict[str, Any] = {"tools": (OptionalTool("skill_context"),)}
     async with in_memory(skills, client_name="@cline/core", **settings) as session:
         result = await session.client.call_tool("skill_context", {"message": "/long now"})
     texts = [block.text for block in result.content]

@@ -1,0 +1,95 @@
+"""What operators have of a running server: spans of requests, routes, and a socket for the server's user."""
+
+from __future__ import annotations
+
+import logging
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from server.capabilities.login.settings import LoginSettings
+from server.capabilities.runs.offered import offers_runs
+from server.capabilities.runs.telemetry import can_trace, traced
+from server.capabilities.schedules.settings import ScheduleSettings
+from server.capability import HttpPart
+from server.config.machine import runtime_folders
+from server.config.settings.server import Transport
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Iterator
+
+    from starlette.routing import Route
+
+    from server.capabilities.login.login import Login
+    from server.capability import HttpContext
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+logger = logging.getLogger(__name__)
+
+
+class Operation(HttpPart):
+    """The spans, routes and admin socket of one server."""
+
+    def __init__(self, host: Host) -> None:
+        """Prepare to operate the server of `host`."""
+        self._host = host
+        self._socket: socket.socket | None = None
+        self.local: list[Route] = []
+        """The routes on the admin socket."""
+
+    @contextmanager
+    def around(self, port: int | None) -> Iterator[None]:
+        """Export spans; over HTTP, open the admin socket of the server at `port`."""
+        with traced(os.environ if _wants_spans(self._host.settings) else {}, _report) as exported:
+            if exported:
+                from server.capabilities.operation.spans import RequestTracer
+
+                self._host.records.tracer = RequestTracer()
+            if port is None:
+                yield
+                return
+            from server.capabilities.operation.admin_sockets import admin_socket
+
+            with admin_socket(runtime_folders(), port) as self._socket:
+                yield
+
+    def routes(self, context: HttpContext) -> list[Route]:
+        """Return the routes of probes, metrics and the administration."""
+        from server.capabilities.operation.admin_routes import guarded_routes, open_routes
+        from server.capabilities.operation.routes import OperationRoutes, metrics_of
+
+        login = _login_of(self._host)
+        operation = OperationRoutes(context, metrics_of(self._host))
+        self.local = [*open_routes(self._host), *operation.open()]
+        return [*operation.guarded(login), *guarded_routes(self._host, context.security, login)]
+
+    async def run(self) -> None:
+        """Serve the routes on the admin socket, if there is one, until cancelled."""
+        if self._socket is not None:
+            from server.transport.http import serve_locally
+
+            await serve_locally(self._host, self._socket, self.local)
+
+
+def _login_of(host: Host) -> Login | None:
+    if not host.settings.section(LoginSettings).required:
+        return None
+    from server.capabilities.login.login import ServerLogin
+
+    return host.service(ServerLogin).login
+
+
+def _wants_spans(settings: Settings) -> bool:
+    """Tell whether to look for a collector of spans.
+
+    The tracing libraries would delay the start of a server over stdio, so only one that has runs imports them.
+    """
+    if settings.server.transport is Transport.HTTP:
+        return can_trace()
+    return offers_runs(settings) or settings.section(ScheduleSettings).enabled
+
+
+def _report(problem: str) -> None:
+    logger.warning("%s", problem)
