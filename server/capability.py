@@ -48,12 +48,15 @@ class ToolModule(NamedTuple):
     """A module whose `TOOLS` are the definitions of the tools with these names, in their order.
 
     It is imported when one of its tools is listed. `shared_only` tools are the server user's own, so callers who see
-    skills by their roles do not have them.
+    skills by their roles do not have them. An audit log has calls of tools that `run` as runs, and of `administrative`
+    ones as administration.
     """
 
     module: str
     names: tuple[str, ...]
     shared_only: bool = False
+    run: bool = False
+    administrative: frozenset[str] = frozenset()
 
 
 class ExtraResource(NamedTuple):

@@ -24,17 +24,8 @@ from msgspec import structs
 
 from server.capabilities.auditlog.log_folder import LogFile, contents, fields_of, last_day, prepare, remove
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
-from server.capabilities.history.settings import ROLLBACK_SKILL
-from server.capabilities.operation.settings import RELOAD_SKILLS, SKILLS_STATUS, STATUS_URI
-from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW
-from server.capabilities.schedules.settings import (
-    PAUSE_SCHEDULE,
-    REMOVE_SCHEDULE,
-    RESUME_SCHEDULE,
-    RUN_SCHEDULE,
-    SCHEDULE_SKILL,
-)
-from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
+from server.listing.resources import EXTRA_URIS
+from server.listing.tools import TOOL_MODULES
 from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
 from skills_core.diagnostics import one_line
 
@@ -47,14 +38,8 @@ if TYPE_CHECKING:
 
 
 _EVENTS: Final = {Use.ACTIVATED: AuditEvent.ACTIVATION, Use.READ: AuditEvent.READ, Use.RAN: AuditEvent.RUN}
-_RUN_TOOLS: Final = frozenset({RUN_SKILL, RUN_WORKFLOW, RUN_SKILL_SCRIPT})
-_ADMIN_TOOLS: Final = frozenset(
-    {
-        *(SKILLS_STATUS, RELOAD_SKILLS, ROLLBACK_SKILL),
-        *(SCHEDULE_SKILL, PAUSE_SCHEDULE, RESUME_SCHEDULE),
-        *(RUN_SCHEDULE, REMOVE_SCHEDULE),
-    }
-)
+_RUN_TOOLS: Final = frozenset(name for each in TOOL_MODULES if each.run for name in each.names)
+_ADMIN_TOOLS: Final = frozenset(name for each in TOOL_MODULES for name in each.administrative)
 _ATTEMPTS: Final = frozenset({RequestReason.UNKNOWN_SKILL, RequestReason.UNKNOWN_FILE, RequestReason.UNKNOWN_TOOL})
 
 _WINDOW_SECONDS: Final = 60.0
@@ -108,8 +93,8 @@ def _event_of(request: RequestRecord) -> AuditEvent | None:
 
 
 def _administers(request: RequestRecord) -> bool:
-    is_status = request.method == "resources/read" and request.target == STATUS_URI
-    return is_status or request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS
+    is_extra = request.method == "resources/read" and request.target in EXTRA_URIS
+    return is_extra or request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS
 
 
 @dataclass(frozen=True, slots=True)

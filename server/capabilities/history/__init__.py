@@ -49,7 +49,13 @@ CAPABILITY: Final = Capability(
     sections=(SECTION,),
     commands=_add_commands,
     checks=_checks,
-    tools=(ToolModule("server.capabilities.history.tools", (SKILL_HISTORY, ROLLBACK_SKILL)),),
+    tools=(
+        ToolModule(
+            "server.capabilities.history.tools",
+            (SKILL_HISTORY, ROLLBACK_SKILL),
+            administrative=frozenset({ROLLBACK_SKILL}),
+        ),
+    ),
     before_loading=_before_loading,
     part=_part,
 )

@@ -27,6 +27,8 @@ def _add_commands(app: typer.Typer) -> None:
     app.command()(reload)
 
 
+_TOOLS: Final = (SKILLS_STATUS, RELOAD_SKILLS)
+
 _STATUS: Final = {
     "name": "skills-status",
     "title": "Status of all skills",
@@ -65,7 +67,7 @@ CAPABILITY: Final = Capability(
     sections=(SECTION,),
     commands=_add_commands,
     checks=_checks,
-    tools=(ToolModule("server.capabilities.operation.tools", (SKILLS_STATUS, RELOAD_SKILLS)),),
+    tools=(ToolModule("server.capabilities.operation.tools", _TOOLS, administrative=frozenset(_TOOLS)),),
     resources=(ExtraResource(STATUS_URI, _STATUS, SKILLS_STATUS, _read_status, _status_differs),),
     part=_part,
 )

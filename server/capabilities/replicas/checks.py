@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from server.capabilities.replicas.errors import NO_CLIENT
 from server.capabilities.replicas.keys import shared_keys
 from server.capabilities.replicas.settings import ReplicaSettings
-from server.capabilities.runs.settings import RunSettings
-from server.capabilities.schedules.settings import ScheduleSettings
 from server.cli.config_check.finding import Finding, Level
 from skills_core.errors import SkillsError
 
@@ -24,8 +21,6 @@ def check_replicas(configuration: Configuration) -> Iterator[Finding]:
     checked = configuration.checked
     if checked.can_compare("replicas"):
         yield from _replicas(checked)
-    if checked.can_compare("replicas", "runs", "schedules"):
-        yield from _shared_runs(checked)
 
 
 def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
@@ -54,19 +49,3 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
     except SkillsError as error:
         message, _, advice = str(error).removeprefix("replicas.redis_url: ").partition("; ")
         yield checked.finding(Level.ERROR, "replicas.redis_url", message, advice or "correct the address")
-
-
-def _shared_runs(checked: CheckedSettings) -> Iterator[Finding]:
-    from skills_core.runs.durable.store import SqliteStore, store_of
-
-    runs = checked.settings.section(RunSettings)
-    if not checked.settings.section(ReplicaSettings).enabled or (
-        runs.model is None and not checked.settings.section(ScheduleSettings).enabled
-    ):
-        return
-    with suppress(SkillsError):  # which another check reports
-        if runs.store is None or isinstance(store_of(runs.store.get_secret_value()), SqliteStore):
-            message = "each replica records runs in a file of its own (SQLite), which no other one shows or continues"
-            origin = checked.origin("replicas.redis_url" if runs.store is None else "runs.store")
-            advice = "set it to a database that all replicas reach, as postgresql://user@host/database"
-            yield Finding(Level.WARNING, origin, "runs.store", message, advice)

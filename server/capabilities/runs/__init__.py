@@ -87,7 +87,7 @@ CAPABILITY: Final = Capability(
     commands=_add_commands,
     checks=_checks,
     files=_files,
-    tools=(ToolModule("server.capabilities.runs.tools", (RUN_SKILL, RUN_WORKFLOW)),),
+    tools=(ToolModule("server.capabilities.runs.tools", (RUN_SKILL, RUN_WORKFLOW), run=True),),
     asks_clients=_asks_clients,
     private_places=_private_places,
     status=StatusSection(_status, _status_lines),

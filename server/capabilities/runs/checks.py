@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities.replicas.settings import ReplicaSettings
 from server.capabilities.runs.mcp_servers.config_file import MAX_SERVERS, file_secrets, parse_servers, read_servers
 from server.capabilities.runs.offered import missing_tool_messages, runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
@@ -17,6 +19,7 @@ from server.cli.config_check.places import exposed, folder_fault
 from server.config.files import ConfigurationError
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.runs.durable.store import SqliteStore, check_private, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -37,6 +40,8 @@ def check_runs(configuration: Configuration) -> Iterator[Finding]:
         yield from _runs(checked)
     if checked.can_compare("runs"):
         yield from _store(checked)
+    if checked.settings.section(RunSettings).model is not None:
+        yield from check_shared_store(checked)
     if fault := endpoint_fault(configuration.environment):
         name, message = fault
         advice = "correct it, or unset it to export no spans"
@@ -78,8 +83,6 @@ def _runs(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _store(checked: CheckedSettings) -> Iterator[Finding]:
-    from skills_core.runs.durable.store import SqliteStore, check_private, store_of
-
     named = checked.settings.section(RunSettings).store
     if named is None:
         return
@@ -97,6 +100,19 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
     except SkillsError as error:
         advice = "name a file of your own, or a database as postgresql://user@host/database"
         yield checked.finding(Level.ERROR, "runs.store", str(error).rstrip("."), advice)
+
+
+def check_shared_store(checked: CheckedSettings) -> Iterator[Finding]:
+    """Check that replicas record runs in one database."""
+    replicas, runs = checked.settings.section(ReplicaSettings), checked.settings.section(RunSettings)
+    if not checked.can_compare("replicas", "runs", "schedules") or not replicas.enabled:
+        return
+    with suppress(SkillsError):  # which another check reports
+        if runs.store is None or isinstance(store_of(runs.store.get_secret_value()), SqliteStore):
+            message = "each replica records runs in a file of its own (SQLite), which no other one shows or continues"
+            origin = checked.origin("replicas.redis_url" if runs.store is None else "runs.store")
+            advice = "set it to a database that all replicas reach, as postgresql://user@host/database"
+            yield Finding(Level.WARNING, origin, "runs.store", message, advice)
 
 
 def _check_mcp_servers(

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.settings import EvalSettings
-from server.capabilities.operation.settings import AdminSettings
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.toolset import check_tool_settings, open_toolset
+from server.config.settings.names import BY_PATH, value_of
 from server.listing.snapshot import allow_all
 from skills_core.guard.secrets import Secrets
 from skills_core.interaction import NoUser, discard_progress
@@ -223,13 +222,7 @@ def _secrets_of(
 
 def _process_secrets(settings: Settings) -> dict[str, str]:
     """Return the secrets among the settings and the environment variables, by name."""
-    runs = settings.section(RunSettings)
-    known = {
-        "model_key": runs.model_key,
-        "judge_key": settings.section(EvalSettings).judge_key,
-        "admin_token": settings.section(AdminSettings).token,
-        "run_store": runs.store,
-    }
+    known = {each.option: value_of(settings, each.path) for each in BY_PATH.values() if each.is_secret}
     named = {name: value for name, value in os.environ.items() if _SECRET.search(name)}
     return {**named, **{name: secret.get_secret_value() for name, secret in known.items() if secret is not None}}
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.schedules.settings import SCHEDULE_SKILL, SCHEDULE_TOOLS, SECTION, ScheduleSettings
+from server.capabilities.schedules.settings import (
+    LIST_SCHEDULES,
+    SCHEDULE_SKILL,
+    SCHEDULE_TOOLS,
+    SECTION,
+    SHOW_SCHEDULE,
+    ScheduleSettings,
+)
 from server.capability import Capability, ToolModule
 
 if TYPE_CHECKING:
@@ -71,7 +78,14 @@ CAPABILITY: Final = Capability(
     sections=(SECTION,),
     commands=_add_commands,
     checks=_checks,
-    tools=(ToolModule("server.capabilities.schedules.tools", SCHEDULE_TOOLS, shared_only=True),),
+    tools=(
+        ToolModule(
+            "server.capabilities.schedules.tools",
+            SCHEDULE_TOOLS,
+            shared_only=True,
+            administrative=frozenset(SCHEDULE_TOOLS) - {LIST_SCHEDULES, SHOW_SCHEDULE},
+        ),
+    ),
     asks_clients=_asks_clients,
     sources=_sources,
     part=_part,

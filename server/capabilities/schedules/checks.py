@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from server.capabilities.runs.checks import check_shared_store
 from server.capabilities.runs.offered import runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.schedules.settings import SCHEDULE_SKILL, SCHEDULE_TOOLS, ScheduleSettings
@@ -29,6 +30,8 @@ def check_schedules(configuration: Configuration) -> Iterator[Finding]:
     if enabled and (reason := runs_unavailable_reason(settings.section(RunSettings))):
         message = f"schedules cannot run skills: {reason}"
         yield checked.finding(Level.WARNING, "schedules.enabled", message, "set runs.model")
+    if enabled:
+        yield from check_shared_store(checked)
     if SCHEDULE_SKILL in tools and not enabled:
         message = "schedule_skill makes schedules that this server does not fire"
         advice = "set schedules.enabled, or run `skillserve schedule daemon`"

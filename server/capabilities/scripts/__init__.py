@@ -64,7 +64,7 @@ CAPABILITY: Final = Capability(
     name="scripts",
     sections=(SECTION,),
     commands=_add_commands,
-    tools=(ToolModule("server.capabilities.scripts.tools", (RUN_SKILL_SCRIPT,)),),
+    tools=(ToolModule("server.capabilities.scripts.tools", (RUN_SKILL_SCRIPT,), run=True),),
     tools_of_skills=_tools_of_skills,
     script_tool=_script_tool,
     asks_clients=_asks_clients,

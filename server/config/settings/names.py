@@ -89,7 +89,12 @@ class Setting(Struct, frozen=True):
     @property
     def file_variable(self) -> str | None:
         """The environment variable that names a file with the value, None for a setting that is not a secret."""
-        return f"{self.variable}_FILE" if self.key in SECTIONS[self.section].secrets else None
+        return f"{self.variable}_FILE" if self.is_secret else None
+
+    @property
+    def is_secret(self) -> bool:
+        """Whether the value is a secret."""
+        return self.key in SECTIONS[self.section].secrets
 
     @property
     def flag(self) -> str:
