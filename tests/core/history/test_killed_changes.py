@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.core.history.killed_changes import STRIDE
+
 PROGRAM = Path(__file__).with_name("killed_changes.py")
 REPOSITORY = PROGRAM.parents[3]
 
@@ -28,7 +30,7 @@ def test_a_killed_change_leaves_the_old_files_or_the_new() -> None:
         check=True,
     )
     for work, found in json.loads(done.stdout).items():
-        assert len(found) > 20, work
+        assert len(found) > 20 / STRIDE, work
         assert all(each["whole"] and each["clean"] and each["one commit if new"] for each in found), (work, found)
         assert found[-1]["is new"], work
         # Where folders can be exchanged, not even a moment of the change is visible.

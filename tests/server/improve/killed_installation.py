@@ -12,7 +12,7 @@ from server.config.settings import Settings
 from server.history.histories import Histories
 from server.improve.installation import install
 from skills_core.history.states import TEMPORARY
-from tests.core.history.killed_changes import die_at
+from tests.core.history.killed_changes import STRIDE, die_at
 from tests.server.improve.loops import RIGHT, SKILL, WRONG
 
 OLD, NEW = SKILL.encode(), SKILL.replace(WRONG, RIGHT).encode()
@@ -46,7 +46,7 @@ def main(base: Path) -> None:
     pristine = base.with_name("pristine")
     shutil.copytree(base, pristine)
     found = []
-    for step in range(1, 500):
+    for step in range(1, 500, STRIDE):
         shutil.rmtree(base)
         shutil.copytree(pristine, base)
         died = killed_at(base, step)
