@@ -76,7 +76,7 @@ def calls_of_an_audit(piece: str, size: int) -> int:
 @pytest.mark.parametrize("piece", PIECES)
 def test_the_work_of_an_audit_grows_with_its_text_and_not_with_the_square(piece: str) -> None:
     # Four times the text is four times the calls; the square would be sixteen times.
-    size = (8 if EVERY_CASE else 4) * 1024
+    size = (8 if EVERY_CASE else 2) * 1024
     assert calls_of_an_audit(piece, 4 * size) < 6 * calls_of_an_audit(piece, size)
 
 

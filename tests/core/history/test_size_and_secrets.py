@@ -60,17 +60,17 @@ def files_of(history: History) -> int:
 def test_a_history_packs_itself_and_every_version_stays(
     source: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "MAX_LOOSE", 40)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 20)
     monkeypatch.setattr(maintenance, "MAX_PACKS", 3)
     reader = history_of(source)
     assert len(reader.commits()) == 1
     most = 0
-    for step in range(2, 120):
+    for step in range(2, 60):
         edit(source, step)
         history.record_manual_edits()
         most = max(most, files_of(history))
-    assert most < 40 + 10 + 3 * 2
-    assert len(history.commits("a")) == 119
+    assert most < 20 + 10 + 3 * 2
+    assert len(history.commits("a")) == 59
     # Another process has the files open that are gone.
     assert [commit.rev for commit in reader.commits()] == [commit.rev for commit in history.commits()]
     first = history.commits("a")[-1]

@@ -209,6 +209,6 @@ def test_objects_inside_a_fitting_object_are_not_visited() -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["{NaN}", '{"a": NaN}', '{"a": Infinity}', "{" * 100_000, '{"a":' * 100_000, "[1]"])
+@pytest.mark.parametrize("text", ["{NaN}", '{"a": NaN}', '{"a": Infinity}', "{" * 40_000, '{"a":' * 40_000, "[1]"])
 def test_text_without_json_objects_costs_bounded_time(text: str) -> None:
     assert found(text) == []

@@ -32,6 +32,8 @@ from tests.core.run.durable.conftest import CALM, QUICK, REPOSITORY, StartWorker
 from tests.core.run.durable.jobs import KINDS, lines, outcome_of
 from tests.processes import becomes
 
+pytestmark = pytest.mark.slow
+
 TERMS = WorkerConfig(**CALM)
 
 

@@ -27,6 +27,8 @@ from tests.core.run.durable.conftest import CALM, QUICK
 from tests.core.run.durable.test_engine import until
 from tests.thoroughness import EVERY_CASE
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 600.0
 CAREFUL = WorkerConfig(**QUICK, resume_seconds=LIMIT)
 
