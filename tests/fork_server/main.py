@@ -99,7 +99,7 @@ def read_certificates() -> None:
     read = httpcore2.default_ssl_context
 
     @functools.cache
-    def context(trust_env: object, *_: str | None) -> Any:
+    def context(trust_env: bool, *_: str | None) -> Any:  # noqa: FBT001
         return read(_trust_env=trust_env)
 
     def default(*, _trust_env: bool = True) -> Any:

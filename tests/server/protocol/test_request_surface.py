@@ -412,7 +412,11 @@ def test_requests_that_are_cancelled_by_an_id_of_the_other_type_never_use_up_the
 
 
 def test_no_body_ends_the_server(http: Http) -> None:
-    of_requests = ({}, {"MCP-Protocol-Version": "2026-07-28"}, {"Mcp-Session-Id": "nobody's"})
+    of_requests: tuple[dict[str, str], ...] = (
+        {},
+        {"MCP-Protocol-Version": "2026-07-28"},
+        {"Mcp-Session-Id": "nobody's"},
+    )
     for body in (b"", *LINES.values()):
         # The server reads on for a second behind a body that is too large.
         for headers in of_requests if EVERY_CASE or len(body) < 1_000_000 else of_requests[:1]:
