@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
@@ -122,6 +123,9 @@ class HttpWire:
         return await anyio.to_thread.run_sync(self._exchange, json.dumps(message), headers)
 
     def _exchange(self, body: str, headers: dict[str, str]) -> str:
+        # The server closes a connection that was idle for five seconds. One that was closed can be read from.
+        if self._connection.sock is not None and select.select([self._connection.sock], [], [], 0)[0]:
+            self._connection.close()
         self._connection.request("POST", self._url.path, body, headers)
         with self._connection.getresponse() as response:
             if (session := response.getheader("mcp-session-id")) is not None:
