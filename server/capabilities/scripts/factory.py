@@ -13,6 +13,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
+from server.config.settings.model import Settings
 from skills_core.diagnostics import one_line
 from skills_core.scripts.isolation import find_isolation
 from skills_core.scripts.process import ProcessLimits
@@ -20,7 +21,6 @@ from skills_core.scripts.programs import ProgramFinder
 from skills_core.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
-    from server.config.settings.model import Settings
     from skills_core.scripts.isolation import Isolation
     from skills_core.skills.skill import Skill
 
@@ -64,14 +64,25 @@ def variables_of(skill: Skill) -> dict[str, str]:
 
 def offers_scripts(settings: Settings) -> bool:
     """Tell whether the tool `run_skill_script` is offered: the settings enable it, and scripts can run."""
-    runs = not settings.section(ScriptSettings).require_sandbox or not _isolation(_workspaces(settings)).fault
-    return RUN_SKILL_SCRIPT in settings.tools.enabled and runs
+    if RUN_SKILL_SCRIPT not in settings.tools.enabled:
+        return False
+    return not settings.section(ScriptSettings).require_sandbox or not described_setup(settings).isolation.fault
+
+
+def described_setup(settings: Settings) -> ScriptSetup:
+    """Return how scripts run, as the list of tools tells clients: found out once, since the list is asked for often."""
+    return _described_setup(settings.section(ScriptSettings), settings.section(RunSettings).workspace)
+
+
+@functools.lru_cache(16)
+def _described_setup(scripts: ScriptSettings, workspace: str | None) -> ScriptSetup:
+    return script_setup(Settings().with_sections(scripts, RunSettings(workspace=workspace)))
 
 
 def log_script_setup(settings: Settings) -> None:
     """Log how clients can run scripts, or why they cannot."""
     level = logging.INFO if offers_scripts(settings) else logging.WARNING
-    logger.log(level, "scripts: %s", one_line(script_setup(settings).statement))
+    logger.log(level, "scripts: %s", one_line(described_setup(settings).statement))
 
 
 def script_status(settings: Settings) -> dict[str, Any]:

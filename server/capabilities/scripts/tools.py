@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.capabilities.guard.server_guard import ServerGuard
-from server.capabilities.scripts.factory import offers_scripts, script_runner, script_setup, variables_of
+from server.capabilities.scripts.factory import described_setup, offers_scripts, script_runner, variables_of
 from server.capabilities.scripts.report import report_of
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.listing.envelope import text_block, tool_result
@@ -111,7 +111,7 @@ _OUTPUT = object_of(
 
 def _entry(listing: ToolListing) -> dict[str, Any]:
     """Return the entry; its description and annotations depend on how scripts are run."""
-    setup = script_setup(listing.settings)
+    setup = described_setup(listing.settings)
     return {
         "name": _RUN,
         "title": "Run a script of a skill",

@@ -15,7 +15,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from server.capabilities.scripts import factory as setup_of_scripts
-from server.capabilities.scripts.factory import script_setup
+from server.capabilities.scripts.factory import described_setup
 from server.capabilities.scripts.tools import PIECE
 from server.config.files import ConfigurationError
 from server.config.jdai import script_variables
@@ -177,7 +177,7 @@ class TestTool:
         for network in (False, True):
             async with in_memory(skills, **ON, script_network=network) as session:
                 (tool,) = [tool for tool in (await session.client.list_tools()).tools if tool.name == TOOL]
-                setup = script_setup(session.host.settings)
+                setup = described_setup(session.host.settings)
             assert setup.statement in tool.description
             open_world = network or setup.isolation.sandbox is None
             assert "is started in the skill's folder, which is read-only" in tool.description

@@ -21,7 +21,7 @@ def warnings(skills: Path, *flags: str) -> list[str]:
     """Return what a server says that ends at once, as nobody is connected."""
     done = run("serve", skills, "--log-level", "warning", *flags, SKILLSERVE_WATCH="off")
     assert done.returncode == 0, done.stderr
-    return [line.partition(" WARNING server.hosting.host: ")[2] for line in done.stderr.splitlines()]
+    return [line.partition(" WARNING server.capabilities.runs.offered: ")[2] for line in done.stderr.splitlines()]
 
 
 @pytest.mark.parametrize(

@@ -229,4 +229,4 @@ def test_a_tool_that_does_not_exist_is_wrong_use(skills: Path) -> None:
     done = run("serve", skills, SKILLSERVE_TOOLS="skills_status, no_such_tool")
     assert done.returncode == 2
     assert "SKILLSERVE_TOOLS: tools" in done.stderr
-    assert "'no_such_tool': expected one of skills_status, reload_skills" in done.stderr
+    assert "'no_such_tool': expected one of skill_context, run_skill_script" in done.stderr

@@ -33,13 +33,13 @@ def result_of(*texts: str, **more: Any) -> dict[str, Any]:
 
 def test_a_result_that_fits_is_left_alone() -> None:
     result = result_of("a" * 900, structuredContent={"a": 1})
-    assert cut_to_room(result, room_of(1000), "x") is result
-    assert cut_to_room(result, None, "x") is result
+    assert cut_to_room(result, room_of(1000)) is result
+    assert cut_to_room(result, None) is result
 
 
 def test_the_longest_text_is_cut_and_says_so() -> None:
     result = result_of("a\n" * 4000, "the problem")
-    found = cut_to_room(result, room_of(1000), "run_skill")
+    found = cut_to_room(result, room_of(1000))
     cut, problem = (block["text"] for block in found["content"])
     assert problem == "the problem"
     text, _, note = cut.rpartition("\n")
@@ -50,13 +50,13 @@ def test_the_longest_text_is_cut_and_says_so() -> None:
     assert len(text) > 800
 
 
-def test_advice_follows_where_a_tool_has_some() -> None:
-    found = cut_to_room(result_of("a" * 4000), room_of(1000), "skill_context")
-    assert found["content"][0]["text"].endswith(" Call activate_skill for a skill whose text is cut.]")
+def test_advice_follows_where_there_is_some() -> None:
+    found = cut_to_room(result_of("a" * 4000), room_of(1000), "Ask for less.")
+    assert found["content"][0]["text"].endswith(" Ask for less.]")
 
 
 def test_many_short_texts_are_left_out_from_the_end_and_counted() -> None:
-    found = cut_to_room(result_of(*["x" * 100] * 50), room_of(1000), "x")
+    found = cut_to_room(result_of(*["x" * 100] * 50), room_of(1000))
     *texts, note = (block["text"] for block in found["content"])
     assert note.startswith(f"\n[Left out by the server: {50 - len(texts)} more texts of this result.")
     assert len(texts) > 5
@@ -65,7 +65,7 @@ def test_many_short_texts_are_left_out_from_the_end_and_counted() -> None:
 @pytest.mark.parametrize(("length", "left_out"), [(700, 8), (850, 9)])
 def test_news_are_left_out_before_an_answer_that_fits_is_cut(length: int, left_out: int) -> None:
     answer = "a" * length
-    found = cut_to_room(result_of(answer, *["x" * 100] * 9), room_of(1000), "x", news=9)
+    found = cut_to_room(result_of(answer, *["x" * 100] * 9), room_of(1000), news=9)
     texts = [block["text"] for block in found["content"]]
     assert texts[0] == answer
     assert texts[-1].startswith(f"\n[Left out by the server: {left_out} more texts of this result.")
@@ -73,17 +73,17 @@ def test_news_are_left_out_before_an_answer_that_fits_is_cut(length: int, left_o
 
 @pytest.mark.parametrize("length", range(860, 1001, 10))
 def test_an_answer_is_never_left_out_for_news(length: int) -> None:
-    found = cut_to_room(result_of("a" * length, "x" * 200), room_of(1000), "x", news=1)
+    found = cut_to_room(result_of("a" * length, "x" * 200), room_of(1000), news=1)
     assert found["content"][0]["text"].startswith("a" * 500)
 
 
 def test_a_structure_that_a_schema_promises_stays_and_a_warning_comes_first() -> None:
     structure = {"skills": ["x"] * 1000}
-    found = cut_to_room(result_of("a", structuredContent=structure), room_of(1000), "skills_status")
+    found = cut_to_room(result_of("a", structuredContent=structure), room_of(1000), "Ask for less.")
     assert found["structuredContent"] == structure
     warning, text = (block["text"] for block in found["content"])
     assert warning.startswith("[This result may be cut: it is too long. This client passes on at most 1100 characters")
-    assert warning.endswith("Ask for less with state, reason, scope or name.]")
+    assert warning.endswith(" Ask for less.]")
     assert text == "a"
 
 
@@ -96,7 +96,7 @@ def test_a_structure_that_a_schema_promises_stays_and_a_warning_comes_first() ->
 def test_whatever_a_result_has_it_fits_and_nothing_is_missing_silently(
     texts: list[str], most: int, unit: Unit, news: int
 ) -> None:
-    found = cut_to_room(result_of(*texts), room_of(most, unit), "x", news=min(news, len(texts)))
+    found = cut_to_room(result_of(*texts), room_of(most, unit), news=min(news, len(texts)))
     assert size_of(found, unit) <= most
     shown = [block["text"] for block in found["content"]]
     if "by the server: " not in "".join(shown):
