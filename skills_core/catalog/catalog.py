@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 from skills_core.catalog.conflicts import NOTHING_SETTLED, Settlement
 from skills_core.catalog.filter import keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
-from skills_core.skills.skill import Skill, SkillFile, State, is_same_skill
-from skills_core.skills.uris import SCHEME, decode_path
+from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source
 
-__all__ = ["MAX_ENTRY", "Catalog", "Folder", "FoundSource", "order_of"]
 
 _name_of = attrgetter("name")
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 
-__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Position", "Settlement", "place_on_disk", "settle"]
-
 
 Position: TypeAlias = tuple[int, str]
 """The rank of a source, and the place of a skill in it."""

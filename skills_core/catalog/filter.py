@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.conflicts import Placement
     from skills_core.skills.skill import SkillContent, SkillFile
 
-__all__ = ["keeps_name", "visible_skills"]
 
 _OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
 

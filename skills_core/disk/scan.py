@@ -41,7 +41,7 @@ from skills_core.disk.folders import (
     unreadable_listing,
 )
 from skills_core.disk.gitignore import GitIgnore
-from skills_core.system_faults import Fault, fault_of, is_absence
+from skills_core.errors import Fault, fault_of, is_absence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -7,16 +7,17 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field, replace
+from functools import total_ordering
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
+from skills_core.format.document import read_lines
 from skills_core.format.fields import FieldReader
 from skills_core.format.gate import OPEN, Gate, read_gate, read_metadata, read_requires, read_stray_conditions
-from skills_core.format.layout import read_lines
-from skills_core.format.semantic_version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,19 +25,58 @@ if TYPE_CHECKING:
     from skills_core.format.document import Document
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = [
-    "Evaluation",
-    "Frontmatter",
-    "ToolDeclaration",
-    "is_folder_name",
-    "name_fault",
-    "name_length",
-    "parse_frontmatter",
-    "similar_fields",
-    "unknown_fields",
-    "unquoted_fields",
-    "written_length",
-]
+
+_MAX_LENGTH = 256
+# Maximum characters of a version; npm has the same limit.
+
+_NUMBER = r"0|[1-9][0-9]*"
+_PRERELEASE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_BUILD = r"[0-9A-Za-z-]+"
+_VERSION = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+({_BUILD}(?:\.{_BUILD})*))?"
+)
+
+
+@total_ordering
+@dataclass(frozen=True, slots=True)
+class SemanticVersion:
+    """A version; comparisons follow precedence, so builds are neither newer nor older than each other, but equal."""
+
+    major: int
+    minor: int
+    patch: int
+    prerelease: tuple[str, ...] = ()
+    build: tuple[str, ...] = field(default=(), compare=False)
+
+    def __str__(self) -> str:
+        core = f"{self.major}.{self.minor}.{self.patch}"
+        prerelease = f"-{'.'.join(self.prerelease)}" if self.prerelease else ""
+        return f"{core}{prerelease}+{'.'.join(self.build)}" if self.build else core + prerelease
+
+    def __lt__(self, other: object) -> bool:
+        return self._precedence < other._precedence if isinstance(other, SemanticVersion) else NotImplemented
+
+    @property
+    def _precedence(self) -> tuple[object, ...]:
+        """The key to sort by: a release follows its prereleases, numbers precede texts, more identifiers win."""
+        identifiers = tuple((0, int(each), "") if each.isdigit() else (1, 0, each) for each in self.prerelease)
+        return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
+
+
+def parse_version(text: str) -> SemanticVersion | None:
+    """Parse a semantic version; None if the text is none, such as `v1.0.0`, `1.0` or `01.0.0`."""
+    parts = _VERSION.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if parts is None:
+        return None
+    major, minor, patch, prerelease, build = parts.groups()
+    return SemanticVersion(
+        int(major),
+        int(minor),
+        int(patch),
+        tuple(prerelease.split(".")) if prerelease else (),
+        tuple(build.split(".")) if build else (),
+    )
+
 
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024

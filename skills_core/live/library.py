@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from skills_core.catalog.builder import build_catalog, update_catalog
-from skills_core.catalog.states import is_trusted
+from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
-
-__all__ = ["Change", "Library", "Review", "load_catalog"]
 
 
 class Review(Protocol):

@@ -12,7 +12,7 @@ from skills_core.disk.folders import EVALS, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
-from skills_core.loading.documents import find_documents
+from skills_core.format.instructions import holds_documents, kind_of_file
 from skills_core.loading.loader import UnreadPaths, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.disk.sources import Source
 
-__all__ = ["LoadedSource", "find_skill_files", "load_source", "reload_source"]
 
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
@@ -85,6 +84,49 @@ def find_skill_files(source: Source) -> Iterator[str]:
             yield join(folder, main)
         for name, _ in find_documents(source, tree, folder):
             yield join(folder, name)
+
+
+_AT_ROOT_ONLY = "SOUL.MD"
+
+_SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
+# Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
+
+_BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
+# Build output, which may hold copies of convention files.
+
+
+def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
+    """Yield the names and kinds of the files in one folder of the tree that may be skills."""
+    parts = {part.lower() for part in folder.split("/")}
+    folders = (*source.root.parts, *folder.split("/"))
+    is_below = holds_documents(folders)
+    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
+        return
+    found = [
+        (name, kind)
+        for name, _ in tree[folder].files
+        if (kind := kind_of_file(folders, name)) is not None and _is_wanted(source, folder, name, kind, below=is_below)
+    ]
+    if found and not _is_in_skill(tree, folder):
+        yield from found
+
+
+def _is_wanted(source: Source, folder: str, name: str, kind: SkillKind, *, below: bool) -> bool:
+    if kind is SkillKind.DOCUMENT:
+        # One outside of these folders is a `*.skill.md`, and belongs to every source that is searched for single files.
+        return kind in source.kinds or not below
+    if kind is SkillKind.CONVENTION:
+        return kind in source.kinds and not (folder and name.upper() == _AT_ROOT_ONLY)
+    return False
+
+
+def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:
+    above = folder
+    while not find_main(tree[above]):
+        if not above:
+            return False
+        above = above.rpartition("/")[0]
+    return True
 
 
 def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:

@@ -22,13 +22,17 @@ from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
 from skills_core.disk.scan import join, locate, parent
-from skills_core.disk.sources import SkillKind
-from skills_core.errors import FileRefusedError, did_you_mean, similar_paths
+from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.errors import Fault, FileRefusedError, did_you_mean, similar_paths
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
-from skills_core.format.instructions import invalid_instructions, parse_instructions
-from skills_core.loading.documents import default_name, parse_single_file, strictness_at
+from skills_core.format.instructions import (
+    default_name,
+    invalid_instructions,
+    parse_instructions,
+    parse_single_file,
+    strictness_for,
+)
 from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -328,7 +332,7 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason)
-    strictness = strictness_at(reading.source, reading.folder, SkillKind.FOLDER)
+    strictness = _strictness_at(reading.source, reading.folder, SkillKind.FOLDER)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
 
 
@@ -431,8 +435,13 @@ def _load_document_main(
             return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(printable(default_name(main)), (diagnostic,), error.reason)
-    strictness = strictness_at(reading.source, reading.folder, kind)
+    strictness = _strictness_at(reading.source, reading.folder, kind)
     return parse_single_file(raw, kind, printable(main), reading.shown(main), strictness)
+
+
+def _strictness_at(source: Source, folder: str, kind: SkillKind) -> Strictness:
+    """Return the strictness for a skill of this kind in a folder of the source."""
+    return strictness_for(source.strictness, (*source.root.parts, *folder.split("/")), kind)
 
 
 def _known(before: SkillContent | SkillFile) -> Instructions | None:

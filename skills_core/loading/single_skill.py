@@ -17,6 +17,7 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import MAIN_FILE, find_main, list_folder, reason_for
 from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.errors import (
+    Fault,
     FileRefusedError,
     InvalidFrontmatterError,
     InvalidSkillError,
@@ -24,18 +25,18 @@ from skills_core.errors import (
     MissingFieldError,
     SkillIoError,
     SkillYamlError,
+    fault_of,
+    is_absence,
+    system_message,
 )
-from skills_core.format.instructions import parse_instructions
-from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
+from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.system_faults import Fault, fault_of, is_absence, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.format.instructions import Instructions
 
-__all__ = ["ERROR_OF", "parse_skill", "read_skill"]
 
 ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
     {

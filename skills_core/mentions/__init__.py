@@ -3,18 +3,3 @@
 No search needs a model. `tools` finds the names that hosts give their tools, `paths` finds files of the skill's
 folder, `scripts` finds scripts that this folder lacks, and `markdown` separates prose from fenced code.
 """
-
-from skills_core.mentions.paths import PathMentions, Respelled, mentioned_paths
-from skills_core.mentions.scripts import MissingScript, missing_scripts
-from skills_core.mentions.tools import ToolMention, capabilities_of, mentioned_tools
-
-__all__ = [
-    "MissingScript",
-    "PathMentions",
-    "Respelled",
-    "ToolMention",
-    "capabilities_of",
-    "mentioned_paths",
-    "mentioned_tools",
-    "missing_scripts",
-]

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from skills_core.context.section import always_on
+from skills_core.context.assembly import always_on
 from skills_core.diagnostics import one_line
-from skills_core.rendering import render_activation
+from skills_core.rendering.activation import render_activation
 from skills_core.runs.outcome import ActivatedSkill, Origin
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from skills_core import Reason, Severity, Strictness
 from skills_core.authoring.fixes import fix_main
 from skills_core.format.document import BOM, Fences, find_fences, parse_document
-from skills_core.format.hidden import find_hidden
 from skills_core.format.instructions import parse_instructions
+from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
     from skills_core import Diagnostic

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from skills_core.format.layout import read_lines
+from skills_core.format.document import read_lines
 
 TEXT = """\
 name: a

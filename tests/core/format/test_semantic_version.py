@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.format.semantic_version import SemanticVersion, parse_version
+from skills_core.format.frontmatter import SemanticVersion, parse_version
 
 NUMBERS = st.integers(0, 10**20)
 TEXTS = st.from_regex(r"[0-9]*[A-Za-z-][0-9A-Za-z-]*", fullmatch=True).filter(lambda text: len(text) < 20)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Change, Library, Reason, Recipient, Skill, render_activation
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from skills_core import Environment, Library, Reason, Source, State
-from skills_core.disk.locations import Places, default_sources
-from skills_core.disk.sources import SkillKind
+from skills_core.disk.sources import Places, SkillKind, default_sources
 from skills_core.skills.withheld_files import is_withheld_from_models
 from tests.core.loading.test_seed_examples import EXPERT
 

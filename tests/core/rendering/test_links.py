@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.rendering import (
-    Recipient,
-    activation_rule,
-    render_activation,
-    render_link,
-    render_linked_activation,
-    render_unchanged,
-)
+from skills_core.rendering.activation import render_activation, render_link, render_linked_activation, render_unchanged
+from skills_core.rendering.catalog import activation_rule
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import toolbox_named
 
 if TYPE_CHECKING:

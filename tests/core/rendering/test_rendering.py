@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Catalog, Recipient, render_activation, render_catalog, render_request
-from skills_core.rendering import RULE, parameters_of
+from skills_core.rendering.activation import parameters_of
+from skills_core.rendering.catalog import RULE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

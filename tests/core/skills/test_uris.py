@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 
 # A name as POSIX systems allow it; the backslash is a separator elsewhere.
 NAMES = (

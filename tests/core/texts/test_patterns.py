@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skills_core import Library, Reason, Severity, State, Strictness
 from skills_core.errors import InvalidPatternError
-from skills_core.texts.patterns import MAX_PATTERN, MAX_PATTERNS, compile_matcher, decoded_part, pattern_fault
+from skills_core.texts import MAX_PATTERN, MAX_PATTERNS, compile_matcher, decoded_part, pattern_fault
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.texts.token_forms import _secrets, may_have_secret, without_secrets
+from skills_core.texts import _secrets, may_have_secret, without_secrets
 
 KEY = "-----BEGIN OPENSSH PRIVATE KEY-----\nb3BlbnNzaC1r\nZXktdjE=\n-----END OPENSSH PRIVATE KEY-----"
 

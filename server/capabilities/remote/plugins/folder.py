@@ -24,7 +24,7 @@ from skills_core.disk.folders import is_ignored
 from skills_core.disk.replacement import remove_tree, replace_folder
 from skills_core.disk.writing import exclusive
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.format.semantic_version import parse_version
+from skills_core.format.frontmatter import parse_version
 from skills_core.remote.installation import disk_faults, edited_files, kind_of
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from skills_core.evals.triggers.results import Rate
 
 if TYPE_CHECKING:
     from skills_core import Catalog, Library, Skill
-    from skills_core.selection import Match
+    from skills_core.selection.policy import Match
 
 
 @pytest.fixture
