@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
-from skills_core.catalog.conflicts import Candidate, place_on_disk, settle
+from skills_core.catalog.conflicts import Candidate, settle
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.sources import Scope
 from skills_core.skills.gates import (
@@ -74,13 +74,13 @@ class Decider:
             detail = next((each.message for each in instructions.diagnostics if each.code is fault), "")
             return Standing(State.INVALID, fault, detail)
         if not self.trusted[candidate.rank]:
-            return Standing(State.EXCLUDED, Reason.UNTRUSTED, _untrusted(printable(str(source.project))))
+            project = printable(str(source.project))
+            advice = f"if you trust what is in it, run: skillserve trust {project}"
+            return Standing(State.EXCLUDED, Reason.UNTRUSTED, f"the project {project} is not trusted; {advice}")
         winner = settlement.shadowing.get(candidate.position)
         if winner is not None:
             rank, place = winner
-            return Standing(
-                State.SHADOWED, Reason.SHADOWED, f"shadowed by {place_on_disk(self._sources[rank].source, place)}"
-            )
+            return Standing(State.SHADOWED, Reason.SHADOWED, f"shadowed by {self._sources[rank].source.shown(place)}")
         exclusion = self._exclusion_of(content, source, settlement)
         return Standing(State.EXCLUDED, exclusion.reason, exclusion.detail) if exclusion else ACTIVE
 
@@ -185,10 +185,6 @@ def _choice_against(
     return None
 
 
-def _untrusted(project: str) -> str:
-    return f"the project {project} is not trusted; if you trust what is in it, run: skillserve trust {project}"
-
-
 def build_catalog(sources: Sequence[LoadedSource], environment: Environment, before: Catalog | None = None) -> Catalog:
     """Decide on everything that was loaded; `sources` are in order of precedence.
 
@@ -202,7 +198,7 @@ def build_catalog(sources: Sequence[LoadedSource], environment: Environment, bef
     standings = [decider.standing(candidate, settlement) for candidate in competing]
     standings = apply_requirements(competing, standings, settlement)
     standings += [decider.standing(candidate, settlement) for candidate in others]
-    known = {_place_of(skill): skill for skill in before.skills} if before else {}
+    known = {skill.identity: skill for skill in before.skills} if before else {}
     skills = [
         _same_or_new(
             known.get((candidate.source.root, candidate.content.place)), decider.skill(candidate, settlement, standing)
@@ -327,10 +323,6 @@ def _found(sources: Sequence[LoadedSource], decider: Decider, counts: Sequence[i
 
 def _problems(sources: Sequence[LoadedSource], environment: Environment) -> tuple[Diagnostic, ...]:
     return tuple(problem for loaded in sources for problem in loaded.problems) + environment.problems
-
-
-def _place_of(skill: Skill) -> tuple[Path, str]:
-    return skill.source.root, skill.content.place
 
 
 def _same_or_new(old: Skill | None, new: Skill) -> Skill:

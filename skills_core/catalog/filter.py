@@ -61,7 +61,7 @@ class _Places:
         self._documents: set[tuple[Path, str]] = set()
         self._above: set[tuple[Path, str]] = set()
         for skill in hidden:
-            root, place = skill.source.root, skill.content.place
+            root, place = skill.identity
             (self._folders if skill.content.kind is SkillKind.FOLDER else self._documents).add((root, place))
             self._above.update((root, folder) for folder in _folders_above(place))
 
@@ -79,13 +79,13 @@ class _Places:
         """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
         main = skill.content.main
         linked = main.linked if main is not None else None
-        return self.hold(skill.source.root, skill.content.place) or (linked is not None and self.hold(*linked))
+        return self.hold(*skill.identity) or (linked is not None and self.hold(*linked))
 
     def are_within(self, skill: Skill) -> bool:
         """Tell whether a hidden skill lies in the folder of a skill, or one of its files belongs to a hidden one."""
         files = skill.content.files.values()
         if skill.content.kind is SkillKind.FOLDER:
-            is_around = self.are_below(skill.source.root, skill.content.place)
+            is_around = self.are_below(*skill.identity)
             return is_around or any(file.linked is not None and self.hold(*file.linked) for file in files)
         return any(self.hold_file(skill, file) for file in files)
 

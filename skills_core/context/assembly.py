@@ -177,7 +177,7 @@ def _occurs(trigger: str, said: str, words: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Section:
+class SkillsSection:
     """The section's text, empty without skills, and its skills; those of `left_out` are only named in the text."""
 
     text: str
@@ -191,7 +191,7 @@ class Section:
         return (*self.always, *(each.skill for each in self.triggered))
 
 
-def section_of(message: str, skills: Sequence[Skill], budget: int, tool: str = ACTIVATION_TOOL) -> Section:
+def section_of(message: str, skills: Sequence[Skill], budget: int, tool: str = ACTIVATION_TOOL) -> SkillsSection:
     """Return the section for a message: always-on skills, then triggered ones, each in the order of `skills`.
 
     Entries are whole and have at most `budget` characters in total; an entry that does not fit is skipped, and the text
@@ -211,7 +211,7 @@ def section_of(message: str, skills: Sequence[Skill], budget: int, tool: str = A
         entries.append(entry)
     lines = [*entries, *([left_out_note(left_out, tool=tool)] if left_out else [])]
     text = "\n".join(["<skills>", *lines, "</skills>"]) if lines else ""
-    return Section(text, always, triggered, tuple(left_out))
+    return SkillsSection(text, always, triggered, tuple(left_out))
 
 
 def left_out_note(left_out: Sequence[Skill], *, loadable: bool = True, tool: str = ACTIVATION_TOOL) -> str:
@@ -311,7 +311,7 @@ def assemble_context(
 
 
 def _choose(
-    message: str, section: Section, ranking: Ranking, choice: SelectionPolicy
+    message: str, section: SkillsSection, ranking: Ranking, choice: SelectionPolicy
 ) -> tuple[Match | None, tuple[Match, ...]]:
     """Return the best match, or a menu if several are close, among skills that are not in the section."""
     there = {id(skill) for skill in section.skills}

@@ -103,6 +103,10 @@ class Source:
         )
         return replace(self, bounds=bounds)
 
+    def shown(self, path: str) -> str:
+        """Return a path below the root as messages show it; `""` is the root."""
+        return printable(f"{self.root}/{path}" if path else str(self.root))
+
     def name_of(self, folder: str) -> str:
         """Return the printable name of a folder below the root; `""` is the root."""
         return printable(folder.rpartition("/")[2] or self.root.name)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from yaml import AliasEvent, CollectionEndEvent, CollectionStartEvent, MappingStartEvent, ScalarEvent
 
@@ -24,7 +24,8 @@ from skills_core.format.yaml12 import YamlError, YamlFault, YamlMapping, YamlNot
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from yaml import Event
+    from yaml import Event, Mark
+    from yaml._yaml import Mark as LibyamlMark
 
     from skills_core.format.yaml12 import JsonValue
 
@@ -357,7 +358,7 @@ def read_layout(yaml: str) -> dict[str, Place]:
 
     `yaml` is a text that `load_mapping` reads. Of a repeated key, the last place counts.
     """
-    reader = _Reader(yaml)
+    reader = _LayoutReader(yaml)
     visit_events(yaml, reader.take)
     return reader.places
 
@@ -367,22 +368,13 @@ def read_lines(yaml: str) -> dict[str, int]:
 
     Fields in what an alias repeats have no line.
     """
-    reader = _Reader(yaml)
+    reader = _LayoutReader(yaml)
     visit_events(yaml, reader.take)
     return reader.lines
 
 
-class _Mark(Protocol):
-    """Line and column of an event, both from 0."""
-
-    @property
-    def line(self) -> int: ...
-    @property
-    def column(self) -> int: ...
-
-
 @dataclass(slots=True)
-class _Open:
+class _OpenField:
     """An unclosed collection; in a list, `count` numbers the items and `name` is unused."""
 
     path: str
@@ -394,11 +386,11 @@ class _Open:
 
 
 @dataclass(slots=True)
-class _Reader:
+class _LayoutReader:
     text: str
     places: dict[str, Place] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
-    stack: list[_Open] = field(default_factory=list)
+    stack: list[_OpenField] = field(default_factory=list)
     rows: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -425,9 +417,9 @@ class _Reader:
             self.places[path] = Place(top.key, span, plain=scalar is not None and not scalar.style)
             top.name = None
         if isinstance(event, CollectionStartEvent):
-            self.stack.append(_Open(path, isinstance(event, MappingStartEvent)))
+            self.stack.append(_OpenField(path, isinstance(event, MappingStartEvent)))
 
-    def _path(self, top: _Open | None) -> str:
+    def _path(self, top: _OpenField | None) -> str:
         if top is None:
             return ""
         if top.mapping:
@@ -438,7 +430,7 @@ class _Reader:
     def _span(self, event: Event) -> Span:
         return Span(self._position(event.start_mark), self._position(event.end_mark))
 
-    def _position(self, mark: _Mark | None) -> int:
+    def _position(self, mark: Mark | LibyamlMark | None) -> int:
         return min(self.rows[mark.line] + mark.column, len(self.text)) if mark else 0
 
 

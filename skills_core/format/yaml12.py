@@ -119,7 +119,7 @@ def resolve_tagged(tag: str, text: str) -> Scalar:
     """Return the value of a scalar with an explicit tag.
 
     Raises:
-        UnfitError: the tag is not in the core schema, or the text does not fit its tag. Parsers disagree in this case:
+        ScalarError: the tag is not in the core schema, or the text does not fit its tag. Parsers disagree in this case:
             npm `yaml` warns and uses the plain text, others refuse.
     """
     if tag in {STR_TAG, NON_SPECIFIC_TAG}:
@@ -208,7 +208,7 @@ def with_stand_ins(text: str) -> tuple[str, Callable[[str], str] | None]:
         The text to parse, and a function that restores the characters of a scalar, or None if nothing was replaced.
 
     Raises:
-        UnfitError: the text leaves no private-use character free.
+        ScalarError: the text leaves no private-use character free.
     """
     if _UNCARRIED.search(text) is None:
         return text, None
@@ -389,7 +389,7 @@ class _Anchored:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenNode:
     """An unclosed collection. Its column is that of the block, or for brackets that of the enclosing block."""
 
     items: "list[JsonValue] | dict[str, JsonValue]"
@@ -412,7 +412,7 @@ class _Builder:
         self._field = ""
         self._rows = text.split("\n")
         self._restore = restore
-        self._stack: list[_Open] = []
+        self._stack: list[_OpenNode] = []
         self._anchors: dict[str, _Anchored] = {}
         self._nodes = 0
         self._documents = 0
@@ -485,7 +485,7 @@ class _Builder:
         bare = event.anchor is None and event.tag is None
         flow = bool(event.flow_style)
         column = column if bare and not flow else outer
-        self._stack.append(_Open(items, anchored, self._nodes, column, row, flow))
+        self._stack.append(_OpenNode(items, anchored, self._nodes, column, row, flow))
         self._count(1, event)
 
     def _end(self, event: CollectionEndEvent) -> None:

@@ -13,7 +13,7 @@ from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
 from skills_core.format.instructions import holds_documents, kind_of_file
-from skills_core.loading.loader import UnreadPaths, load_content, load_document
+from skills_core.loading.loader import SourceReading, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
 if TYPE_CHECKING:
@@ -156,7 +156,8 @@ def reload_source(
     with Reader() as reader:
         # Copying a mapping is many times as fast as building it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
-        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, loaded.main_only)
+        reading = SourceReading(loaded.source, tree, reader, paths, loaded.unread, loaded.main_only)
+        loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
         for folder in stale | uncovered:
             loading.load_folder(folder)
@@ -171,8 +172,8 @@ def _load_all(
 ) -> LoadedSource:
     tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts), pause=pause)
     with Reader() as reader:
-        unread = UnreadPaths(loaded.unread)
-        loading = _Loading(loaded, tree, reader, unread, {}, {}, {}, loaded.unread, main_only=main_only)
+        reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
+        loading = _Loading(loaded, reading, {}, {}, {})
         for folder in tree:
             if pause is not None:
                 pause()
@@ -186,59 +187,40 @@ class _Loading:
     """One load of a source: the new tree, and the contents loaded so far."""
 
     before: LoadedSource
-    tree: Tree
-    reader: Reader
-    unread: UnreadPaths
+    reading: SourceReading
     contents: dict[str, SkillContent]
     documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
-    changed: frozenset[str] = frozenset()
     touched: frozenset[str] | None = None
-    main_only: bool = False
 
     @property
     def source(self) -> Source:
         return self.before.source
+
+    @property
+    def tree(self) -> Tree:
+        return self.reading.tree
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
-            self.contents[folder] = load_content(
-                self.source,
-                folder,
-                self.tree,
-                self.reader,
-                known,
-                self.changed,
-                main_only=self.main_only,
-                unread=self.unread,
-            )
+            self.contents[folder] = load_content(self.reading, folder, known)
         else:
             self.contents.pop(folder, None)
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
-            place = f"{folder}/{name}" if folder else name
+            place = join(folder, name)
             self.texts.pop(place, None)
             if self.documents.pop(place, None) is not None and place not in self.tree:
                 self.contents.pop(place)
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
-            place = f"{folder}/{name}" if folder else name
+            place = join(folder, name)
             known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(
-                self.source,
-                place,
-                kind,
-                self.tree,
-                self.reader,
-                known,
-                self.changed,
-                self.unread,
-                main_only=self.main_only,
-            )
+            loaded = load_document(self.reading, place, kind, known)
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
@@ -303,18 +285,14 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
         _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
-        tree.unread | loading.unread.now,
-        loading.main_only,
+        tree.unread | loading.reading.unread,
+        loading.reading.main_only,
         LinkIndex(_links(tree) if source.follow_symlinks else ()),
     )
 
 
 def _links(tree: Tree) -> list[tuple[str, Location]]:
-    return [
-        (f"{folder}/{name}" if folder else name, target)
-        for folder, listing in tree.items()
-        for name, target in listing.links
-    ]
+    return [(join(folder, name), target) for folder, listing in tree.items() for name, target in listing.links]
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -340,13 +318,9 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
     refusing = [folder for folder, listing in tree.items() if listing.refused]
     return capped(
-        Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], _shown(source, folder, name))
+        Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
         for folder in sorted(refusing)
         if not any(above in loading.contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )
-
-
-def _shown(source: Source, folder: str, name: str) -> str:
-    return printable("/".join(part for part in (str(source.root), folder, name) if part))

@@ -234,7 +234,8 @@ class SkillSearch:
         self._lock = Lock()
         self._index = _open_index(_KEPT_ROWS if many else 0)
         self._lexical = SkillIndex()
-        self._candidates = _Candidates((), {})
+        # The skills of the last search by path, for the next one over the same skills.
+        self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
     def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
@@ -250,7 +251,7 @@ class SkillSearch:
             return self._rank(skills, query, policy).matches()
         deep = replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0)
         ranking = self._rank(skills, query, deep, also=reranking.skills)
-        found = fuse(ranking.hits, reranking, policy.top_k)
+        found = fuse([(hit.skill, hit.score) for hit in ranking.hits], reranking, policy.top_k)
         # Reasons take longer than the rest of a search, so only skills that are returned get them.
         by_words = {match.skill.path: match for match in ranking.matches({fused.skill.path for fused in found})}
         matches = [fused.match(by_words.get(fused.skill.path)) for fused in found]
@@ -272,10 +273,11 @@ class SkillSearch:
         if policy.include_tags or policy.exclude_tags:
             admits = policy.admission()
             return {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
-        known = self._candidates
-        if known.skills is not skills:
-            self._candidates = known = _Candidates(skills, {skill.path: skill for skill in skills})
-        return known.by_path
+        known, by_path = self._candidates
+        if known is not skills:
+            by_path = {skill.path: skill for skill in skills}
+            self._candidates = skills, by_path
+        return by_path
 
     def _rank(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill] = ()
@@ -295,14 +297,6 @@ class SkillSearch:
             self._lexical = self._lexical.extended(skills)
         least = max(policy.min_score, _MIN_FALLBACK_SCORE) if query_words(query) else policy.min_score
         return self._lexical.select(query, replace(policy, min_score=least))
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """The skills of a search by path, kept for the next search over the same skills."""
-
-    skills: tuple[Skill, ...]
-    by_path: Mapping[str, Skill]
 
 
 @dataclass(frozen=True, slots=True)
@@ -358,7 +352,9 @@ class _Index:
             changed[id(skill.content)] = replace(row, skills=tuple(other for other in row.skills if other is not skill))
         for skill in [skill for key, skill in coming.items() if key not in self._known]:
             key = id(skill.content)
-            row = changed.get(key) or self._of_content.get(key) or _new_row(number, skill.content)
+            row = (
+                changed.get(key) or self._of_content.get(key) or _Row(number, skill.content, Vocabulary(skill.content))
+            )
             number = max(number, row.number + 1)
             changed[key] = replace(row, skills=(*row.skills, skill))
         self._write(changed)
@@ -441,10 +437,6 @@ class _Index:
             kept += [_Hit(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
         kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
-
-
-def _new_row(number: int, content: SkillContent) -> _Row:
-    return _Row(number, content, Vocabulary(content))
 
 
 def _open_index(keep: int) -> _Index | None:

@@ -8,14 +8,14 @@ another machine.
 from __future__ import annotations
 
 import json
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Reason, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
@@ -49,10 +49,6 @@ class SkillEntry:
 _NO_ENTRY = SkillEntry()
 
 
-def _trusts_all(_: Path) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The machine and user settings that gates are evaluated against.
@@ -73,7 +69,7 @@ class Environment:
     bundled: frozenset[str] | None = None
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
-    trusts: Callable[[Path], bool] = _trusts_all
+    trusts: Callable[[Path], bool] = lambda _: True
     problems: tuple[Diagnostic, ...] = ()
     unread: bool = False
 
@@ -175,8 +171,7 @@ def _look_up(key: str, *configs: Mapping[str, JsonValue]) -> object:
 
 
 _MAX_CHAIN = 10
-_SHOWN = 200
-# Names of a chain that a detail shows, and characters of each.
+# Names of a chain of requirements that a detail shows.
 
 
 class Requiring(NamedTuple):
@@ -193,127 +188,73 @@ class _Cause(NamedTuple):
     skill: int | None
 
 
-_Numbers: TypeAlias = dict[str, list[int]]
-# The numbers of skills, by a name that they have or require.
-
-
 def unmet_requirements(served: Sequence[Requiring], unserved: Mapping[str, str]) -> dict[int, Exclusion]:
     """Return the exclusions of skills with unmet requirements, by their numbers in `served`.
 
-    `served` are the skills that are otherwise served; `unserved` maps other names to why they are not served.
+    `served` are the skills that are otherwise served; `unserved` maps other names to why they are not served. A name is
+    provided by every skill that has it as its name or `skillKey`; where several do, one that is served is enough. A
+    skill is excluded if it requires, directly or through others, a skill that is missing, not served or part of a
+    cycle; the detail names the chain. Source: the capability format.
     """
-    providers, dependents = _by_name(served)
-    satisfied = _satisfied(served, dependents)
-    rest = set(range(len(served))) - satisfied
-    if not rest:
-        return {}
-    causes = _missing(served, rest, providers, dependents)
-    # Each of the others requires another one of them: they are on cycles, or lead to one.
-    met = {name for number in satisfied for name in served[number].names}
-    unmet = {
-        number: tuple(name for name in served[number].requires if name not in met) for number in rest - causes.keys()
-    }
-    circular = _circular(unmet, served)
-    first = _first_with_each_name(served, sorted(unmet))
-    first_circular = _first_with_each_name(served, sorted(circular))
-    causes |= {number: _Cause(name := unmet[number][0], first[name]) for number in unmet}
-    for number in circular:
-        name = next(name for name in unmet[number] if name in first_circular)
-        causes[number] = _Cause(name, first_circular[name])
-    return {number: _exclusion(number, served, causes, circular, unserved) for number in sorted(rest)}
+    satisfied, met = _satisfied(served)
+    rest = [number for number in range(len(served)) if number not in satisfied]
+    first: dict[str, int] = {}
+    for number in rest:
+        for name in served[number].names:
+            first.setdefault(name, number)
+    causes = {number: _cause(served[number].requires, met, first) for number in rest}
+    circular = _on_cycles(causes)
+    return {number: _unmet(number, served, causes, circular, unserved) for number in rest}
 
 
-def _by_name(served: Sequence[Requiring]) -> tuple[_Numbers, _Numbers]:
-    """Return the skills that have each name, and those that require it."""
-    providers: _Numbers = defaultdict(list)
-    dependents: _Numbers = defaultdict(list)
+def _satisfied(served: Sequence[Requiring]) -> tuple[set[int], set[str]]:
+    """Return the skills whose requirements are met, and their names: those that require nothing, then their users."""
+    dependents: dict[str, list[int]] = defaultdict(list)
     for number, skill in enumerate(served):
-        for name in set(skill.names):
-            providers[name].append(number)
         for name in set(skill.requires):
             dependents[name].append(number)
-    return providers, dependents
-
-
-def _satisfied(served: Sequence[Requiring], dependents: _Numbers) -> set[int]:
-    """Return the skills whose requirements are met: those that require nothing, and then those that require them."""
     open_names = [len(set(skill.requires)) for skill in served]
     waiting = [number for number, count in enumerate(open_names) if not count]
-    satisfied = set(waiting)
-    met: set[str] = set()
+    satisfied, met = set(waiting), set[str]()
     while waiting:
         for name in set(served[waiting.pop()].names) - met:
             met.add(name)
-            for number in dependents.get(name, ()):
+            for number in dependents[name]:
                 open_names[number] -= 1
                 if not open_names[number]:
                     satisfied.add(number)
                     waiting.append(number)
-    return satisfied
+    return satisfied, met
 
 
-def _missing(
-    served: Sequence[Requiring], rest: Iterable[int], providers: _Numbers, dependents: _Numbers
-) -> dict[int, _Cause]:
-    """Return the skills of `rest` that require a name which no skill has, directly or through others."""
-    causes: dict[int, _Cause] = {}
-    left = Counter({name: len(numbers) for name, numbers in providers.items()})
-    needed = dict.fromkeys(name for number in sorted(rest) for name in served[number].requires)
-    waiting = [_Cause(name, None) for name in needed if not left[name]]
-    while waiting:
-        cause = waiting.pop()
-        for number in dependents.get(cause.name, ()):
-            if number in causes:
-                continue
-            causes[number] = cause
-            for name in set(served[number].names):
-                left[name] -= 1
-                if not left[name]:
-                    waiting.append(_Cause(name, number))
-    return causes
+def _cause(requires: Sequence[str], met: Container[str], first: Mapping[str, int]) -> _Cause:
+    """Return the requirement that is to blame: one that no skill provides, else the first that is not met."""
+    unmet = [name for name in requires if name not in met]
+    name = next((each for each in unmet if each not in first), unmet[0])
+    return _Cause(name, first.get(name))
 
 
-def _first_with_each_name(served: Sequence[Requiring], numbers: Iterable[int]) -> dict[str, int]:
-    first: dict[str, int] = {}
-    for number in numbers:
-        for name in served[number].names:
-            first.setdefault(name, number)
-    return first
+def _on_cycles(causes: Mapping[int, _Cause]) -> set[int]:
+    """Return the skills that require themselves by way of their causes."""
+    circular: set[int] = set()
+    visited: set[int] = set()
+    for start in causes:
+        path: list[int] = []
+        at: int | None = start
+        while at is not None and at not in visited:
+            visited.add(at)
+            path.append(at)
+            at = causes[at].skill
+        if at in path:
+            circular.update(path[path.index(at) :])
+    return circular
 
 
-def _circular(unmet: Mapping[int, Sequence[str]], served: Sequence[Requiring]) -> frozenset[int]:
-    """Return the skills on cycles, or between cycles: what is left when skills that nothing left requires are removed.
-
-    `unmet` maps each skill to the names that it requires, which others of them have. Counts are kept by name, because
-    the pairs of skills that require and have a common name can be many.
-    """
-    users = Counter(name for names in unmet.values() for name in names)
-    holders: _Numbers = defaultdict(list)
-    wanted: dict[int, int] = {}
-    for number in unmet:
-        names = {name for name in served[number].names if users[name]}
-        wanted[number] = len(names)
-        for name in names:
-            holders[name].append(number)
-    waiting = [number for number, count in wanted.items() if not count]
-    left = set(unmet)
-    while waiting:
-        number = waiting.pop()
-        left.discard(number)
-        for name in unmet[number]:
-            users[name] -= 1
-            for holder in holders[name] if not users[name] else ():
-                wanted[holder] -= 1
-                if not wanted[holder]:
-                    waiting.append(holder)
-    return frozenset(left)
-
-
-def _exclusion(
+def _unmet(
     number: int,
     served: Sequence[Requiring],
     causes: Mapping[int, _Cause],
-    circular: frozenset[int],
+    circular: Container[int],
     unserved: Mapping[str, str],
 ) -> Exclusion:
     names, seen, last = [served[number].names[0]], {number}, number

@@ -15,6 +15,7 @@ from skills_core.disk.sources import SkillKind
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
@@ -197,6 +198,11 @@ class Skill:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "skill_key", self.skill_key or self.content.skill_key)
+
+    @property
+    def identity(self) -> tuple[Path, str]:
+        """What tells the skill from all others: the root of its source, and its place below the root."""
+        return self.source.root, self.content.place
 
     @property
     def name(self) -> str:
