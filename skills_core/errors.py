@@ -1,6 +1,9 @@
-"""The exceptions that callers handle: one family, with the facts as attributes.
+"""The exceptions that callers handle: one family, with the facts as attributes; and what errors of the system mean.
 
 Faults of skills are data, not exceptions; see `diagnostics`.
+
+Of the system's errors only absence means that a file is gone. When a process has no descriptors left, a disk fails or a
+file server restarts, the error is transient and says nothing about the file.
 """
 
 from __future__ import annotations

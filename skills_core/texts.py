@@ -1,7 +1,15 @@
-"""Compile untrusted patterns with RE2, which matches any of them in linear time.
+"""Texts of others: their patterns, the secrets in them, and characters that are hidden in them.
 
-They match as in JavaScript, as far as RE2 supports it: a pattern that needs lookaround or backreferences is reported as
-invalid rather than approximated.
+Patterns are compiled with RE2, which matches any of them in linear time. They match as in JavaScript, as far as RE2
+supports it: a pattern that needs lookaround or backreferences is reported as invalid rather than approximated.
+
+The forms of the tokens of services are bounded and have no references or assertions, so that RE2 can search for them
+too. Case matters.
+
+Hidden characters are those that people do not see but models read, in which instructions can hide from a review:
+direction marks, zero-width characters, tag characters (which can encode whole sentences), repeated variation selectors,
+and control characters. Characters that languages and emoji need are allowed: joiners between non-ASCII letters, one
+variation selector after a character, and the tags of flags.
 """
 
 from __future__ import annotations

@@ -1,9 +1,12 @@
 """Make the catalog of what was loaded, or the next one after a reload.
 
-Both ask `catalog.states`. A full build decides on every skill, which takes some hundred milliseconds for ten
-thousand. An update decides only on the skills that changed and on those with gates; it is possible where nothing
-changed that other skills depend on, as in the most frequent edit, that of a skill's text. Its result equals that of a
-full build.
+The decision on a skill has these steps: validity, trust, conflicts over names, review, the user's choice and gates,
+requirements. A skill of an untrusted project competes for no name, and a gate that excludes the winner of a name does
+not free it.
+
+A full build decides on every skill, which takes some hundred milliseconds for ten thousand. An update decides only on
+the skills that changed and on those with gates; it is possible where nothing changed that other skills depend on, as in
+the most frequent edit, that of a skill's text. Its result equals that of a full build.
 """
 
 from __future__ import annotations

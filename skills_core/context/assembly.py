@@ -1,7 +1,10 @@
 """Assemble the context of one message, for programs that build their own prompts.
 
-The order is: the section of always-on and triggered skills; then the called skill, the best match or a menu of matches;
-then the message.
+The order is: the section `<skills>`, with whole bodies of always-on and triggered skills within a budget; then the
+called skill, the best match or a menu of matches; then the message.
+
+A message calls a skill with `/name`, `/skill name`, `@name` or `$name` at its beginning. Source: Agenvoy's
+`MatchSkillCall`; the `key=value` words after the name are JD.AI's. The rest is the user's text and stays as typed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Read files that others may write: below a root and never outside of it, or one file at a path.
+"""Open and read files that others may write: below a root and never outside of it, or one file at a path.
 
 Invariant of `Reader`: no symbolic link, no `..`, no special file and no race between check and open leads out of the
 root. Where the system can open relative to a directory handle, each component is opened from the one above without
@@ -9,6 +9,9 @@ the open file is compared with the one that was checked.
 device may have no end, a FIFO blocks until another process writes to it, and opening some devices has effects. So the
 type is checked before the file is opened, the file is opened without blocking, and the type of the open file is checked
 again.
+
+No other module builds flags for `os.open`: a link in the place of a file would lead elsewhere, and a FIFO would block.
+Child processes never inherit a handle, and no system changes line ends.
 """
 
 from __future__ import annotations
@@ -321,11 +324,15 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(relative, Reason.SYMLINK, "the path contains a symbolic link; links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is not a regular file")
+    return _refusal_by_fault(relative, error, system_message(error))
+
+
+def _refusal_by_fault(shown: str, error: OSError, message: str) -> FileRefusedError:
     fault = fault_of(error)
     if fault is Fault.TRANSIENT:
-        return FileUnavailableError(relative, Reason.UNREADABLE, system_message(error))
+        return FileUnavailableError(shown, Reason.UNREADABLE, message)
     reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
-    return FileRefusedError(relative, reason, system_message(error), fault)
+    return FileRefusedError(shown, reason, message, fault)
 
 
 MAX_SETTINGS: Final = 1024 * 1024
@@ -381,8 +388,4 @@ def _refusal_of_path(shown: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(shown, Reason.UNREADABLE, "this link is circular")
     if error.errno == errno.ENXIO:
         return _special(shown)
-    fault, message = fault_of(error), f"cannot be read: {system_message(error)}"
-    if fault is Fault.TRANSIENT:
-        return FileUnavailableError(shown, Reason.UNREADABLE, message)
-    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
-    return FileRefusedError(shown, reason, message, fault)
+    return _refusal_by_fault(shown, error, f"cannot be read: {system_message(error)}")

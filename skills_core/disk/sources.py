@@ -1,6 +1,9 @@
-"""Sources of skills: directories with a scope, a strictness and scan bounds.
+"""Sources of skills: directories with a scope, a strictness and scan bounds, named by the user or by default.
 
-The order of a tuple of sources is their precedence, highest first.
+The order of a tuple of sources is their precedence, highest first. The default sources are the project's folders from
+the working directory up to the root of its git repository, the user's own folders, those of plugins, the bundled
+skills, and last the folders of other agents. A folder that does not exist is a source too, because it may be created
+later. Rules: JD.AI's lifecycle, agentskills.io's client guide, adk-skill, Agenvoy.
 """
 
 from __future__ import annotations

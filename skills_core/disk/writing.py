@@ -1,4 +1,4 @@
-"""Write files below a root, and never one outside of it; and lock a file between processes.
+"""Write files below a root and never outside of it, lock a file between processes, and keep JSON in files.
 
 As in `files`, no link, no `..`, no special file and no race leads out of the root. Writes are atomic: a temporary file
 beside the target is renamed to it, so that a link or hard link at the target is replaced and never followed.
@@ -6,6 +6,9 @@ beside the target is renamed to it, so that a link or hard link at the target is
 Whoever reads a file, changes it and writes it back needs a lock: two writers may read the same state, and the second
 overwrites the change of the first. The systems differ: this uses `flock`, `msvcrt.locking`, or, on disks without locks,
 a file that only one process can create.
+
+A JSON file that cannot be read, or holds something else, is never taken for absent: its next writer would overwrite
+what is there.
 """
 
 from __future__ import annotations
@@ -40,6 +43,9 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
 
+_SPECIAL_ON_WINDOWS: Final = frozenset('\\:*?"<>|')
+
+
 def write_file(location: Location, content: bytes, mode: int = 0o666, *, durable: bool = False) -> bool:
     """Write the regular file at `location` and create its folders; return whether the file is new.
 
@@ -53,35 +59,26 @@ def write_file(location: Location, content: bytes, mode: int = 0o666, *, durable
     root, relative = location
     folder, _, name = relative.rpartition("/")
     parts = relative.split("/")
-    if any(part in {"", ".", ".."} or "\0" in part for part in parts) or (os.name == "nt" and _is_special(relative)):
+    is_special = os.name == "nt" and not _SPECIAL_ON_WINDOWS.isdisjoint(relative)
+    if is_special or any(part in {"", ".", ".."} or "\0" in part for part in parts):
         raise FileRefusedError(relative, Reason.UNREADABLE, "this is not a relative path within the folder")
     try:
         with Reader() as reader:
-            for above in _folders(folder):
-                _make(reader, Location(root, above))
+            _make_folders(reader, Location(root, folder))
             with reader.within(Location(root, folder)) as (handle, prefix):
                 return _write_regular(handle, prefix, name, content, mode, durable=durable)
     except OSError as error:
         raise _refusal(relative, error) from None
 
 
-def _is_special(relative: str) -> bool:
-    return any(char in relative for char in '\\:*?"<>|')
-
-
-def _folders(folder: str) -> Iterator[str]:
-    """Yield the folder and those above, the outermost first."""
-    parts = folder.split("/") if folder else []
-    for count in range(1, len(parts) + 1):
-        yield "/".join(parts[:count])
-
-
-def _make(reader: Reader, folder: Location) -> None:
-    """Create a folder unless it exists."""
-    above, _, name = folder.relative.rpartition("/")
-    with reader.within(Location(folder.root, above)) as (handle, prefix), suppress(FileExistsError):
-        # If something else exists there, opening it as a folder fails.
-        os.mkdir(prefix + name, dir_fd=handle)
+def _make_folders(reader: Reader, folder: Location) -> None:
+    """Create a folder and those above it below the root, unless they exist."""
+    above = ""
+    for name in folder.relative.split("/") if folder.relative else ():
+        with reader.within(Location(folder.root, above)) as (handle, prefix), suppress(FileExistsError):
+            # If something else exists there, opening it as a folder fails.
+            os.mkdir(prefix + name, dir_fd=handle)
+        above = f"{above}/{name}" if above else name
 
 
 def _write_regular(handle: int | None, prefix: str, name: str, content: bytes, mode: int, *, durable: bool) -> bool:

@@ -6,7 +6,8 @@ they parse what we serve: YAML 1.2 core, and the text between the fences without
 
 Frontmatter that is not valid YAML is repaired entry by entry, where the intent is clear. This covers the most frequent
 faults of public skills: `description: Use when: …`, values that start with `|`, `@`, a backtick or an unclosed bracket,
-and quoted text whose further lines are not indented.
+and quoted text whose further lines are not indented. `read_layout` locates the fields in the text, so that one can be
+edited without changing the rest.
 """
 
 from __future__ import annotations

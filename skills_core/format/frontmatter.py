@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass, field, replace
-from functools import total_ordering
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
@@ -33,49 +32,27 @@ _NUMBER = r"0|[1-9][0-9]*"
 _PRERELEASE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
 _BUILD = r"[0-9A-Za-z-]+"
 _VERSION = re.compile(
-    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+({_BUILD}(?:\.{_BUILD})*))?"
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+{_BUILD}(?:\.{_BUILD})*)?"
 )
 
 
-@total_ordering
-@dataclass(frozen=True, slots=True)
-class SemanticVersion:
-    """A version; comparisons follow precedence, so builds are neither newer nor older than each other, but equal."""
-
-    major: int
-    minor: int
-    patch: int
-    prerelease: tuple[str, ...] = ()
-    build: tuple[str, ...] = field(default=(), compare=False)
-
-    def __str__(self) -> str:
-        core = f"{self.major}.{self.minor}.{self.patch}"
-        prerelease = f"-{'.'.join(self.prerelease)}" if self.prerelease else ""
-        return f"{core}{prerelease}+{'.'.join(self.build)}" if self.build else core + prerelease
-
-    def __lt__(self, other: object) -> bool:
-        return self._precedence < other._precedence if isinstance(other, SemanticVersion) else NotImplemented
-
-    @property
-    def _precedence(self) -> tuple[object, ...]:
-        """The key to sort by: a release follows its prereleases, numbers precede texts, more identifiers win."""
-        identifiers = tuple((0, int(each), "") if each.isdigit() else (1, 0, each) for each in self.prerelease)
-        return (self.major, self.minor, self.patch, not self.prerelease, identifiers)
+Precedence: TypeAlias = tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
+"""What orders semantic versions: three numbers, whether it is a release, and the identifiers of a prerelease."""
 
 
-def parse_version(text: str) -> SemanticVersion | None:
-    """Parse a semantic version; None if the text is none, such as `v1.0.0`, `1.0` or `01.0.0`."""
+def version_precedence(text: str) -> Precedence | None:
+    """Return the precedence of a semantic version (semver.org 2.0.0), None if the text, such as `v1.0`, is not one.
+
+    A release follows its prereleases, numbers precede texts, more identifiers win, and builds do not count.
+    `packaging` implements another standard, that of Python: it refuses most prereleases, and ranks builds.
+    """
     parts = _VERSION.fullmatch(text) if len(text) <= _MAX_LENGTH else None
     if parts is None:
         return None
-    major, minor, patch, prerelease, build = parts.groups()
-    return SemanticVersion(
-        int(major),
-        int(minor),
-        int(patch),
-        tuple(prerelease.split(".")) if prerelease else (),
-        tuple(build.split(".")) if build else (),
-    )
+    major, minor, patch, prerelease = parts.groups()
+    written = prerelease.split(".") if prerelease else []
+    identifiers = tuple((0, int(each), "") if each.isdigit() else (1, 0, each) for each in written)
+    return int(major), int(minor), int(patch), not prerelease, identifiers
 
 
 NAME_LIMIT = 64
@@ -286,7 +263,7 @@ def _read_version(reader: FieldReader, metadata: Mapping[str, JsonValue]) -> str
         other = metadata.get("version")
         is_text = isinstance(other, str | int | float) and not isinstance(other, bool)
         return str(other).strip() or None if is_text else None
-    if parse_version(version) is None:
+    if version_precedence(version) is None:
         message = f"version {version[:_SHOWN]!r} is not a semantic version, which has three numbers as in 1.4.0"
         reader.add(Severity.INFO, Reason.INVALID_VERSION, message, "version")
     return version or None

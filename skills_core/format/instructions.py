@@ -1,4 +1,8 @@
-"""Parse a SKILL.md, a document or a convention file: from bytes to typed frontmatter, body and diagnostics."""
+"""Parse a skill's file: a SKILL.md, a document or a convention file, as its path decides.
+
+Rules: adk-skill's. A file named `*.skill.md`, or a Markdown file below `.skills` or `.claude/skills`, is a document:
+it needs frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find and load the skills of one source, and reload what changed."""
+"""Find and load the skills of one source, and reload what changed; `loader` loads each skill."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Find what the text of a skill mentions: tools by name, and the skill's own files by path.
+"""Find what the text of a skill mentions, without a model.
 
-No search needs a model. `tools` finds the names that hosts give their tools, `paths` finds files of the skill's
-folder, `scripts` finds scripts that this folder lacks, and `markdown` separates prose from fenced code.
+`tools` finds the names that hosts give their tools, `paths` finds files of the skill's folder and scripts that it
+lacks, and `markdown` separates prose from fenced code.
 """

@@ -1,4 +1,4 @@
-"""Find which of a skill's files its body names, and what the body calls the folder that holds them.
+"""Find which of a skill's files its body names, what it calls their folder, and which scripts it runs that are missing.
 
 A path counts where the skill has such a file and the path is one of
 
@@ -9,6 +9,10 @@ A path counts where the skill has such a file and the path is one of
 
 A path of a project or a web site that merely ends alike does not count. A path that differs in case from that of one
 file alone means this file, as `SkillContent.file` finds it.
+
+A missing script may belong to the user's project, to another repository, or be made by the instructions, so its path
+counts only below `scripts/` (the folder that the specification names), below another folder of the skill, and below a
+name of the skill's own folder.
 """
 
 from __future__ import annotations

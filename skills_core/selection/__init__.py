@@ -1,6 +1,6 @@
-"""Search skills by a query: adk-skill's lexical score, and the full-text ranking that is the default.
+"""Search skills by a query.
 
-`policy` holds the input and output types and `lexical` adk-skill's score. The default ranking consists of `words` (the
-query), `fulltext` (an SQLite index) and `ranking` (the search, and which words matched where), with `fusion` to merge
-in a reranker's answer. `embeddings` is such a reranker. `drift` compares answers of two times.
+`policy` holds the input and output types. `ranking` is the search: the default ranking over the words and the SQLite
+index of `fulltext`, and adk-skill's score. `fusion` merges in the answer of a reranker, for example of `embeddings`.
+`drift` compares what queries find at two times.
 """

@@ -1,7 +1,7 @@
-"""An in-memory full-text index of SQLite's FTS5: which rows contain a word, and with what weight.
+"""The words of queries and skills, and an in-memory full-text index of SQLite's FTS5 over them.
 
-Works on rows of texts and knows nothing of skills. An index has one connection; callers that share it between threads
-hold a lock.
+Words are folded so that case, accents and letter forms do not matter. An index works on rows of texts: it tells which
+rows contain a word, and with what weight. It has one connection; callers that share it between threads hold a lock.
 """
 
 from __future__ import annotations

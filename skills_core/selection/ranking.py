@@ -1,6 +1,9 @@
 """The default ranking: BM25 over stemmed words in weighted fields, from an index that is updated with the skills.
 
-If SQLite lacks FTS5, adk-skill's score is the fallback.
+If SQLite lacks FTS5, adk-skill's lexical score is the fallback. There, each token of the query adds 4.0 if the name has
+it, 2.5 for the description, 2.0 for the tags and 1.0 for the body; the sum is divided by the square root of the number
+of distinct tokens in the body. Tokens are runs of ASCII letters and digits in lower case; a token that the query
+repeats counts each time. Later versions of adk-skill accept letters of other scripts; the default ranking covers those.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Evaluate gates: the conditions under which a skill is served.
+"""The conditions under which a skill is served: its gates, and the other skills that it requires.
 
 All conditions of a gate are combined with AND; the first one that fails gives the reason: a condition that cannot be
 read, then os, bins, anyBins, env, config. The environment is a value, so that a test or a user can evaluate a gate for

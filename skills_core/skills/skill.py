@@ -1,4 +1,8 @@
-"""The frozen values of the core: a file of a skill, what a skill's folder holds, and a skill with its state."""
+"""The frozen values of the core: a file of a skill, the content of a skill, and a skill with its state and its URIs.
+
+A URI is `skill://<skill-path>/<file-path>`, every segment percent-encoded (SEP-2640, RFC 3986). On most systems file
+names are bytes; a name that is not UTF-8 keeps its bytes when encoded and decoded.
+"""
 
 from __future__ import annotations
 
