@@ -177,7 +177,7 @@ class Catalog:
         because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
         raise UnknownSkillError(name, known, because)
 
-    def required(self, name: str) -> Skill | None:
+    def provider(self, name: str) -> Skill | None:
         """Return the active skill that a `requires` names: that of `get`, or the first of several with this name."""
         return self.get(name) or next((self._by_key[key] for key in self._keys_of.get(name, ())), None)
 
