@@ -23,7 +23,7 @@ from server.hosting.events import events_of
 from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot, allow_all
 from skills_core.live.library import Change
-from skills_core.selection import TOP_TEN, SkillSearch
+from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Library
-    from skills_core.selection import Match, Reranker, SelectionPolicy
+    from skills_core.selection.fusion import Reranker
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 __all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError
-from skills_core.texts.patterns import pattern_fault
+from skills_core.texts import pattern_fault
 
 CHECK_TOOL_CALL: Final = "check_tool_call"
 

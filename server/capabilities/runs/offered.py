@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
 from skills_core.diagnostics import one_line, printable
+from skills_core.errors import Fault, fault_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, parse_model
-from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -17,7 +17,8 @@ from server.clients import (
     link_reader_of,
     profile_called,
 )
-from skills_core.rendering import ACTIVATION_TOOL, Recipient
+from skills_core.rendering.catalog import ACTIVATION_TOOL
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:
