@@ -23,18 +23,21 @@ from skills_core.diagnostics import printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.disk.writing import exclusive
 from skills_core.errors import HistoryError, did_you_mean, similar_to
-from skills_core.history.changes import PENDING, Changer, PendingFile
-from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers
-from skills_core.history.on_disk import entry_at, read_state
+from skills_core.history.changes import PENDING, Changer, PendingFile, entry_at, read_state
 from skills_core.history.repository import Repository, create_repository
-from skills_core.history.states import (
+from skills_core.history.versions import (
+    BEGINNING,
+    BY_HAND,
     FOLDER_MODE,
+    Cause,
+    HistoryCommit,
     Kind,
     TreeEntry,
     add_folders,
     changed_units,
     id_of,
     is_within,
+    message_with_trailers,
     parents_of,
     part_of,
     require_base,
@@ -46,10 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skills_core.history.commits import HistoryCommit
+    from skills_core.history.changes import DiskState
     from skills_core.history.maintenance import Secret
-    from skills_core.history.on_disk import DiskState
-    from skills_core.history.states import State
+    from skills_core.history.versions import HistoryCommit, State
 
 
 Sees: TypeAlias = "Callable[[str, bytes | None], bool]"

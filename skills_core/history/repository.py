@@ -30,16 +30,25 @@ from dulwich.repo import Repo
 from skills_core.diagnostics import printable
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError
-from skills_core.history.commits import HistoryCommit, parse_commit
 from skills_core.history.maintenance import Forgetter, is_pack_due, pack_all, pack_reachable
-from skills_core.history.states import FILE_MODE, FOLDER_MODE, TEMPORARY, Kind, State, TreeEntry, is_within
+from skills_core.history.versions import (
+    FILE_MODE,
+    FOLDER_MODE,
+    TEMPORARY,
+    HistoryCommit,
+    Kind,
+    State,
+    TreeEntry,
+    is_within,
+    parse_commit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from skills_core.history.maintenance import Secret
-    from skills_core.history.states import State
+    from skills_core.history.versions import State
 
     Load = Callable[[ObjectID], Tree]
     Modes = dict[str, int]

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from server.capabilities.history.histories import ForgottenIn, Histories
     from skills_core.catalog.catalog import Catalog
-    from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
+    from skills_core.history.versions import HistoryCommit
 
 __all__ = ["history", "rollback"]
 

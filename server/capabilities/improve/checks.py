@@ -25,21 +25,18 @@ from server.capabilities.evals.iterations.session import EvalSession, check_mode
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.toolset import open_toolset
 from server.capabilities.scripts.factory import script_runner, variables_of
-from server.config.machine import current_environment
-from skills_core.audit.engine import audit
-from skills_core.audit.findings import Severity
-from skills_core.audit.skill import read_folder
-from skills_core.diagnostics import Severity as Weight
-from skills_core.diagnostics import one_line
-from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.grading.results import Arm
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
-from skills_core.improve.failed_run import NextCall, refusal_of_replay, steps_before_failure
-from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.live.library import Library
+from skills_core.improve.improvement import (
+    ImprovementReason,
+    NextCall,
+    Refusal,
+    refusal_of_replay,
+    steps_before_failure,
+)
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.runs.model_conversation import INSTRUMENTATION
 from skills_core.runs.models import connected, describe_model_error
@@ -48,47 +45,17 @@ from skills_core.runs.tools.own_tools import recipient_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
-    from pathlib import Path
 
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
-    from server.capabilities.improve.folders import ImprovementFolders
+    from server.capabilities.improve.installation import ImprovementFolders
     from server.config.settings.model import Settings
-    from skills_core.audit.findings import Finding
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import Tool
     from skills_core.runs.executor import RunRequest
     from skills_core.runs.outcome import RunOutcome
     from skills_core.skills.skill import Skill
-
-
-def refusal_of_version(before: Path, after: Path) -> Refusal | None:
-    """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
-    old, new = loaded_skill(before), loaded_skill(after)
-    if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
-        why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
-        return Refusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
-    known = {each.code for each in old.diagnostics}
-    for each in new.diagnostics:
-        if each.severity is Weight.ERROR and each.code not in known:
-            return Refusal(ImprovementReason.INVALID, str(each))
-    # A suppression that the change brings along must not hide what it adds.
-    found = {each.fingerprint for each in _errors(before)}
-    for finding in _errors(after):
-        if finding.fingerprint not in found:
-            return Refusal(ImprovementReason.AUDIT_ERROR, str(finding))
-    return None
-
-
-def loaded_skill(folder: Path) -> Skill | None:
-    """Return the skill that a folder is, not one that lies in it; None if it cannot be loaded."""
-    skills = Library(explicit_sources([folder]), current_environment).catalog.skills
-    return next((each for each in skills if each.content.place in {"", "."}), None)
-
-
-def _errors(folder: Path) -> list[Finding]:
-    return [each for each in audit(read_folder(folder)) if each.severity is Severity.ERROR]
 
 
 logger = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ def propose(
     """
     from server.capabilities.improve.records import improvement_records
     from skills_core.diagnostics import one_line
-    from skills_core.improve.reasons import ImprovementStatus
+    from skills_core.improve.improvement import ImprovementStatus
 
     records = improvement_records()
     with _denials():

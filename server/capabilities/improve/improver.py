@@ -1,4 +1,9 @@
-"""Improve the skills of a run that had failed tool calls: perform, check, measure, install, and record the result."""
+"""Improve the skills of a run that had failed tool calls: perform, check, measure, install, and record the result.
+
+The model of the settings performs the bundled skill `improve-skill` on a copy of the skill. That run has no history and
+no client: its tools read and write the copy, and run commands in a sandbox that shows nothing else of the user and has
+no network. Without a sandbox there are no commands.
+"""
 
 from __future__ import annotations
 
@@ -6,38 +11,69 @@ import logging
 import os
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
+from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve.checks import (
     has_evals,
-    loaded_skill,
     offered_tools,
     refusal_of_evals,
-    refusal_of_version,
     replay_failed_step,
 )
-from server.capabilities.improve.folders import files_below, opened_folders
-from server.capabilities.improve.installation import diff_of_change, install, stored_change
-from server.capabilities.improve.model_run import ImprovementRun
+from server.capabilities.improve.installation import (
+    diff_of_change,
+    files_below,
+    install,
+    loaded_skill,
+    opened_folders,
+    refusal_of_version,
+    stored_change,
+)
 from server.capabilities.improve.settings import ImproveSettings
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.service import new_run_id
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import process_secrets
+from server.capabilities.runs.trace_files import trace_store
+from server.capabilities.scripts.factory import script_setup
+from server.config.machine import current_environment
 from skills_core.diagnostics import one_line
-from skills_core.disk.sources import SkillKind, real_path
+from skills_core.disk.sources import SkillKind, explicit_sources, real_path
 from skills_core.errors import SkillChangedError, SkillsError
-from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
-from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
-from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
-from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.improve.changes import (
+    RunTools,
+    changed_texts,
+    corrections_of,
+    describe_change,
+    describe_corrections,
+    refusal_of,
+    repeats_record,
+)
+from skills_core.improve.improvement import (
+    ImprovementReason,
+    ImprovementStatus,
+    Refusal,
+    improvement_task,
+    missing_tools,
+    shown_texts,
+    skills_to_improve,
+)
+from skills_core.live.library import Library
+from skills_core.runs.executor import RunContext, RunRequest, perform_run
 from skills_core.runs.json_codec import to_json
 from skills_core.runs.models import CLIENT
+from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
+from skills_core.runs.ports import MemoryJournal
+from skills_core.runs.tools.workspace import workspace_tools
+from skills_core.runs.tools.workspace.commands import sandboxed_runner
+from skills_core.runs.tools.workspace_names import WorkspaceTool
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,16 +81,85 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.improve.checks import OfferedTools
-    from server.capabilities.improve.folders import ImprovementFolders
+    from server.capabilities.improve.installation import ImprovementFolders
     from server.capabilities.improve.records import ImprovementRecords
     from server.capabilities.runs.after_run import FinishedRun
     from server.config.settings.model import Settings
-    from skills_core.runs.executor import RunRequest
+    from skills_core.guard.tool import Tool
     from skills_core.runs.outcome import RunOutcome
     from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)
+
+IMPROVE_SKILL: Final = "improve-skill"
+_BUNDLED: Final = Path(__file__).parent / "bundled" / IMPROVE_SKILL
+
+_TOOLS: Final = (
+    WorkspaceTool.READ_FILE,
+    WorkspaceTool.WRITE_FILE,
+    WorkspaceTool.LIST_DIRECTORY,
+    WorkspaceTool.GREP,
+)
+_TURNS: Final = 20
+_CALLS: Final = 60
+_TOOL_SECONDS: Final = 30.0
+
+
+@cache
+def improve_skill() -> Skill:
+    """Return the bundled skill; it lies outside of every source, so that no catalog offers it."""
+    return next(iter(Library(explicit_sources([_BUNDLED]), current_environment).catalog.skills))
+
+
+@dataclass(frozen=True, slots=True)
+class ImprovementRun:
+    """One run of `improve-skill`."""
+
+    settings: Settings
+    model: Model
+    run_id: str
+
+    async def perform(self, task: str, workspace: Path) -> Refusal | None:
+        """Perform the task on the copy in `workspace`; return why the run failed, None if it did not."""
+        skill = await anyio.to_thread.run_sync(improve_skill)
+        tools = await anyio.to_thread.run_sync(self._tools, workspace)
+        runs = self.settings.section(RunSettings)
+        limits = RunLimits(
+            turns=_TURNS,
+            tokens=runs.tokens,
+            calls=_CALLS,
+            seconds=float(self.settings.section(ImproveSettings).seconds),
+            tool_seconds=_TOOL_SECONDS,
+        )
+        context = RunContext(
+            model=self.model,
+            model_name=runs.model or "",
+            journal=MemoryJournal(self.run_id),
+            guard=guard_of((), self.settings.section(GuardSettings)),
+            tools=tools,
+            limits=limits,
+            store=trace_store(),
+            secrets=process_secrets(self.settings),
+        )
+        outcome = await perform_run(RunRequest(skill, {}, task), context)
+        if outcome.status is RunStatus.COMPLETED and outcome.problem is not RunProblem.TIME_LIMIT:
+            return None
+        timed_out = outcome.problem is RunProblem.TIME_LIMIT
+        reason = ImprovementReason.TIME_LIMIT if timed_out else ImprovementReason.RUN_FAILED
+        return Refusal(reason, outcome.message or outcome.status.value)
+
+    def _tools(self, workspace: Path) -> tuple[Tool, ...]:
+        setup = script_setup(self.settings)
+        if setup.isolation.sandbox is None:
+            logger.info(
+                "the model that improves a skill has no commands: there is no sandbox (%s)", setup.isolation.why
+            )
+            return workspace_tools(workspace, _TOOLS, os.environ)
+        setup = replace(setup, network=False, workspace=None)
+        commands = sandboxed_runner(setup, workspace)
+        return workspace_tools(workspace, (*_TOOLS, WorkspaceTool.RUN_COMMAND), os.environ, commands)
+
 
 _NOT_A_CORRECTION = Refusal(
     ImprovementReason.NOT_A_CORRECTION,

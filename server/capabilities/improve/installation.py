@@ -1,37 +1,206 @@
-"""Install a checked change in one step with its commit, or keep it as a proposal that a person accepts or rejects.
+"""Copies of a skill for an improvement, and the installation of a checked change as one commit.
 
-Improvements whose process was killed are settled: it is said what became of each skill, and the copies are removed.
+A change that a person has to decide on is kept as a proposal. Improvements whose process was killed are settled: it is
+said what became of each skill, and the copies are removed.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import logging
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from server.capabilities.history.histories import Histories
-from server.capabilities.improve.checks import refusal_of_version
-from server.capabilities.improve.folders import opened_folders
-from server.config.machine import state_home
+from server.config.machine import current_environment, state_home
+from skills_core.audit.engine import audit
+from skills_core.audit.findings import Severity
+from skills_core.audit.skill import read_folder
+from skills_core.diagnostics import Severity as Weight
 from skills_core.diagnostics import one_line
+from skills_core.disk.files import Location
+from skills_core.disk.opening import open_to_read
 from skills_core.disk.replacement import remove_tree
+from skills_core.disk.sources import explicit_sources
+from skills_core.disk.writing import write_file
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
 from skills_core.evals.proposals.unified_diff import unified_diff
-from skills_core.history.commits import Cause
 from skills_core.history.store import has_history
-from skills_core.improve.bounds import changed_texts, refusal_of
-from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.history.versions import Cause
+from skills_core.improve.changes import changed_texts, refusal_of
+from skills_core.improve.improvement import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.live.library import Library
+from skills_core.scripts.private_copy import copy_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from server.capabilities.improve.records import ImprovementRecords
     from server.config.settings.model import Settings
+    from skills_core.audit.findings import Finding
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
+
+_MAX_ENTRIES = 10_000
+_MAX_KEPT = 1024 * 1024
+_MAX_KEPT_TOGETHER = 32 * 1024 * 1024
+_BLOCK = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ImprovementFolders:
+    """A folder for one improvement that only this user can enter."""
+
+    root: Path
+    name: str
+
+    @property
+    def workspace(self) -> Path:
+        """The copy that the model changes; it has no eval files."""
+        return self.root / "workspace" / self.name
+
+    @property
+    def before(self) -> Path:
+        """The skill as it is, with its eval files."""
+        return self.root / "before" / self.name
+
+    @property
+    def after(self) -> Path:
+        """The skill with the change, with its eval files."""
+        return self.root / "after" / self.name
+
+    @property
+    def evals(self) -> Path:
+        """Where results of evals go."""
+        return self.root / "evals"
+
+    def write_change(self, skill: Skill, change: Mapping[str, bytes]) -> None:
+        """Write the versions to measure: the skill as it was loaded, and the same with the changed files.
+
+        Raises:
+            SkillChangedError: the skill was edited meanwhile.
+            OSError: a file cannot be written.
+        """
+        for folder in (self.before, self.after):
+            folder.parent.mkdir()
+            copy_skill(skill, folder, with_evals=True, read_only=False)
+        for path, content in change.items():
+            write_file(Location(self.after, path), content)
+
+
+@contextmanager
+def opened_folders(skill: Skill, root: Path) -> Iterator[ImprovementFolders]:
+    """Create `root` with the copy for the model, yield the folders in it, and remove them in the end.
+
+    Raises:
+        SkillChangedError: the skill was edited since it was loaded.
+        OSError: it cannot be copied.
+    """
+    root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root.mkdir(mode=0o700)
+    root = root.resolve()
+    folders = ImprovementFolders(root, Path(skill.content.folder or skill.source.root).name)
+    try:
+        folders.workspace.parent.mkdir()
+        copy_skill(skill, folders.workspace, read_only=False)
+        yield folders
+    finally:
+        remove_tree(root)
+
+
+def files_below(root: Path) -> tuple[dict[str, bytes], frozenset[str]]:
+    """Return the regular files below a folder with their bytes, and the paths of everything else but folders.
+
+    A file that is too large for a text has a zero byte and its digest in place of its bytes. What exceeds the number of
+    entries, or cannot be read, counts as something else.
+    """
+    found = _Found(root)
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                found.entries += 1
+                if found.entries > _MAX_ENTRIES:
+                    found.others.add(path)
+                    return found.files, frozenset(found.others)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(path)
+                else:
+                    found.add(path)
+    return found.files, frozenset(found.others)
+
+
+@dataclass(slots=True)
+class _Found:
+    """What lies below `root`: files with their bytes, the paths of other things, and how much of each."""
+
+    root: Path
+    files: dict[str, bytes] = field(default_factory=dict)
+    others: set[str] = field(default_factory=set)
+    entries: int = 0
+    kept: int = 0
+
+    def add(self, path: str) -> None:
+        """Read a file, or note that it is not a regular file."""
+        try:
+            with open(open_to_read(self.root / path), "rb") as file:  # noqa: PTH123 - it is a descriptor
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    self.others.add(path)
+                    return
+                self.files[path] = content = self._content(file)
+        except OSError:
+            self.others.add(path)
+        else:
+            self.kept += len(content)
+
+    def _content(self, file: BinaryIO) -> bytes:
+        content = file.read(_MAX_KEPT + 1)
+        if len(content) <= _MAX_KEPT and self.kept + len(content) <= _MAX_KEPT_TOGETHER:
+            return content
+        digest = hashlib.sha256(content)
+        while block := file.read(_BLOCK):
+            digest.update(block)
+        return b"\0" + digest.digest()
+
+
 logger = logging.getLogger(__name__)
+
+
+def refusal_of_version(before: Path, after: Path) -> Refusal | None:
+    """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
+    old, new = loaded_skill(before), loaded_skill(after)
+    if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
+        why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
+        return Refusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
+    known = {each.code for each in old.diagnostics}
+    for each in new.diagnostics:
+        if each.severity is Weight.ERROR and each.code not in known:
+            return Refusal(ImprovementReason.INVALID, str(each))
+    # A suppression that the change brings along must not hide what it adds.
+    found = {each.fingerprint for each in _errors(before)}
+    for finding in _errors(after):
+        if finding.fingerprint not in found:
+            return Refusal(ImprovementReason.AUDIT_ERROR, str(finding))
+    return None
+
+
+def loaded_skill(folder: Path) -> Skill | None:
+    """Return the skill that a folder is, not one that lies in it; None if it cannot be loaded."""
+    skills = Library(explicit_sources([folder]), current_environment).catalog.skills
+    return next((each for each in skills if each.content.place in {"", "."}), None)
+
+
+def _errors(folder: Path) -> list[Finding]:
+    return [each for each in audit(read_folder(folder)) if each.severity is Severity.ERROR]
+
 
 _RECENT = 100
 # Commits of a skill among which that of an improvement is looked for.

@@ -16,7 +16,7 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.disk.json_files import JsonFile
 from skills_core.disk.writing import exclusive
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
+from skills_core.improve.improvement import ImprovementReason, ImprovementStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from server.capabilities.schedules.budgets import Refused
-from server.capabilities.schedules.errors import ScheduleError
-from server.capabilities.schedules.rights import Rights
+from server.capabilities.schedules.allowances import Refused, Rights, ScheduleError
 from skills_core.errors import InvalidTimeError
-from skills_core.schedules.policies import (
+from skills_core.schedules.when import (
     GRACE,
     Admission,
+    Every,
     MissedPolicy,
     OverlapPolicy,
     ScheduleEvent,
@@ -28,12 +27,14 @@ from skills_core.schedules.policies import (
     due,
     end_of_run,
     is_ahead,
+    next_firings,
     next_state,
+    when_from_json,
+    when_to_json,
 )
-from skills_core.schedules.when import Every, next_firings, when_from_json, when_to_json
 
 if TYPE_CHECKING:
-    from server.capabilities.schedules.budgets import Spending, Terms
+    from server.capabilities.schedules.allowances import Spending, Terms
     from skills_core.schedules.when import When
 
 MAX_RUNS: Final = 500

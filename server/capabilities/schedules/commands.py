@@ -83,7 +83,7 @@ def add(  # noqa: PLR0913 - one parameter for each flag
     """
     given = dict(locals())
     _require_extra()
-    from server.capabilities.schedules.command_actions import add_schedule, request_of
+    from server.capabilities.schedules.actions import add_schedule, request_of
 
     text, found = add_schedule(request_of(given))
     if as_json:
@@ -96,7 +96,7 @@ def add(  # noqa: PLR0913 - one parameter for each flag
 def list_schedules(*, as_json: AsJson = False) -> None:
     """List the schedules with their next firings."""
     _require_extra()
-    from server.capabilities.schedules.reports import listed
+    from server.capabilities.schedules.actions import listed
     from server.capabilities.schedules.store import utc_now
 
     found = listed(_store(), utc_now())
@@ -119,7 +119,7 @@ def show_overview(*, as_json: AsJson = False) -> None:
     that improvement made after runs, and warnings.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import schedule_overview
+    from server.capabilities.schedules.actions import schedule_overview
 
     found, text = schedule_overview(_store())
     if as_json:
@@ -135,7 +135,7 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     A schedule that is done is found in the trash. `skillserve runs show ID` shows the trace of a run.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import show_schedule
+    from server.capabilities.schedules.actions import show_schedule
 
     found, text = show_schedule(_store(), name)
     if as_json:
@@ -153,7 +153,7 @@ def next_firings(
 ) -> None:
     """Show the next firings of a schedule."""
     _require_extra()
-    from server.capabilities.schedules.reports import next_times
+    from server.capabilities.schedules.actions import next_times
     from server.capabilities.schedules.store import utc_now
 
     times = next_times(store := _store(), store.find(name), utc_now(), count)
@@ -214,7 +214,7 @@ def run_now(
     """
     _require_extra()
     from server.capabilities.runs.execution import print_improvements
-    from server.capabilities.schedules.command_actions import run_by_hand
+    from server.capabilities.schedules.actions import run_by_hand
 
     flags: dict[str, Any] = {
         "model": model,
@@ -251,7 +251,7 @@ def daemon(
     The options are the most that runs may use; each schedule has rights of its own within them.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import keep_time
+    from server.capabilities.schedules.actions import keep_time
 
     keep_time(
         directories,

@@ -6,19 +6,18 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from server.capabilities.schedules.allowances import ScheduleError
 from server.capabilities.schedules.binding import Binding, rebound
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.store import check_written, checked_task, skill_text
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.free_text import WHAT, WHEN, FoundTime, MissingReason, find_time
 from skills_core.schedules.parsing import read_time
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
-from skills_core.schedules.when import next_firings, when_to_json
+from skills_core.schedules.when import MissedPolicy, OverlapPolicy, next_firings, when_to_json
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from server.capabilities.schedules.rights import Rights
+    from server.capabilities.schedules.allowances import Rights
     from server.capabilities.schedules.store import ScheduleStore
     from skills_core.schedules.when import When
 

@@ -22,6 +22,7 @@ from msgspec import structs
 
 from server.capabilities.runs.after_run import improvements_of_none
 from server.capabilities.runs.settings import RunSettings, lease_seconds
+from server.capabilities.schedules.allowances import ScheduleError, UnknownScheduleError, terms_of, used_tokens
 from server.capabilities.schedules.binding import (
     Delivery,
     ScheduledRun,
@@ -31,15 +32,12 @@ from server.capabilities.schedules.binding import (
     fired,
     started_by_hand,
 )
-from server.capabilities.schedules.budgets import terms_of, used_tokens
-from server.capabilities.schedules.delivery import RETRY_AFTER, deliver
-from server.capabilities.schedules.errors import ScheduleError, UnknownScheduleError
-from server.capabilities.schedules.job import KIND, job_inputs, load_libraries
+from server.capabilities.schedules.firing import KIND, RETRY_AFTER, deliver, job_inputs, load_libraries
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.schedules.store import utc_now
 from skills_core.diagnostics import one_line
 from skills_core.runs.durable.recorded_run import UNFINISHED, RunConflictError, RunState, StoreError, UnknownRunError
-from skills_core.schedules.policies import ScheduleState, is_ahead
+from skills_core.schedules.when import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from server.capabilities.runs.after_run import ImprovementsAfter
+    from server.capabilities.schedules.allowances import Spending
     from server.capabilities.schedules.binding import Binding, Firing
-    from server.capabilities.schedules.budgets import Spending
     from server.capabilities.schedules.store import ScheduleStore
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject

@@ -15,9 +15,14 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.schedules.allowances import (
+    SPENDING_FILE,
+    DamagedScheduleError,
+    ScheduleError,
+    Spending,
+    UnknownScheduleError,
+)
 from server.capabilities.schedules.binding import Binding, InvalidBindingError
-from server.capabilities.schedules.budgets import SPENDING_FILE, Spending
-from server.capabilities.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.config.machine import is_scheduled_run, state_home
 from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
 from skills_core.disk.json_files import JsonFile

@@ -144,8 +144,8 @@ class _Making:
     def run(self, call: ToolCall) -> dict[str, Any]:
         if not self._host.settings.section(ScheduleSettings).enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
+        from server.capabilities.schedules.allowances import terms_of
         from server.capabilities.schedules.binding import started_by_hand
-        from server.capabilities.schedules.budgets import terms_of
         from server.capabilities.schedules.store import ScheduleStore, utc_now
 
         store = ScheduleStore()
@@ -194,9 +194,9 @@ class _Making:
         )
 
     def _bound(self, call: ToolCall, understood: Understood) -> dict[str, Any]:
-        from server.capabilities.schedules.budgets import check_interval, terms_of
+        from server.capabilities.schedules.actions import echo, schedule_object
+        from server.capabilities.schedules.allowances import check_interval, terms_of
         from server.capabilities.schedules.creation import bind, create, rebind
-        from server.capabilities.schedules.reports import echo, schedule_object
         from server.capabilities.schedules.store import ScheduleStore, utc_now
 
         store, now, zone, when = ScheduleStore(), utc_now(), _zone(call), understood.when
@@ -220,9 +220,9 @@ class _Making:
     def _wanted(self, call: ToolCall, understood: Understood) -> Any:  # noqa: ANN401 - its type needs the extra
         from msgspec import structs
 
+        from server.capabilities.schedules.allowances import Rights, rights_of
         from server.capabilities.schedules.creation import NewSchedule
-        from server.capabilities.schedules.rights import Rights, rights_of
-        from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
+        from skills_core.schedules.when import MissedPolicy, OverlapPolicy
 
         arguments, settings = call.arguments, self._host.settings
         # A client that may run nothing must not do so by a schedule.
@@ -256,14 +256,14 @@ def _zone(call: ToolCall) -> str:
 
 def _list(call: ToolCall) -> dict[str, Any]:
     del call
-    from server.capabilities.schedules.reports import listed
+    from server.capabilities.schedules.actions import listed
     from server.capabilities.schedules.store import ScheduleStore, utc_now
 
     return {"schedules": listed(ScheduleStore(), utc_now())}
 
 
 def _show(call: ToolCall) -> dict[str, Any]:
-    from server.capabilities.schedules.reports import latest_result, shown
+    from server.capabilities.schedules.actions import latest_result, shown
     from server.capabilities.schedules.store import ScheduleStore, utc_now
 
     store = ScheduleStore()

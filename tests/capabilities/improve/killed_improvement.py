@@ -20,8 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve import improver
 from server.capabilities.improve.factory import create_improving_service
-from server.capabilities.improve.improver import Improver
-from server.capabilities.improve.model_run import ImprovementRun
+from server.capabilities.improve.improver import ImprovementRun, Improver
 from server.capabilities.improve.records import ImprovementRecords, improvement_records
 from server.capabilities.runs.after_run import FinishedRun
 from server.config.machine import current_environment

@@ -9,9 +9,9 @@ import anyio.to_thread
 import pytest
 
 from server.capabilities.runs.skill_runner import RunParticipants
+from server.capabilities.schedules.allowances import rights_of
 from server.capabilities.schedules.creation import NewSchedule, create
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import rights_of
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.workflow.plan import prepare
 from skills_core.schedules.when import Every

@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
+from server.capabilities.schedules.allowances import Rights
 from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.job import KIND
+from server.capabilities.schedules.firing import KIND
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import Rights
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import WorkerConfig

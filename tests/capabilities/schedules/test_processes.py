@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from server.capabilities.schedules.allowances import Rights
 from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.rights import Rights
 from server.capabilities.schedules.store import ScheduleStore
-from skills_core.schedules.policies import MissedPolicy
-from skills_core.schedules.when import Every
+from skills_core.schedules.when import Every, MissedPolicy
 from tests.core.runs.durable.conftest import cluster
 from tests.core.runs.durable.postgres import PrivateCluster
 from tests.server.sessions import REPOSITORY

@@ -16,10 +16,9 @@ import pytest
 
 from server.capabilities.runs.factory import create_service, recording
 from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.allowances import Rights, ScheduleError, limited_settings, rights_of
 from server.capabilities.schedules.background import ScheduledRuns
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import Rights, limited_settings, rights_of
 from server.capabilities.schedules.store import CREATOR, ScheduleStore
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources

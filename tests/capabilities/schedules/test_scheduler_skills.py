@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from server.capabilities.schedules.allowances import Rights, ScheduleError, UnknownScheduleError
 from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.errors import ScheduleError, UnknownScheduleError
-from server.capabilities.schedules.rights import Rights
 from server.capabilities.schedules.store import PLACEHOLDERS, ScheduleStore
 from server.config import machine
 from server.config.machine import current_environment

@@ -16,10 +16,10 @@ from skills_core.disk import files
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.errors import HistoryError
 from skills_core.history import changes
+from skills_core.history.changes import write_state as write_state_to_disk
 from skills_core.history.history import History
-from skills_core.history.on_disk import write_state as write_state_to_disk
-from skills_core.history.states import is_left_out
 from skills_core.history.store import existing_histories, move_history, open_history, work_tree_of
+from skills_core.history.versions import is_left_out
 from tests.core.history.folders import SKILL, history_of, read, write
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")

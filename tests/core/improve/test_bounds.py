@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from skills_core.improve.bounds import MAX_LINES, refusal_of, repeats_record
-from skills_core.improve.reasons import ImprovementReason as Reason
+from skills_core.improve.changes import MAX_LINES, refusal_of, repeats_record
+from skills_core.improve.improvement import ImprovementReason as Reason
 
 HEAD = "---\nname: greeter\ndescription: Greets people. Use when someone arrives.\nallowed-tools: read_file\n---\n"
 BODY = "# Greeting\n\nCall `LookAround` first.\nThen greet everybody by name.\nSee references/names.md and https://known.example/list.\n"

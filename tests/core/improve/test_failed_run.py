@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.improve.failed_run import (
+from skills_core.improve.improvement import (
     MAX_ERROR,
     MAX_STEPS,
+    ImprovementReason,
     NextCall,
     failed_calls,
     improvement_task,
@@ -15,7 +16,6 @@ from skills_core.improve.failed_run import (
     skills_to_improve,
     steps_before_failure,
 )
-from skills_core.improve.reasons import ImprovementReason
 from skills_core.runs.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
 
 

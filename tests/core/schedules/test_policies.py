@@ -8,22 +8,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.schedules.policies import (
+from skills_core.schedules.when import (
     GRACE,
     MAX_CATCH_UP,
     MAX_QUEUED,
     TRANSITIONS,
     Admission,
+    Cron,
+    Every,
     MissedPolicy,
+    Once,
     OverlapPolicy,
     ScheduleEvent,
     ScheduleState,
     admit,
     due,
     end_of_run,
+    firings,
     next_state,
 )
-from skills_core.schedules.when import Cron, Every, Once, firings
 from tests.core.schedules.zone_changes import CHANGING, changes
 
 if TYPE_CHECKING:

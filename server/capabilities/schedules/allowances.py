@@ -1,4 +1,4 @@
-"""Budgets: what the runs of schedules have used on each day, and what they may still use.
+"""What the runs of schedules may use: the rights that their creators had and chose, and budgets for each day.
 
 The spending is one file beside the schedules, read and written under their lock by all processes. What a run may use is
 set aside when it begins, and what it has used is counted when it ends; both are known by the ID of the run, so that a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -17,24 +18,166 @@ from msgspec import Meta, Struct, structs
 from server.capabilities.runs.prices import Price, is_paid, price_of_model
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.trace_files import trace_store
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import local_zone
+from server.config.settings.tools import OptionalTool
 from skills_core.disk.json_files import JsonFile
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.runs.models import ModelUnavailableError, parse_model
+from skills_core.runs.tools.workspace_names import WorkspaceTool
 from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.when import next_firings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
-    from pathlib import Path
 
     from server.config.settings.model import Settings
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.schedules.when import When
+
+
+class ScheduleError(SkillsError):
+    """A schedule cannot be made, changed or run as it was asked; the message says what to do."""
+
+
+class UnknownScheduleError(ScheduleError):
+    """There is no schedule of this name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        others = f" There are: {', '.join(known[:20])}." if known else " There is none."
+        super().__init__(f"There is no schedule {name[:100]!r}.{others}")
+
+
+class DamagedScheduleError(ScheduleError):
+    """The file of a schedule cannot be read. It stays as it is, and never fires."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"The schedule {name} is damaged, so it never fires: {why[:500]}. Repair its schedule.json, or "
+            f"remove it with `skillserve schedule remove {name}`."
+        )
+        self.why = why
+
+
+class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use besides the model: tools for a workspace, MCP servers, and programs of skills.
+
+    `skills` are the keys of the skills that the creator saw, None if that were all.
+    """
+
+    run_tools: tuple[str, ...] = ()
+    workspace: str | None = None
+    mcp_servers: str | None = None
+    skill_tools: tuple[str, ...] = ()
+    scripts: bool = False
+    skills: tuple[str, ...] | None = None
+
+
+def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
+    """Return the rights that settings give; `seen` is what the creator sees if that is not everything."""
+    runs = settings.section(RunSettings)
+    return Rights(
+        run_tools=tuple(each.value for each in runs.tools),
+        workspace=_absolute(runs.workspace),
+        mcp_servers=_absolute(runs.mcp_servers),
+        skill_tools=settings.tools.declared,
+        scripts=OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled,
+        skills=None if seen is None else tuple(sorted({skill.key for skill in seen.active})),
+    )
+
+
+def limited_settings(settings: Settings, rights: Rights, model: str | None, *, is_confined: bool = True) -> Settings:
+    """Return the settings of a run: what they allow now, no more than `rights`, and `model` if there is one.
+
+    Where programs are not confined, the run starts none unless the settings say so: they could make schedules, and
+    change the rights of this one.
+
+    Raises:
+        ScheduleError: `model` is at an address that the settings do not name.
+    """
+    if not (is_confined or settings.section(ScheduleSettings).unsandboxed):
+        settings = _without_programs(settings)
+    runs, enabled = settings.section(RunSettings), settings.tools.enabled
+    same_folder = rights.workspace is not None and rights.workspace == _absolute(runs.workspace)
+    same_servers = rights.mcp_servers is not None and rights.mcp_servers == _absolute(runs.mcp_servers)
+    limited = structs.replace(
+        runs,
+        model=checked_model(model, runs.model),
+        tools=tuple(each for each in runs.tools if same_folder and each.value in rights.run_tools),
+        workspace=runs.workspace if same_folder else None,
+        mcp_servers=runs.mcp_servers if same_servers else None,
+    )
+    if not rights.scripts:
+        enabled = tuple(each for each in enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
+    declared = tuple(dict.fromkeys(_common(settings.tools.declared, rights.skill_tools)))
+    tools = structs.replace(settings.tools, enabled=enabled, declared=declared)
+    return settings.with_sections(limited, tools)
+
+
+def _without_programs(settings: Settings) -> Settings:
+    """Return the settings without the tools by which a model starts programs."""
+    enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
+    runs = settings.section(RunSettings)
+    run_tools = tuple(each for each in runs.tools if each is not WorkspaceTool.RUN_COMMAND)
+    return settings.with_sections(
+        structs.replace(runs, tools=run_tools),
+        structs.replace(settings.tools, enabled=enabled, declared=()),
+    )
+
+
+def no_programs_reason(fault: str) -> str:
+    """Return why the runs of schedules start no programs; `fault` is what the sandbox lacks."""
+    return (
+        f"no sandbox works here ({fault}), and without one a program has all rights of the user. "
+        "schedules.unsandboxed = true allows it"
+    )
+
+
+def checked_model(model: str | None, own: str | None) -> str | None:
+    """Return the model of a schedule, or that of the settings, `own`, if it has none.
+
+    A schedule names no address of its own: the API key and the texts of the user go to those of the settings alone.
+
+    Raises:
+        ScheduleError: it does.
+        ModelUnavailableError: a name is not that of a model.
+    """
+    if model is None:
+        return own
+    address = parse_model(model).address
+    if address is not None and (own is None or parse_model(own).address != address):
+        raise ScheduleError(
+            f"The schedule names a model at {address}, an address that the settings of this process do not name. If it "
+            f"is yours, name the model in them: `--model {model}`, SKILLSERVE_MODEL or runs.model."
+        )
+    return model
+
+
+def visible_to(rights: Rights, catalog: Catalog) -> Catalog:
+    """Return the part of the catalog that the creator of a schedule saw."""
+    if rights.skills is None:
+        return catalog
+    seen = frozenset(rights.skills)
+    return catalog.restricted(lambda skill: skill.key in seen)
+
+
+def _common(ours: Iterable[str], theirs: tuple[str, ...]) -> Iterator[str]:
+    """Yield what two lists of `SKILL/TOOL` and `SKILL/*` both allow."""
+    for one in ours:
+        skill, _, tool = one.rpartition("/")
+        for other in theirs:
+            other_skill, _, other_tool = other.rpartition("/")
+            if skill == other_skill and "*" in {tool, other_tool}:
+                yield other if tool == "*" else one
+            elif one == other:
+                yield one
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().resolve())
 
 
 SPENDING_FILE: Final = "spending.json"
