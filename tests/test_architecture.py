@@ -118,7 +118,6 @@ ARROWS_LEFT = 100
 TIES_LEFT = {
     ("auditlog", "login"),
     ("evals", "runs"),
-    ("history", "improve"),
     ("improve", "runs"),
     ("runs", "scripts"),
     ("runs", "schedules"),

@@ -18,7 +18,7 @@ from server.capabilities.authoring.commands import init, validate
 from server.capabilities.evals.commands import evaluate, lint, report, triggers
 from server.capabilities.guard.commands import guard
 from server.capabilities.history.commands import history, rollback
-from server.capabilities.improve.commands import accept, propose, reject
+from server.capabilities.improve.commands import accept, forget, propose, reject
 from server.capabilities.login.commands import token
 from server.capabilities.operation.commands import reload
 from server.capabilities.remote.commands import fetch, plugin, verify
@@ -74,7 +74,7 @@ _COMMANDS = (
 app.command("eval")(evaluate)
 for command in _COMMANDS:
     app.command()(command)
-for decide in (propose, accept, reject):
+for decide in (forget, propose, accept, reject):
     history.command()(decide)
 # Options after the script's path belong to the script.
 app.command(context_settings={"allow_interspersed_args": False})(script)

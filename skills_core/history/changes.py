@@ -28,7 +28,7 @@ from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.versions import (
     TEMPORARY,
     Cause,
-    Kind,
+    EntryKind,
     TreeEntry,
     changed_units,
     disk_mode,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from skills_core.history.repository import Repository
-    from skills_core.history.versions import State
+    from skills_core.history.versions import SourceState
 
     Keep = Callable[[bytes], str]
 
@@ -80,7 +80,7 @@ def read_state(
     """
     found = DiskState()
     with Reader() as reader:
-        walk = _Walk(reader, root, keep, found, work_trees, left_out)
+        walk = _SourceReader(reader, root, keep, found, work_trees, left_out)
         try:
             if unit:
                 walk.enter(unit)
@@ -108,7 +108,7 @@ def entry_at(root: Path, path: str) -> TreeEntry | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Walk:
+class _SourceReader:
     reader: Reader
     root: Path
     keep: Keep
@@ -129,7 +129,7 @@ class _Walk:
             return
         if entry is None:
             self.found.others.add(path)
-        elif entry.kind is not Kind.FOLDER:
+        elif entry.kind is not EntryKind.FOLDER:
             self.found.entries[path] = entry
         elif path.count("/") >= _MAX_DEPTH:
             self.leave_out(path, "lies too deep")
@@ -179,21 +179,21 @@ def _entry(reader: Reader, root: Path, path: str, keep: Keep) -> TreeEntry | Non
     with reader.within(Location(root, folder)) as (handle, prefix):
         status = os.stat(prefix + name, dir_fd=handle, follow_symlinks=False)
         if stat.S_ISLNK(status.st_mode):
-            return TreeEntry(Kind.LINK, 0, keep(os.fsencode(os.readlink(prefix + name, dir_fd=handle))))
+            return TreeEntry(EntryKind.LINK, 0, keep(os.fsencode(os.readlink(prefix + name, dir_fd=handle))))
     if stat.S_ISDIR(status.st_mode):
         junction = getattr(status, "st_file_attributes", 0) & getattr(stat, "FILE_ATTRIBUTE_REPARSE_POINT", 0)
-        return None if junction else TreeEntry(Kind.FOLDER, disk_mode(status.st_mode, Kind.FOLDER))
+        return None if junction else TreeEntry(EntryKind.FOLDER, disk_mode(status.st_mode, EntryKind.FOLDER))
     if not stat.S_ISREG(status.st_mode):
         return None
     raw, _ = reader.read(Location(root, path), MAX_FILE_SIZE)
-    return TreeEntry(Kind.FILE, disk_mode(status.st_mode, Kind.FILE), keep(raw))
+    return TreeEntry(EntryKind.FILE, disk_mode(status.st_mode, EntryKind.FILE), keep(raw))
 
 
 _OWNER = 0o700
 _HAS_MODES = hasattr(os, "fchmod") and os.chmod in os.supports_dir_fd
 
 
-def write_state(root: Path, before: State, after: State, read: Callable[[str], bytes]) -> None:
+def write_state(root: Path, before: SourceState, after: SourceState, read: Callable[[str], bytes]) -> None:
     """Change the entries on disk that `before` and `after` have from one to the other.
 
     An entry that is neither as before nor as after was changed by another program, and stays as it is.
@@ -206,10 +206,10 @@ def write_state(root: Path, before: State, after: State, read: Callable[[str], b
     for path in _deepest_first(changed):
         now = entry_at(root, path)
         wanted = after.get(path)
-        is_folder = now is not None and now.kind is Kind.FOLDER
+        is_folder = now is not None and now.kind is EntryKind.FOLDER
         if now is None or not is_same(now, before.get(path)):
             continue
-        if wanted is not None and (wanted.kind is Kind.FOLDER) == is_folder:
+        if wanted is not None and (wanted.kind is EntryKind.FOLDER) == is_folder:
             continue
         with suppress(FileNotFoundError):
             remove_entry(root, path, is_folder=is_folder)
@@ -217,11 +217,11 @@ def write_state(root: Path, before: State, after: State, read: Callable[[str], b
         now, wanted = entry_at(root, path), after[path]
         if now == wanted or (now is not None and not is_same(now, before.get(path))):
             continue
-        if wanted.kind is Kind.FOLDER:
+        if wanted.kind is EntryKind.FOLDER:
             make_folder(root, path)
         else:
             _put(root, path, wanted, read(wanted.blob))
-    for path in _deepest_first(path for path, entry in after.items() if entry.kind is Kind.FOLDER):
+    for path in _deepest_first(path for path, entry in after.items() if entry.kind is EntryKind.FOLDER):
         _set_mode(root, path, after[path].mode)
 
 
@@ -229,7 +229,7 @@ def is_same(one: TreeEntry | None, other: TreeEntry | None) -> bool:
     """Tell whether two entries have the same content; the modes of folders do not count."""
     if one is None or other is None:
         return one is other
-    return one == other or one.kind is other.kind is Kind.FOLDER
+    return one == other or one.kind is other.kind is EntryKind.FOLDER
 
 
 def remove_entry(root: Path, path: str, *, is_folder: bool) -> None:
@@ -254,11 +254,11 @@ def _deepest_first(paths: Iterable[str]) -> list[str]:
     return sorted(paths, key=lambda path: (path.count("/"), path), reverse=True)
 
 
-def _open_folders(root: Path, before: State, changed: set[str]) -> None:
+def _open_folders(root: Path, before: SourceState, changed: set[str]) -> None:
     """Let this user write in folders that are to change, whatever their modes were."""
     for path in sorted({path.rpartition("/")[0] for path in changed} & before.keys()):
         entry = before[path]
-        if entry.kind is Kind.FOLDER and entry.mode & _OWNER != _OWNER and entry_at(root, path) == entry:
+        if entry.kind is EntryKind.FOLDER and entry.mode & _OWNER != _OWNER and entry_at(root, path) == entry:
             _set_mode(root, path, entry.mode | _OWNER)
 
 
@@ -285,7 +285,7 @@ def _put(root: Path, path: str, entry: TreeEntry, content: bytes) -> None:
     folder, _, name = path.rpartition("/")
     beside = f"{TEMPORARY}{random_name()}"
     with Reader() as reader, reader.within(Location(root, folder)) as (handle, prefix):
-        if entry.kind is Kind.LINK:
+        if entry.kind is EntryKind.LINK:
             os.symlink(os.fsdecode(content), prefix + beside, dir_fd=handle)
             rename_within(handle, prefix, beside, name)
             return
@@ -318,60 +318,21 @@ class PendingChange:
 
 
 @dataclass(frozen=True, slots=True)
-class PendingFile:
-    """The file with the pending change, at `path`."""
-
-    path: Path
-
-    def write(self, pending: PendingChange) -> None:
-        """Write the pending change; a crash leaves the file as it was, or complete.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        try:
-            JsonFile(self.path).write(asdict(pending), durable=True)
-        except FileRefusedError as error:
-            raise OSError(str(error)) from None
-
-    def read(self) -> PendingChange | None:
-        """Return the pending change, None if there is none.
-
-        Raises:
-            HistoryError: the file cannot be read, or is damaged.
-        """
-        try:
-            value = JsonFile(self.path).read()
-            return None if value is None else PendingChange(**value)
-        except (InvalidJsonError, TypeError):
-            where = printable(str(self.path))
-            raise HistoryError(
-                f"{where}: this file is damaged; compare the skill with its history, then remove it"
-            ) from None
-        except FileRefusedError as error:
-            raise HistoryError(str(error)) from None
-
-    def clear(self) -> None:
-        """Remove the file."""
-        self.path.unlink(missing_ok=True)
-
-
-@dataclass(frozen=True, slots=True)
 class Changer:
-    """Makes the changes of one history; its caller holds the lock."""
+    """Makes the changes of one history; its caller holds the lock.
+
+    `journal` is the file with the change that is being made. Methods raise `HistoryError` if a file that is not
+    recorded is in the way, or files cannot be read or written.
+    """
 
     root: Path
     repository: Repository
-    pending_file: PendingFile
+    journal: JsonFile
     work_trees: bool
     left_out: frozenset[str]
 
     def change(self, unit: str, tree: str, message: bytes) -> str:
-        """Bring a unit on disk, which is as in the newest commit, to its state in `tree`; return the new commit.
-
-        Raises:
-            HistoryError: a file that is not recorded is in the way, or the system refuses to write.
-        """
+        """Bring a unit on disk, which is as in the newest commit, to its state in `tree`; return the new commit."""
         head = self.repository.head
         assert head is not None  # noqa: S101 - what is on disk has just been recorded
         disk = read_state(self.root, unit, work_trees=self.work_trees, left_out=self.left_out)
@@ -383,7 +344,7 @@ class Changer:
             name = f"{TEMPORARY}{secrets.token_hex(8)}"
             pending = replace(pending, staging=f"{folder}/{name}" if folder else name)
         try:
-            self.pending_file.write(pending)
+            self._write(pending)
             done = self._apply(pending)
         except OSError as error:
             self._take_back(pending)
@@ -393,12 +354,8 @@ class Changer:
         return done
 
     def recover(self) -> str | None:
-        """Complete or drop the change that a crash interrupted; return the commit of a completed one.
-
-        Raises:
-            HistoryError: the files cannot be read or written now.
-        """
-        pending = self.pending_file.read()
+        """Complete or drop the change that a crash interrupted; return the commit of a completed one."""
+        pending = self._read()
         if pending is None:
             return None
         try:
@@ -407,6 +364,23 @@ class Changer:
             where = printable(str(self.root / pending.unit))
             why = (error.strerror or str(error)).lower()
             raise HistoryError(f"{where}: an interrupted change cannot be completed: {why}") from error
+
+    def _write(self, pending: PendingChange) -> None:
+        try:
+            self.journal.write(asdict(pending), durable=True)
+        except FileRefusedError as error:
+            raise OSError(str(error)) from None
+
+    def _read(self) -> PendingChange | None:
+        where = printable(str(self.journal.path))
+        try:
+            value = self.journal.read()
+            return None if value is None else PendingChange(**value)
+        except (InvalidJsonError, TypeError):
+            why = "this file is damaged; compare the skill with its history, then remove it"
+            raise HistoryError(f"{where}: {why}") from None
+        except FileRefusedError as error:
+            raise HistoryError(str(error)) from None
 
     def _recover(self, pending: PendingChange) -> str | None:
         if self.repository.head != pending.head:
@@ -433,13 +407,13 @@ class Changer:
         moved = {pending.staging + path[len(pending.unit) :]: entry for path, entry in after.items()}
         write_state(self.root, {}, moved, self.repository.read)
         pending = replace(pending, inode=_inode(self.root / pending.staging))
-        self.pending_file.write(pending)
+        self._write(pending)
         if self._put_in_place(pending):
             return self._finish(pending)
         # The disk cannot exchange folders.
         remove_tree(self.root / (pending.staging or ""))
         pending = replace(pending, staging=None, inode=None)
-        self.pending_file.write(pending)
+        self._write(pending)
         return self._apply(pending)
 
     def _put_in_place(self, pending: PendingChange) -> bool:
@@ -485,7 +459,7 @@ class Changer:
 
     def _take_back(self, pending: PendingChange) -> None:
         """Restore what was written of a change that failed; if that fails too, the next process completes it."""
-        pending = self.pending_file.read() or pending
+        pending = self._read() or pending
         if self.repository.head != pending.head:
             return
         if pending.staging is None:
@@ -505,26 +479,22 @@ class Changer:
             if path.rpartition("/")[2].startswith(TEMPORARY):
                 with suppress(OSError):
                     remove_entry(self.root, path, is_folder=False)
-        self.pending_file.clear()
+        self.journal.path.unlink(missing_ok=True)
 
-    def _states(self, pending: PendingChange) -> tuple[State, State]:
+    def _states(self, pending: PendingChange) -> tuple[SourceState, SourceState]:
         before = self.repository.state(pending.head, pending.unit)
         return before, self.repository.state_of_tree(pending.tree, pending.unit)
 
-    def _is_exchangeable(self, unit: str, disk: DiskState, after: State) -> bool:
+    def _is_exchangeable(self, unit: str, disk: DiskState, after: SourceState) -> bool:
         wanted, now = after.get(unit), disk.entries.get(unit)
-        both = all(entry is None or entry.kind is Kind.FOLDER for entry in (wanted, now))
+        both = all(entry is None or entry.kind is EntryKind.FOLDER for entry in (wanted, now))
         return bool(unit) and wanted is not None and both and not disk.others
 
-    def _refuse_obstacles(self, disk: DiskState, after: State) -> None:
-        """Refuse to write over a file that is not recorded.
-
-        Raises:
-            HistoryError: one is in the way.
-        """
+    def _refuse_obstacles(self, disk: DiskState, after: SourceState) -> None:
+        """Refuse to write over a file that is not recorded."""
         for path in sorted(disk.others):
             is_in_the_way = any(
-                is_within(wanted, path) or (entry.kind is not Kind.FOLDER and is_within(path, wanted))
+                is_within(wanted, path) or (entry.kind is not EntryKind.FOLDER and is_within(path, wanted))
                 for wanted, entry in after.items()
             )
             if is_in_the_way:

@@ -41,7 +41,7 @@ _IGNORABLE = re.compile("[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]")
 # Some disks of macOS ignore these characters, so that `.g\u200cit` is `.git` there.
 
 
-class Kind(StrEnum):
+class EntryKind(StrEnum):
     """What an entry is."""
 
     FILE = "file"
@@ -53,12 +53,12 @@ class Kind(StrEnum):
 class TreeEntry:
     """One file, link or folder: its permission bits, and the git object of its bytes or of the link's target."""
 
-    kind: Kind
+    kind: EntryKind
     mode: int = 0
     blob: str = ""
 
 
-State: TypeAlias = Mapping[str, TreeEntry]
+SourceState: TypeAlias = Mapping[str, TreeEntry]
 """Entries by their paths, relative to the root of the source and separated by `/`. The root itself has no entry."""
 
 
@@ -77,7 +77,7 @@ def is_within(path: str, unit: str) -> bool:
     return not unit or path == unit or path.startswith(f"{unit}/")
 
 
-def part_of(state: State, unit: str) -> dict[str, TreeEntry]:
+def part_of(state: SourceState, unit: str) -> dict[str, TreeEntry]:
     """Return the entries of one unit."""
     return {path: entry for path, entry in state.items() if is_within(path, unit)}
 
@@ -88,7 +88,7 @@ def parents_of(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts) + 1)]
 
 
-def changed_units(before: State, after: State) -> tuple[str, ...]:
+def changed_units(before: SourceState, after: SourceState) -> tuple[str, ...]:
     """Return the skills that differ: for each changed path the nearest folder with a SKILL.md, otherwise the path."""
     both = before.keys() | after.keys()
     skills = {path.rpartition("/")[0] for path in both if path.rpartition("/")[2] in {MAIN_FILE, MAIN_FILE_LOWERCASE}}
@@ -106,10 +106,10 @@ def _unit_of(path: str, skills: set[str]) -> str:
     return path
 
 
-def disk_mode(mode: int, kind: Kind) -> int:
+def disk_mode(mode: int, kind: EntryKind) -> int:
     """Return the permission bits that are recorded; Windows has none."""
     if os.name == "nt":
-        return FOLDER_MODE if kind is Kind.FOLDER else FILE_MODE
+        return FOLDER_MODE if kind is EntryKind.FOLDER else FILE_MODE
     return mode & 0o777
 
 
@@ -141,25 +141,25 @@ def set_file(state: dict[str, TreeEntry], name: str, relative: str, blob: str | 
         state.pop(path, None)
         return
     above = [state.get(folder) for folder in parents_of(path)]
-    if any(each is not None and each.kind is not Kind.FOLDER for each in (*above,)) or (
-        old is not None and old.kind is not Kind.FILE
+    if any(each is not None and each.kind is not EntryKind.FOLDER for each in (*above,)) or (
+        old is not None and old.kind is not EntryKind.FILE
     ):
         raise HistoryError(f"{relative[:200]!r}: is a folder or a link, or lies below a link or a file")
-    state[path] = TreeEntry(Kind.FILE, FILE_MODE if old is None else old.mode, blob)
+    state[path] = TreeEntry(EntryKind.FILE, FILE_MODE if old is None else old.mode, blob)
     add_folders(state, path)
 
 
 def add_folders(state: dict[str, TreeEntry], path: str) -> None:
     """Add the folders above a path that a state does not have."""
     for folder in parents_of(path):
-        state.setdefault(folder, TreeEntry(Kind.FOLDER, FOLDER_MODE))
+        state.setdefault(folder, TreeEntry(EntryKind.FOLDER, FOLDER_MODE))
 
 
 _MAX_COMPARED: Final = 200_000
 # Comparing lines may take quadratic time.
 
 
-def unified_diff(before: State, after: State, read: Callable[[str], bytes]) -> str:
+def unified_diff(before: SourceState, after: SourceState, read: Callable[[str], bytes]) -> str:
     """Return the differences from one state to another; `read` returns the bytes of an object."""
     lines: list[str] = []
     for path in sorted(before.keys() | after.keys()):
@@ -173,16 +173,16 @@ def _entry_lines(
     path: str, old: TreeEntry | None, new: TreeEntry | None, read: Callable[[str], bytes]
 ) -> Iterator[str]:
     shown = one_line(path)
-    if all(each is None or each.kind is Kind.FOLDER for each in (old, new)):
+    if all(each is None or each.kind is EntryKind.FOLDER for each in (old, new)):
         if old is not None and new is not None:
             yield f"mode of {shown}/: {old.mode:04o} -> {new.mode:04o}"
         return
     for each, what in ((old, "-"), (new, "+")):
-        if each is not None and each.kind is Kind.LINK:
+        if each is not None and each.kind is EntryKind.LINK:
             yield f"{what}{shown} is a link to {one_line(read(each.blob).decode('utf-8', 'replace'))}"
     if old is not None and new is not None and old.kind is new.kind and old.mode != new.mode:
         yield f"mode of {shown}: {old.mode:04o} -> {new.mode:04o}"
-    raw = [read(each.blob) if each is not None and each.kind is Kind.FILE else b"" for each in (old, new)]
+    raw = [read(each.blob) if each is not None and each.kind is EntryKind.FILE else b"" for each in (old, new)]
     if raw[0] == raw[1]:
         is_new_or_gone = old is None or new is None
         yield from [f"{'new' if old is None else 'removed'} empty file {shown}"] * (
@@ -199,7 +199,7 @@ def _entry_lines(
 
 
 def _links(*entries: TreeEntry | None) -> bool:
-    return any(each is not None and each.kind is Kind.LINK for each in entries)
+    return any(each is not None and each.kind is EntryKind.LINK for each in entries)
 
 
 def _lines(text: str) -> list[str]:

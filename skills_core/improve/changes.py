@@ -29,7 +29,7 @@ from skills_core.evals.proposals.unified_diff import split_lines
 from skills_core.format.document import BOM, parse_document
 from skills_core.format.hidden import find_hidden
 from skills_core.format.instructions import CONVENTIONS
-from skills_core.improve.improvement import ImprovementReason, Refusal
+from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal
 from skills_core.mentions.markdown import without_fences
 from skills_core.mentions.tools import capabilities_of
 
@@ -83,7 +83,7 @@ def changed_texts(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> tu
 
 def refusal_of(
     before: Mapping[str, bytes], after: Mapping[str, bytes], main: str, links: frozenset[str] = frozenset()
-) -> Refusal | None:
+) -> ImprovementRefusal | None:
     """Return why a change is out of bounds, None if it is within them.
 
     `before` and `after` are the files of the skill by path. `main` is the path of its SKILL.md. `links` are the paths
@@ -94,7 +94,7 @@ def refusal_of(
 
 def _refusals(
     before: Mapping[str, bytes], after: Mapping[str, bytes], main: str, links: frozenset[str]
-) -> Iterator[Refusal]:
+) -> Iterator[ImprovementRefusal]:
     for path in sorted(links):
         yield _refuse(ImprovementReason.LINK, path, "it is a link or another special file")
     for path in sorted(after.keys() - before.keys()):
@@ -113,10 +113,10 @@ def _refusals(
     for text in texts:
         yield from _contents(text)
     if not texts:
-        yield Refusal(ImprovementReason.NOTHING_CHANGED, "the model changed no file")
+        yield ImprovementRefusal(ImprovementReason.NOTHING_CHANGED, "the model changed no file")
 
 
-def _not_a_text(path: str, main: str, before: Mapping[str, bytes]) -> Iterator[Refusal]:
+def _not_a_text(path: str, main: str, before: Mapping[str, bytes]) -> Iterator[ImprovementRefusal]:
     name = _name(path)
     is_reference = name.endswith(".txt") and path.startswith(_REFERENCES) and not name.startswith("requirements")
     if not name.endswith(_TEXTS) and not is_reference:
@@ -136,7 +136,7 @@ def _folders(path: str) -> Iterator[str]:
         yield path
 
 
-def _not_utf8(path: str, before: bytes, after: bytes) -> Iterator[Refusal]:
+def _not_utf8(path: str, before: bytes, after: bytes) -> Iterator[ImprovementRefusal]:
     for raw in (before, after):
         try:
             if "\0" in raw.decode("utf-8"):
@@ -145,7 +145,7 @@ def _not_utf8(path: str, before: bytes, after: bytes) -> Iterator[Refusal]:
             yield _refuse(ImprovementReason.NOT_A_TEXT, path, "it is not UTF-8")
 
 
-def _frontmatter(text: ChangedText) -> Iterator[Refusal]:
+def _frontmatter(text: ChangedText) -> Iterator[ImprovementRefusal]:
     old, new = split_draft(text.before.removeprefix("\ufeff")), split_draft(text.after.removeprefix("\ufeff"))
     same_mark = text.before.startswith("\ufeff") == text.after.startswith("\ufeff")
     if same_mark and old is not None and new is not None and (old.head, old.yaml) == (new.head, new.yaml):
@@ -178,7 +178,7 @@ def _only_description(text: ChangedText, description: str) -> bool:
     return (expected.head, expected.yaml) == (found.head, found.yaml)
 
 
-def _sizes(texts: tuple[ChangedText, ...]) -> Iterator[Refusal]:
+def _sizes(texts: tuple[ChangedText, ...]) -> Iterator[ImprovementRefusal]:
     lines = characters = 0
     for text in texts:
         old, new = split_lines(text.before), split_lines(text.after)
@@ -193,18 +193,18 @@ def _sizes(texts: tuple[ChangedText, ...]) -> Iterator[Refusal]:
     if lines > MAX_LINES or characters > _MAX_ADDED:
         limits = f"the limits are {MAX_LINES} lines and {_MAX_ADDED} new characters"
         message = f"{lines} lines would change, with {characters} new characters; {limits}"
-        yield Refusal(ImprovementReason.TOO_LARGE, message)
+        yield ImprovementRefusal(ImprovementReason.TOO_LARGE, message)
 
 
-def _contents(text: ChangedText) -> Iterator[Refusal]:
+def _contents(text: ChangedText) -> Iterator[ImprovementRefusal]:
     if MARK in text.added:
         yield _refuse(ImprovementReason.SUPPRESSION_ADDED, text.path, "it would switch off a rule of the audit")
     if hidden := find_hidden(text.added.removeprefix("\ufeff")):
         yield _refuse(ImprovementReason.HIDDEN_TEXT, text.path, f"it contains {hidden[0]}")
 
 
-def _refuse(reason: ImprovementReason, path: str, why: str) -> Refusal:
-    return Refusal(reason, f"{one_line(path)[:200]}: {why}")
+def _refuse(reason: ImprovementReason, path: str, why: str) -> ImprovementRefusal:
+    return ImprovementRefusal(reason, f"{one_line(path)[:200]}: {why}")
 
 
 def repeats_record(added: str, whole: str, record: Iterable[str]) -> bool:

@@ -75,7 +75,7 @@ class ImprovementReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ImprovementRefusal:
     """Why a change is not taken: the reason, and the place in words."""
 
     reason: ImprovementReason
@@ -203,7 +203,7 @@ def steps_before_failure(outcome: RunOutcome) -> tuple[ToolCall, ...] | None:
 
 def refusal_of_replay(
     outcome: RunOutcome, wanted: Sequence[NextCall], fault_of: Callable[[NextCall], str]
-) -> Refusal | None:
+) -> ImprovementRefusal | None:
     """Return why the replayed step fails again, None if it does not.
 
     `fault_of` says why a call could not even be made, and is empty for a call that could be. A model that calls no tool
@@ -214,8 +214,8 @@ def refusal_of_replay(
         name = one_line(call.tool)[:_MAX_NAME]
         if call.arguments is not None and (call.tool, dict(call.arguments)) in failed:
             message = f"with the new text, the model made the call of {name} that had failed"
-            return Refusal(ImprovementReason.SAME_FAILURE, message)
+            return ImprovementRefusal(ImprovementReason.SAME_FAILURE, message)
         if fault := fault_of(call):
             message = f"with the new text, the model called {name}, which fails too: {one_line(fault)[:300]}"
-            return Refusal(ImprovementReason.SAME_FAILURE, message)
+            return ImprovementRefusal(ImprovementReason.SAME_FAILURE, message)
     return None

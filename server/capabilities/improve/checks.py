@@ -32,8 +32,8 @@ from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
 from skills_core.improve.improvement import (
     ImprovementReason,
+    ImprovementRefusal,
     NextCall,
-    Refusal,
     refusal_of_replay,
     steps_before_failure,
 )
@@ -71,7 +71,9 @@ def has_evals(folders: ImprovementFolders) -> bool:
     return (folders.before / EVALS_FILE).is_file()
 
 
-async def refusal_of_evals(folders: ImprovementFolders, settings: Settings) -> tuple[Refusal | None, dict[str, Any]]:
+async def refusal_of_evals(
+    folders: ImprovementFolders, settings: Settings
+) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
     """Run the evals of both versions; return why the change is not taken, and the pass rates.
 
     A change that cannot be measured is not taken.
@@ -80,21 +82,25 @@ async def refusal_of_evals(folders: ImprovementFolders, settings: Settings) -> t
         with anyio.fail_after(EVAL_SECONDS):
             benchmark = await _benchmark(folders, settings)
     except TimeoutError:
-        return Refusal(ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"), {}
+        return ImprovementRefusal(
+            ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"
+        ), {}
     except (SkillsError, OSError) as error:
-        return Refusal(ImprovementReason.EVALS_FAILED, str(error)), {}
+        return ImprovementRefusal(ImprovementReason.EVALS_FAILED, str(error)), {}
     return refusal_of_benchmark(benchmark)
 
 
-def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[Refusal | None, dict[str, Any]]:
+def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
     """Return why a change with these results is not taken, and the pass rates of both versions."""
     before, after = (_rate(benchmark, arm) for arm in (Arm.OLD_SKILL, Arm.WITH_SKILL))
     rates = {"before": before, "after": after}
     if before is None or after is None or _has_errors(benchmark):
-        return Refusal(ImprovementReason.EVALS_FAILED, "a run of the evals failed or could not be graded"), rates
+        return ImprovementRefusal(
+            ImprovementReason.EVALS_FAILED, "a run of the evals failed or could not be graded"
+        ), rates
     if after < before:
         message = f"the pass rate would fall from {before:.0%} to {after:.0%}"
-        return Refusal(ImprovementReason.PASS_RATE_LOWER, message), rates
+        return ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, message), rates
     return None, rates
 
 
@@ -168,11 +174,11 @@ class OfferedTools:
 
 async def replay_failed_step(
     outcome: RunOutcome, request: RunRequest, skills: Sequence[Skill], offered: OfferedTools, model: Model
-) -> Refusal | None:
+) -> ImprovementRefusal | None:
     """Return why the failure would happen again with these skills, None if it would not; the performed one is last."""
     steps = steps_before_failure(outcome)
     if steps is None:
-        return Refusal(ImprovementReason.REPLAY_FAILED, "too many steps precede the failed one to replay it")
+        return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, "too many steps precede the failed one to replay it")
     values, message = activation_inputs(request.skill, request.parameters, request.message)
     *others, performed = skills
     included: list[tuple[Skill, Mapping[str, str]]] = [*((each, {}) for each in others), (performed, values)]
@@ -192,7 +198,7 @@ async def replay_failed_step(
                     model, messages, model_request_parameters=parameters, instrument=INSTRUMENTATION
                 )
     except Exception as error:  # noqa: BLE001 - a provider may raise anything
-        return Refusal(ImprovementReason.REPLAY_FAILED, describe_model_error(error)[:500])
+        return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, describe_model_error(error)[:500])
     wanted = [NextCall(part.tool_name, _arguments(part)) for part in response.tool_calls]
     return refusal_of_replay(outcome, wanted, offered.fault_of)
 

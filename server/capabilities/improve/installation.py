@@ -12,9 +12,9 @@ import logging
 import os
 import stat
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from server.capabilities.history.histories import Histories
 from server.config.machine import current_environment, state_home
@@ -33,7 +33,7 @@ from skills_core.evals.proposals.unified_diff import unified_diff
 from skills_core.history.store import has_history
 from skills_core.history.versions import Cause
 from skills_core.improve.changes import changed_texts, refusal_of
-from skills_core.improve.improvement import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal, ImprovementStatus
 from skills_core.live.library import Library
 from skills_core.scripts.private_copy import copy_skill
 
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 _MAX_ENTRIES = 10_000
 _MAX_KEPT = 1024 * 1024
 _MAX_KEPT_TOGETHER = 32 * 1024 * 1024
-_BLOCK = 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,75 +119,68 @@ def files_below(root: Path) -> tuple[dict[str, bytes], frozenset[str]]:
     A file that is too large for a text has a zero byte and its digest in place of its bytes. What exceeds the number of
     entries, or cannot be read, counts as something else.
     """
-    found = _Found(root)
+    files: dict[str, bytes] = {}
+    others: set[str] = set()
+    for number, (path, is_folder) in enumerate(_entries_below(root)):
+        if number == _MAX_ENTRIES:
+            others.add(path)
+            break
+        if is_folder:
+            continue
+        content = _content(root / path, _MAX_KEPT_TOGETHER - sum(map(len, files.values())))
+        if content is None:
+            others.add(path)
+        else:
+            files[path] = content
+    return files, frozenset(others)
+
+
+def _entries_below(root: Path) -> Iterator[tuple[str, bool]]:
     waiting = [""]
     while waiting:
         folder = waiting.pop()
         with os.scandir(root / folder) as entries:
             for entry in entries:
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                found.entries += 1
-                if found.entries > _MAX_ENTRIES:
-                    found.others.add(path)
-                    return found.files, frozenset(found.others)
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append(path)
-                else:
-                    found.add(path)
-    return found.files, frozenset(found.others)
+                is_folder = entry.is_dir(follow_symlinks=False)
+                waiting += [path] * is_folder
+                yield path, is_folder
 
 
-@dataclass(slots=True)
-class _Found:
-    """What lies below `root`: files with their bytes, the paths of other things, and how much of each."""
-
-    root: Path
-    files: dict[str, bytes] = field(default_factory=dict)
-    others: set[str] = field(default_factory=set)
-    entries: int = 0
-    kept: int = 0
-
-    def add(self, path: str) -> None:
-        """Read a file, or note that it is not a regular file."""
-        try:
-            with open(open_to_read(self.root / path), "rb") as file:  # noqa: PTH123 - it is a descriptor
-                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                    self.others.add(path)
-                    return
-                self.files[path] = content = self._content(file)
-        except OSError:
-            self.others.add(path)
-        else:
-            self.kept += len(content)
-
-    def _content(self, file: BinaryIO) -> bytes:
-        content = file.read(_MAX_KEPT + 1)
-        if len(content) <= _MAX_KEPT and self.kept + len(content) <= _MAX_KEPT_TOGETHER:
-            return content
-        digest = hashlib.sha256(content)
-        while block := file.read(_BLOCK):
-            digest.update(block)
-        return b"\0" + digest.digest()
+def _content(path: Path, room: int) -> bytes | None:
+    try:
+        with open(open_to_read(path), "rb") as file:  # noqa: PTH123 - it is a descriptor
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            content = file.read(_MAX_KEPT + 1)
+            if len(content) <= min(_MAX_KEPT, room):
+                return content
+            digest = hashlib.sha256(content)
+            while block := file.read(_MAX_KEPT):
+                digest.update(block)
+            return b"\0" + digest.digest()
+    except OSError:
+        return None
 
 
 logger = logging.getLogger(__name__)
 
 
-def refusal_of_version(before: Path, after: Path) -> Refusal | None:
+def refusal_of_version(before: Path, after: Path) -> ImprovementRefusal | None:
     """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
     old, new = loaded_skill(before), loaded_skill(after)
     if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
         why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
-        return Refusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
+        return ImprovementRefusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
     known = {each.code for each in old.diagnostics}
     for each in new.diagnostics:
         if each.severity is Weight.ERROR and each.code not in known:
-            return Refusal(ImprovementReason.INVALID, str(each))
+            return ImprovementRefusal(ImprovementReason.INVALID, str(each))
     # A suppression that the change brings along must not hide what it adds.
     found = {each.fingerprint for each in _errors(before)}
     for finding in _errors(after):
         if finding.fingerprint not in found:
-            return Refusal(ImprovementReason.AUDIT_ERROR, str(finding))
+            return ImprovementRefusal(ImprovementReason.AUDIT_ERROR, str(finding))
     return None
 
 
@@ -280,7 +272,7 @@ def install(
     message: str,
     run_id: str,
     settings: Settings,
-) -> tuple[Refusal | None, str | None]:
+) -> tuple[ImprovementRefusal | None, str | None]:
     """Write the changed files as one commit; return why they were not written, and the commit.
 
     A process that is killed leaves the old skill or the new one.
@@ -289,9 +281,9 @@ def install(
         with Histories.of(settings).open(root) as history:
             commit = history.change(place, change, Cause.IMPROVEMENT, message, run_id, base=base)
     except SkillEditedError as error:
-        return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
+        return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error)), None
     except HistoryError as error:
-        return Refusal(ImprovementReason.NOT_WRITTEN, str(error)), None
+        return ImprovementRefusal(ImprovementReason.NOT_WRITTEN, str(error)), None
     return None, None if commit is None else commit.rev
 
 
@@ -311,7 +303,7 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
             raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
         base = {path: _decoded(each["before"]) for path, each in record["change"].items()}
         change = {path: _decoded(each["after"]) for path, each in record["change"].items()}
-        refusal: Refusal | None = None
+        refusal: ImprovementRefusal | None = None
         rev = _already_installed(record, settings)
         if rev is None:
             refusal = _checked(skill, base, change, records.work_folder(number))
@@ -355,7 +347,9 @@ def _already_installed(record: Mapping[str, Any], settings: Settings) -> str | N
         raise ClosedProposalError(f"{record['id']}: not accepted: {error}") from error
 
 
-def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes], work: Path) -> Refusal | None:
+def _checked(
+    skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes], work: Path
+) -> ImprovementRefusal | None:
     """Return why a change must not be made to the skill as it is now."""
     main = skill.content.main
     try:
@@ -367,11 +361,11 @@ def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes
                 file = folders.before / path
                 if not file.is_file() or file.read_bytes() != content:
                     message = f"{one_line(path)}: was edited since the proposal was made; run the skill again"
-                    return Refusal(ImprovementReason.SKILL_CHANGED, message)
+                    return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, message)
             refusal = refusal_of(base, change, main.path if main is not None else "")
             return refusal or refusal_of_version(folders.before, folders.after)
     except (SkillChangedError, OSError) as error:
-        return Refusal(ImprovementReason.SKILL_CHANGED, str(error))
+        return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error))
 
 
 def _encoded(raw: bytes) -> str:

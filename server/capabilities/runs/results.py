@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.improve.records import change_lines
+from server.capabilities.runs.additions import lines_of_change
 from server.listing.envelope import text_block, tool_result
 from skills_core.guard.tool import CallDecision
 from skills_core.rendering.escaping import escape_line, escape_tags
@@ -64,7 +64,7 @@ def _result(
     about = [f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})"] if outcome.problem else []
     if facts:
         about = ["\n".join([*about, *facts])]
-    about += ["\n".join(change_lines(each)) for each in improvements]
+    about += ["\n".join(lines_of_change(each)) for each in improvements]
     content = [text_block(text) for text in (outcome.output, *map(escape_tags, about)) if text]
     failed = outcome.status is not RunStatus.COMPLETED
     # The client began the run, so it needs no reason.

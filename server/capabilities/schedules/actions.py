@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
@@ -25,8 +26,15 @@ from server.capabilities.schedules.allowances import (
     terms_of,
 )
 from server.capabilities.schedules.background import ScheduledRuns
-from server.capabilities.schedules.binding import ahead_warning, healed
-from server.capabilities.schedules.creation import NewSchedule, bind, create, rebind
+from server.capabilities.schedules.binding import (
+    ahead_warning,
+    healed,
+    new_binding,
+    paused,
+    rebound,
+    resumed,
+    started_by_hand,
+)
 from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.schedules.store import ScheduleStore, body_of, description_of, short_fault, utc_now
@@ -36,6 +44,7 @@ from server.config.bootstrap import open_with_settings, settings_of, settings_wi
 from server.config.machine import Machine, current_places, local_zone
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import one_line
+from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import InvalidTimeError
 from skills_core.runs.durable.recorded_run import RunNotDoneError
 from skills_core.runs.models import ModelUnavailableError
@@ -45,14 +54,13 @@ from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.when import Cron, Every, MissedPolicy, OverlapPolicy, ScheduleState, describe, when_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from server.capabilities.schedules.allowances import Rights, Spending, Terms
+    from server.capabilities.schedules.allowances import RunRights, Spending, Terms
     from server.capabilities.schedules.binding import Binding, Firing, ScheduledRun
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
-    from skills_core.live.library import Library
     from skills_core.schedules.when import When
 
 
@@ -84,7 +92,7 @@ def schedule_object(store: ScheduleStore, name: str, binding: Binding, now: date
     return {
         "name": name,
         "description": description_of(store.root / name),
-        "next": _times(binding, now, 3),
+        "next": next_times(binding, now, 3),
         "state": binding.state.value,
         "runs": runs,
         "when": when_to_json(when),
@@ -158,7 +166,7 @@ def _watched(
     return {**kept, "model": terms.model, "rights": rights, "spent": spent, "warnings": warnings}
 
 
-def cannot_run(settings: Settings, rights: Rights, model: str | None, terms: Terms) -> list[str]:
+def cannot_run(settings: Settings, rights: RunRights, model: str | None, terms: Terms) -> list[str]:
     """Return why runs with these rights fail, or lack something, in a process with these settings."""
     found = []
     try:
@@ -184,16 +192,8 @@ def latest_result(found: Mapping[str, Any]) -> str | None:
         return None
 
 
-def next_times(store: ScheduleStore, name: str, now: datetime, count: int) -> list[str]:
-    """Return the next firings of a schedule by the clocks of its zone.
-
-    Raises:
-        ScheduleError: there is none of this name, or it is damaged.
-    """
-    return _times(store.read(name), now, count)
-
-
-def _times(binding: Binding, now: datetime, count: int) -> list[str]:
+def next_times(binding: Binding, now: datetime, count: int) -> list[str]:
+    """Return the next firings of a schedule by the clocks of its zone."""
     return [_local(each, binding) for each in healed(binding, now).next(now, count)]
 
 
@@ -221,8 +221,9 @@ def echo(when: When, zone: str, now: datetime, task: str | None) -> str:
     return f"{describe(when, now, zone)}\n{shown}"
 
 
-class ScheduleRequest(NamedTuple):
-    """The arguments of `schedule add`."""
+@dataclass(frozen=True, slots=True)
+class AddOptions:
+    """The arguments of `schedule add`; `flags` are settings of its runs."""
 
     short: str
     at: str | None
@@ -233,8 +234,8 @@ class ScheduleRequest(NamedTuple):
     output: str | None
     skill: str | None
     model: str | None
-    missed: str
-    overlap: str
+    missed: MissedPolicy
+    overlap: OverlapPolicy
     directories: list[Path] | None
     flags: Mapping[str, object]
 
@@ -244,107 +245,112 @@ _CHANGES = frozenset({"improved", "proposed", "accepted", "rejected"})
 
 _MOST_CHANGES = 20
 
-_FLAGS = ("model", "run_tools", "workspace", "mcp_servers", "skill_tools", "follow_symlinks", "trust_workspace")
-# Arguments of `schedule add` that are settings of its runs.
 
-
-def request_of(given: Mapping[str, Any]) -> ScheduleRequest:
-    """Return the arguments of `schedule add` by their names."""
-    return ScheduleRequest(
-        **{name: given[name] for name in ScheduleRequest._fields if name not in {"zone", "flags"}},
-        zone=given["tz"],
-        flags={name: given[name] for name in _FLAGS},
-    )
-
-
-def add_schedule(request: ScheduleRequest) -> tuple[str, dict[str, Any]]:
+def add_schedule(options: AddOptions) -> tuple[str, dict[str, Any]]:
     """Make a schedule or give one another time; return what was understood, as text and as an object."""
     store, now = ScheduleStore(), utc_now()
     try:
-        zone = request.zone or local_zone()
+        zone = options.zone or local_zone()
         zone_named(zone)
-        when = _when(request, now, zone)
+        when = _when(options, now, zone)
     except InvalidTimeError as error:
         fail(str(error), EXIT_USAGE)
     try:
-        name = store.find(request.short)
+        name = store.find(options.short)
     except UnknownScheduleError:
-        name, task = _created(store, request, when, zone, now), request.task
-        what = "made"
+        if options.task is None:
+            fail("What should be done? Give the task with --task TEXT.", EXIT_USAGE)
+        if fault := short_fault(options.short):
+            fail(fault, EXIT_USAGE)
+        binding = _binding(options, when, zone, now)
+        name = store.add(options.short, options.task, binding, output=options.output, alone=True)
+        understood, what = echo(when, zone, now, options.task), "made"
     else:
-        task = None
-        if store.is_bound(name):
-            settings = settings_of(Machine(current_places()), request.flags)
-            check_interval(when, terms_of(settings, store.read(name).model, now), now)
-            rebind(store, name, when, zone, now)
-        else:
-            bind(store, name, _wanted(request, when, zone, "", now), now)
-        what = "has this time"
-        if request.task is not None:
-            print_notice(
-                f"{name} exists, so only its time is changed; edit {store.root / name / 'SKILL.md'} for the task"
-            )
-    understood = echo(when, zone, now, task)
-    return f"{name}  {what}\n{understood}", {
-        **schedule_object(store, name, store.read(name), now),
-        "echo": understood,
-    }
+        settings = settings_of(Machine(current_places()), options.flags)
+        give_time(store, name, when, zone, now, settings, lambda: _binding(options, when, zone, now))
+        understood, what = echo(when, zone, now, None), "has this time"
+        if options.task is not None:
+            file = store.root / name / MAIN_FILE
+            print_notice(f"{name} exists, so only its time is changed; edit {file} for the task")
+    found = schedule_object(store, name, store.read(name), now)
+    return f"{name}  {what}\n{understood}", {**found, "echo": understood}
 
 
-def _when(request: ScheduleRequest, now: datetime, zone: str) -> When:
-    given = [each for each in (request.at, request.every, request.cron) if each is not None]
+def give_time(
+    store: ScheduleStore,
+    name: str,
+    when: When,
+    zone: str,
+    now: datetime,
+    settings: Settings,
+    make: Callable[[], Binding],
+) -> None:
+    """Give a schedule another time, or a scheduler skill that has none the binding that `make` returns.
+
+    Raises:
+        ScheduleError: the time never comes or comes too often, or the schedule cannot be changed.
+    """
+    if store.is_bound(name):
+        check_interval(when, terms_of(settings, store.read(name).model, now), now)
+        store.update(name, lambda binding: rebound(binding, when, zone, now))
+    else:
+        store.bind(name, make())
+
+
+def _when(options: AddOptions, now: datetime, zone: str) -> When:
+    given = [each for each in (options.at, options.every, options.cron) if each is not None]
     if len(given) != 1:
         fail("When should it run? Give exactly one of --at WHEN, --every SPAN and --cron EXPR.", EXIT_USAGE)
-    if request.at is not None:
-        return parse_at(request.at, now, zone)
-    if request.every is not None:
-        return Every(parse_every(request.every), _whole_second(now))
-    return parse_cron(request.cron or "", zone)
+    if options.at is not None:
+        return parse_at(options.at, now, zone)
+    if options.every is not None:
+        return Every(parse_every(options.every), now.replace(microsecond=0) + timedelta(seconds=1))
+    return parse_cron(options.cron or "", zone)
 
 
-def _whole_second(now: datetime) -> datetime:
-    return now.replace(microsecond=0) + timedelta(seconds=1)
-
-
-def _created(store: ScheduleStore, request: ScheduleRequest, when: When, zone: str, now: datetime) -> str:
-    if request.task is None:
-        fail("What should be done? Give the task with --task TEXT.", EXIT_USAGE)
-    if fault := short_fault(request.short):
-        fail(fault, EXIT_USAGE)
-    return create(store, _wanted(request, when, zone, request.task, now), now, alone=True)
-
-
-def _wanted(request: ScheduleRequest, when: When, zone: str, task: str, now: datetime) -> NewSchedule:
-    library, settings = _opened(request)
-    check_interval(when, terms_of(settings, request.model, now), now)
+def _binding(options: AddOptions, when: When, zone: str, now: datetime) -> Binding:
+    """Return the binding of a new schedule, and tell what would keep its runs from working."""
+    skill, model = options.skill, options.model
+    if skill is None:
+        library, settings = None, settings_of(Machine(current_places()), options.flags)
+    else:
+        library, settings = open_with_settings(options.directories, **options.flags)
+    check_interval(when, terms_of(settings, model, now), now)
     # The process that fires it has the settings alone.
-    own = settings_of(Machine(current_places()), {**request.flags, "model": None})
-    for trouble in cannot_run(own, rights_of(settings), request.model, terms_of(own, request.model, now)):
+    own = settings_of(Machine(current_places()), {**options.flags, "model": None})
+    for trouble in cannot_run(own, rights_of(settings), model, terms_of(own, model, now)):
         print_notice(trouble)
-    if request.skill is not None and (library is None or library.catalog.get(request.skill) is None):
-        print_notice(f"--skill {request.skill}: no such skill is active here; runs fail unless it is when they fire")
+    if library is not None and library.catalog.get(skill or "") is None:
+        print_notice(f"--skill {skill}: no such skill is active here; runs fail unless it is when they fire")
     if reason := runs_unavailable_reason(settings.section(RunSettings)):
         print_notice(f"with the settings here its runs would fail: {reason}")
-    return NewSchedule(
-        short=request.short,
-        when=when,
-        zone=zone,
-        task=task,
-        output=request.output,
+    return new_binding(
+        when,
+        zone,
+        now,
         rights=rights_of(settings),
         creator="command: schedule add",
-        skill=request.skill,
-        model=request.model,
-        missed=MissedPolicy(request.missed),
-        overlap=OverlapPolicy(request.overlap),
+        skill=skill,
+        model=model,
+        missed=options.missed,
+        overlap=options.overlap,
     )
 
 
-def _opened(request: ScheduleRequest) -> tuple[Library | None, Settings]:
-    """Return the settings, and the skills if the request names one of them."""
-    if request.skill is None:
-        return None, settings_of(Machine(current_places()), request.flags)
-    return open_with_settings(request.directories, **request.flags)
+def pause_schedule(name: str) -> dict[str, str]:
+    """Let a schedule fire only by hand, and return its name and its state."""
+    return _changed(name, paused)
+
+
+def resume_schedule(name: str) -> dict[str, str]:
+    """Let a paused schedule fire again, and return its name and its state."""
+    return _changed(name, lambda binding: resumed(binding, utc_now()))
+
+
+def _changed(name: str, change: Callable[[Binding], Binding]) -> dict[str, str]:
+    store = ScheduleStore()
+    found = store.find(name)
+    return {"name": found, "state": store.update(found, change).state.value}
 
 
 def show_schedule(store: ScheduleStore, name: str) -> tuple[dict[str, Any], str]:
@@ -426,6 +432,15 @@ def _spent(spent: Mapping[str, Any], limits: Mapping[str, Any]) -> str:
 
     dollars = f"{spent['dollars']:.2f}{of('dollars')} dollars"
     return f"{spent['runs']:,}{of('runs')} runs, {spent['tokens']:,}{of('tokens')} tokens, {dollars}"
+
+
+def start_schedule(name: str, tool: str, settings: Settings) -> dict[str, str]:
+    """Begin a run of a schedule for the caller of a tool, and return its name and the ID of the run."""
+    store, now = ScheduleStore(), utc_now()
+    found = store.find(name)
+    trigger, terms = f"manual: {found} by the tool {tool}", terms_of(settings, store.read(found).model, now)
+    binding = store.spend(found, lambda each, spending: started_by_hand(each, found, now, trigger, terms, spending))
+    return {"name": found, "run_id": "" if binding.running is None else binding.running.id}
 
 
 def run_by_hand(

@@ -62,7 +62,7 @@ class DamagedScheduleError(ScheduleError):
         self.why = why
 
 
-class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RunRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a run may use besides the model: tools for a workspace, MCP servers, and programs of skills.
 
     `skills` are the keys of the skills that the creator saw, None if that were all.
@@ -76,10 +76,10 @@ class Rights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: tuple[str, ...] | None = None
 
 
-def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
+def rights_of(settings: Settings, seen: Catalog | None = None) -> RunRights:
     """Return the rights that settings give; `seen` is what the creator sees if that is not everything."""
     runs = settings.section(RunSettings)
-    return Rights(
+    return RunRights(
         run_tools=tuple(each.value for each in runs.tools),
         workspace=_absolute(runs.workspace),
         mcp_servers=_absolute(runs.mcp_servers),
@@ -89,7 +89,7 @@ def rights_of(settings: Settings, seen: Catalog | None = None) -> Rights:
     )
 
 
-def limited_settings(settings: Settings, rights: Rights, model: str | None, *, is_confined: bool = True) -> Settings:
+def limited_settings(settings: Settings, rights: RunRights, model: str | None, *, is_confined: bool = True) -> Settings:
     """Return the settings of a run: what they allow now, no more than `rights`, and `model` if there is one.
 
     Where programs are not confined, the run starts none unless the settings say so: they could make schedules, and
@@ -156,7 +156,7 @@ def checked_model(model: str | None, own: str | None) -> str | None:
     return model
 
 
-def visible_to(rights: Rights, catalog: Catalog) -> Catalog:
+def visible_to(rights: RunRights, catalog: Catalog) -> Catalog:
     """Return the part of the catalog that the creator of a schedule saw."""
     if rights.skills is None:
         return catalog
@@ -194,7 +194,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _Dollars = Annotated[float, Meta(ge=0)]
 
 
-class Spent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SpentAmounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What runs have used; `unpriced` of their tokens have no known price, so `dollars` lack these."""
 
     runs: _Count = 0
@@ -202,9 +202,9 @@ class Spent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dollars: _Dollars = 0.0
     unpriced: _Count = 0
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: SpentAmounts) -> SpentAmounts:
         """Return the sum of both."""
-        return Spent(
+        return SpentAmounts(
             runs=self.runs + other.runs,
             tokens=self.tokens + other.tokens,
             dollars=self.dollars + other.dollars,
@@ -224,12 +224,12 @@ class _Begun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class _Ledger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, Meta(ge=_VERSION, le=_VERSION)] = _VERSION
-    days: dict[str, dict[str, Spent]] = msgspec.field(default_factory=dict)
+    days: dict[str, dict[str, SpentAmounts]] = msgspec.field(default_factory=dict)
     begun: dict[str, _Begun] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DayLimits:
     """The most of a day; None means no limit."""
 
     runs: int | None = None
@@ -247,8 +247,8 @@ class Terms:
 
     day: str
     tokens: int
-    together: Limits = field(default_factory=Limits)
-    each: Limits = field(default_factory=Limits)
+    together: DayLimits = field(default_factory=DayLimits)
+    each: DayLimits = field(default_factory=DayLimits)
     model: str = ""
     price: Price | None = None
     shortest: int = 0
@@ -285,8 +285,8 @@ def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
     return Terms(
         day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
         tokens=runs.tokens,
-        together=Limits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
-        each=Limits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
+        together=DayLimits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
+        each=DayLimits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
         model=chosen or "no model",
         price=price,
         shortest=wanted.paid_interval_seconds if paid else 0,
@@ -348,10 +348,10 @@ class Spending:
             self._file.write(msgspec.to_builtins(self._ledger))
             self._read = self._ledger
 
-    def spent(self, day: str, name: str | None = None) -> Spent:
+    def spent(self, day: str, name: str | None = None) -> SpentAmounts:
         """Return what a schedule, or all of them, used on a day."""
         found = self._ledger.days.get(day, {})
-        return sum(found.values(), Spent()) if name is None else found.get(name, Spent())
+        return sum(found.values(), SpentAmounts()) if name is None else found.get(name, SpentAmounts())
 
     def begin(self, run_id: str, name: str, terms: Terms) -> int | Refused:
         """Count a run of a schedule, and return the most tokens that it may use, or why it must not begin."""
@@ -369,7 +369,7 @@ class Spending:
             price=None if price is None else (price.input, price.output),
         )
         self._ledger = structs.replace(self._ledger, begun={**self._ledger.begun, run_id: begun})
-        self._add(terms.day, name, Spent(runs=1))
+        self._add(terms.day, name, SpentAmounts(runs=1))
         return tokens
 
     def refusal(self, name: str, terms: Terms) -> str | None:
@@ -395,9 +395,9 @@ class Spending:
         tokens = run.tokens if used is None else sum(used)
         dollars = run.dollars if used is None else 0.0 if run.price is None else Price(*run.price).of(*used)
         unpriced = tokens if run.price is None else 0
-        self._add(run.day, run.schedule, Spent(tokens=tokens, dollars=dollars, unpriced=unpriced))
+        self._add(run.day, run.schedule, SpentAmounts(tokens=tokens, dollars=dollars, unpriced=unpriced))
 
-    def _left(self, limits: Limits, name: str | None, terms: Terms, who: str) -> int | Refused:
+    def _left(self, limits: DayLimits, name: str | None, terms: Terms, who: str) -> int | Refused:
         """Return how many tokens limits leave to a further run of `name`, or of all schedules."""
         spent, setting = self.spent(terms.day, name), "" if name is None else "each_"
         begun = [
@@ -427,9 +427,9 @@ class Spending:
             return Refused("what is left of the day's budget is set aside for runs that last", waits=True)
         return tokens
 
-    def _add(self, day: str, name: str, more: Spent) -> None:
+    def _add(self, day: str, name: str, more: SpentAmounts) -> None:
         of_day = self._ledger.days.get(day, {})
-        days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, Spent()) + more}}
+        days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, SpentAmounts()) + more}}
         kept = dict([*days.items()][-_MAX_DAYS:])
         # The end of a run is never found if its schedule was removed.
         begun = {run_id: run for run_id, run in self._ledger.begun.items() if run.day in kept}

@@ -24,7 +24,7 @@ from server.capabilities.runs.after_run import improvements_of_none
 from server.capabilities.runs.settings import RunSettings, lease_seconds
 from server.capabilities.schedules.allowances import ScheduleError, UnknownScheduleError, terms_of, used_tokens
 from server.capabilities.schedules.binding import (
-    Delivery,
+    ResultDelivery,
     ScheduledRun,
     ahead_warning,
     delivered,
@@ -318,7 +318,7 @@ class TimeKeeper:
     def _with_delivery(self, entry: ScheduledRun) -> ScheduledRun:
         if not self.settings.section(ScheduleSettings).delivers:
             return entry
-        return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
+        return structs.replace(entry, delivery=ResultDelivery(status="pending", at=self.clock()))
 
     def _is_watched(self, firing: Firing) -> bool:
         """Tell whether the end of a run wakes this process, which performs it; others may die."""
@@ -377,7 +377,7 @@ class TimeKeeper:
             status = "failed" if message else "delivered"
             if message:
                 logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)
-            result = Delivery(status=status, at=self.clock(), message=message[:500])
+            result = ResultDelivery(status=status, at=self.clock(), message=message[:500])
             await self._update(name, lambda found: delivered(found, run.id, result))
             self._runs[run.id].is_recorded = False
         except (ScheduleError, UnknownRunError) as error:

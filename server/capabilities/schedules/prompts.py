@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from skills_core.catalog.catalog import Catalog
 
-__all__ = ["SchedulePrompts"]
-
 logger = logging.getLogger(__name__)
 
 

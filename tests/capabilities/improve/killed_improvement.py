@@ -20,7 +20,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve import improver
 from server.capabilities.improve.factory import create_improving_service
-from server.capabilities.improve.improver import ImprovementRun, Improver
+from server.capabilities.improve.improver import Improver
 from server.capabilities.improve.records import ImprovementRecords, improvement_records
 from server.capabilities.runs.after_run import FinishedRun
 from server.config.machine import current_environment
@@ -33,7 +33,7 @@ from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG
 from tests.server.settings import make_settings
 
 STAGES: dict[str, tuple[Any, str]] = {
-    "model": (ImprovementRun, "perform"),
+    "model": (improver, "perform_improve_skill"),
     "check": (improver, "refusal_of_version"),
     "measurement": (improver, "replay_failed_step"),
     "installation": (improver, "install"),

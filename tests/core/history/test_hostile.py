@@ -328,7 +328,7 @@ def test_a_history_follows_a_source_that_was_moved(source: Path, history: Histor
     with pytest.raises(HistoryError, match="no history"):
         open_history(moved, state, create=False)
     move_history(source, moved, state)
-    assert [each.root for each in existing_histories(state)] == [moved]
+    assert [*existing_histories(state)] == [moved]
     (moved / "a" / "SKILL.md").write_bytes(b"new")
     with history_of(moved) as again:
         assert again.rollback("a") is not None
