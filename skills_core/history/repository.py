@@ -65,7 +65,7 @@ _OWN: Final = "."
 
 
 def write_tree(state: SourceState, store: Callable[[ShaFile], None]) -> ObjectID:
-    """Store the trees of a state, the blobs of which are stored already; return the root tree."""
+    """Store the trees of a state whose blobs are stored already; return the root tree."""
     children: dict[str, dict[str, TreeEntry]] = {"": {}}
     for path, entry in state.items():
         folder, _, name = path.rpartition("/")
@@ -302,7 +302,7 @@ class Repository:
         return data
 
     def write_state(self, state: SourceState) -> str:
-        """Store a state, the blobs of which are stored; return its tree."""
+        """Store a state whose blobs are stored; return its tree."""
         tree = write_tree(state, self._store).decode()
         self._flush()
         return tree

@@ -114,7 +114,7 @@ def existing_histories(state: Path) -> dict[Path, Path]:
 
 
 def unreadable_histories(state: Path) -> dict[Path, str]:
-    """Return the folders of histories of which it cannot be read whose they are, and why not."""
+    """Return the folders of histories whose source cannot be read, each with the reason."""
     return {folder: root for folder, root in _roots_by_folder(state) if isinstance(root, str)}
 
 

@@ -140,7 +140,7 @@ def _not_utf8(path: str, before: bytes, after: bytes) -> Iterator[ImprovementRef
     for raw in (before, after):
         try:
             if "\0" in raw.decode("utf-8"):
-                yield _refuse(ImprovementReason.NOT_A_TEXT, path, "it is no text")
+                yield _refuse(ImprovementReason.NOT_A_TEXT, path, "it is not a text")
         except UnicodeDecodeError:
             yield _refuse(ImprovementReason.NOT_A_TEXT, path, "it is not UTF-8")
 

@@ -43,25 +43,19 @@ class MissingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundTime:
-    """The one time of a request, at `start` to `end`; `task` is the rest of the request."""
+    """The one time of a request, as `text`; `task` is the rest of the request."""
 
     when: When
-    start: int
-    end: int
     text: str
     task: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimeMissing:
-    """What to ask the user.
-
-    `found` quotes the words that may concern the time; `when` is the time if the task alone is missing.
-    """
+    """What to ask the user; `when` is the time if the task alone is missing."""
 
     reason: MissingReason
     question: str
-    found: tuple[str, ...] = ()
     when: When | None = None
 
 
@@ -182,17 +176,16 @@ def find_time(request: str, now: datetime, zone: str) -> FoundTime | TimeMissing
     if len(found) != 1:
         return _missing(request, text, found)
     start, end = found[0].match.span()
-    shown = request[start:end].strip()
     if unclear := _why_unclear(request, text, found[0]):
-        return TimeMissing(MissingReason.UNCLEAR, f"{unclear} {WHEN}", (shown,))
+        return TimeMissing(MissingReason.UNCLEAR, f"{unclear} {WHEN}")
     try:
         when = meaning(*found[0], now, zone)
     except InvalidTimeError as error:
-        return TimeMissing(MissingReason.INVALID, f"{error}. {WHEN}", (shown,))
+        return TimeMissing(MissingReason.INVALID, f"{error}. {WHEN}")
     task = _without(request, start, end)
     if not _has_task(task):
-        return TimeMissing(MissingReason.NO_TASK, WHAT, (shown,), when)
-    return FoundTime(when, start, end, request[start:end], task)
+        return TimeMissing(MissingReason.NO_TASK, WHAT, when)
+    return FoundTime(when, request[start:end], task)
 
 
 def _forms_in(text: str) -> list[_FormMatch]:
@@ -211,12 +204,12 @@ def _missing(request: str, text: str, found: list[_FormMatch]) -> TimeMissing:
         if beside := _concerning_time(text):
             kind, word = beside
             question = f"The request says {word!r}, {kind}, but no exact time. {WHEN}"
-            return TimeMissing(MissingReason.UNCLEAR, question, (word,))
+            return TimeMissing(MissingReason.UNCLEAR, question)
         return TimeMissing(MissingReason.NO_TIME, WHEN if _has_task(text) else f"{WHEN} {WHAT}")
     shown = tuple(request[each.match.start() : each.match.end()].strip() for each in found)
     quoted = ", ".join(map(repr, shown[:_MAX_SHOWN])) + (" and more" if len(shown) > _MAX_SHOWN else "")
     question = f"The request has more than one expression of time: {quoted}. Which one says when to run? {WHEN}"
-    return TimeMissing(MissingReason.CONFLICT, question, shown)
+    return TimeMissing(MissingReason.CONFLICT, question)
 
 
 def _why_unclear(request: str, text: str, found: _FormMatch) -> str:

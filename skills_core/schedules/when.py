@@ -1,7 +1,7 @@
 """When a schedule fires: once, in spans of elapsed time, or by a cron expression; which firings are due, and its state.
 
-Decisions are functions of recorded times alone: any process may make them, and a second one that starts from the same
-times decides the same.
+Times have an offset from UTC; functions raise `InvalidTimeError` for one without. Decisions are functions of recorded
+times alone: any process may make them, and a second one that starts from the same times decides the same.
 """
 
 from __future__ import annotations
@@ -145,11 +145,7 @@ def _moment(text: str) -> datetime:
 
 
 def firings(when: When, after: datetime) -> Iterator[datetime]:
-    """Yield each firing after `after` in order: with the offset of its zone, for spans in UTC.
-
-    Raises:
-        InvalidTimeError: `after` has no offset from UTC.
-    """
+    """Yield each firing after `after` in order: with the offset of its zone, for spans in UTC."""
     start = to_utc(after)
     match when:
         case Once(at):
@@ -163,11 +159,7 @@ def firings(when: When, after: datetime) -> Iterator[datetime]:
 
 
 def next_firings(when: When, after: datetime, count: int) -> tuple[datetime, ...]:
-    """Return the first `count` firings after `after`; fewer if the schedule ends.
-
-    Raises:
-        InvalidTimeError: `after` has no offset from UTC.
-    """
+    """Return the first `count` firings after `after`, fewer if the schedule ends."""
     return tuple(islice(firings(when, after), max(count, 0)))
 
 
@@ -190,11 +182,7 @@ class Missed:
 
 
 def missed_firings(when: When, last: datetime, now: datetime, limit: int) -> Missed:
-    """Return the latest `limit` firings after `last`, up to and including `now`.
-
-    Raises:
-        InvalidTimeError: a time has no offset from UTC.
-    """
+    """Return the latest `limit` firings after `last`, up to and including `now`."""
     start, end = to_utc(last), to_utc(now)
     most = max(limit, 0)
     first = tuple(islice(takewhile(lambda each: each <= end, firings(when, start)), most + 1))
@@ -364,11 +352,6 @@ TRANSITIONS: Final = {
 """What each event makes of each state. An event that a state does not list has no meaning in it."""
 
 
-def next_state(state: ScheduleState, event: ScheduleEvent) -> ScheduleState | None:
-    """Return the state after an event, None if the event has no meaning in `state`."""
-    return TRANSITIONS[state].get(event)
-
-
 def end_of_run(*, succeeded: bool, is_last: bool) -> ScheduleEvent:
     """Return the event of a run that ended; `is_last` if the schedule has no firing left."""
     if succeeded:
@@ -450,9 +433,6 @@ def due(
     A firing at most `grace` ago runs under each policy. Older ones were missed: `skip` runs none; `once` runs the
     latest, unless one at most `grace` ago stands for it; `all` runs the latest `limit`. If the machine's clock was set
     back, nothing is due until it reaches `last` again; see `is_ahead` for a `last` that is too late to be true.
-
-    Raises:
-        InvalidTimeError: a time has no offset from UTC.
     """
     start, end = to_utc(last), to_utc(now)
     if end <= start:
@@ -493,7 +473,7 @@ def _first(when: When, after: datetime) -> datetime | None:
 
 
 def admit(policy: OverlapPolicy, *, is_running: bool, queued: int, limit: int = MAX_QUEUED) -> Admission:
-    """Decide on one firing of a schedule of which a run lasts, or `queued` firings wait."""
+    """Decide on one firing of a schedule that is running, or for which `queued` firings wait."""
     if not is_running and not queued:
         return Admission.START
     if policy is OverlapPolicy.QUEUE and queued < limit:

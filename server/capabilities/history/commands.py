@@ -13,6 +13,7 @@ import typer
 
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
+from server.config.machine import state_home
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
@@ -106,7 +107,6 @@ def move(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that the source has now.")],
 ) -> None:
     """Continue the history of a source that you have moved."""
-    from server.config.machine import state_home
     from skills_core.history.store import move_history
 
     with _denials():
@@ -237,7 +237,6 @@ def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tu
         HistoryError: there is none.
     """
     from server.capabilities.history.histories import scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import has_history
 
     if name is not None:
@@ -255,7 +254,6 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
         HistoryError: there is none.
     """
     from server.capabilities.history.histories import scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import has_history, open_history
 
     try:
@@ -271,7 +269,6 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
 def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
     """Open a history; record edits by hand first if the settings cover its source."""
     from server.capabilities.history.histories import record_scheduler_skills, scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import open_history
 
     if root == scheduler_root():

@@ -59,7 +59,7 @@ class RecordedSkill:
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """The histories of this user, and the settings that say of which sources they are kept.
+    """The histories of this user, and the settings that choose the sources which have one.
 
     The settings, and `others` of other capabilities, name sources. Sources of the usual scopes are covered too, but
     their histories begin only when skillserve changes a skill, or the user asks for a history.
@@ -101,7 +101,7 @@ class Histories:
         return open_history(root, state_home(), work_trees=self.settings.work_trees)
 
     def at_start(self, sources: Iterable[Source]) -> tuple[Path, ...]:
-        """Return the roots of the sources, edits of which are recorded when a server starts."""
+        """Return the roots of the sources whose edits are recorded when a server starts."""
         roots = (source.root for source in sources if self.records_at_start(source) and source.root.is_dir())
         return tuple(dict.fromkeys(roots))
 

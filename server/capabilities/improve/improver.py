@@ -91,8 +91,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-IMPROVE_SKILL: Final = "improve-skill"
-_BUNDLED: Final = Path(__file__).parent / "bundled" / IMPROVE_SKILL
+_BUNDLED: Final = Path(__file__).parent / "bundled/improve-skill"
 
 _TOOLS: Final = (
     WorkspaceTool.READ_FILE,
@@ -106,7 +105,7 @@ _TOOL_SECONDS: Final = 30.0
 
 
 @cache
-def improve_skill() -> Skill:
+def _improve_skill() -> Skill:
     """Return the bundled skill; it lies outside of every source, so that no catalog offers it."""
     return next(iter(Library(explicit_sources([_BUNDLED]), current_environment).catalog.skills))
 
@@ -115,7 +114,7 @@ async def perform_improve_skill(
     settings: Settings, model: Model, run_id: str, task: str, workspace: Path
 ) -> ImprovementRefusal | None:
     """Perform the task on the copy in `workspace`; return why the run failed, None if it did not."""
-    skill = await anyio.to_thread.run_sync(improve_skill)
+    skill = await anyio.to_thread.run_sync(_improve_skill)
     tools = await anyio.to_thread.run_sync(_tools, settings, workspace)
     runs = settings.section(RunSettings)
     limits = RunLimits(

@@ -1,7 +1,7 @@
 """Copies of a skill for an improvement, and the installation of a checked change as one commit.
 
-A change that a person has to decide on is kept as a proposal. Improvements whose process was killed are settled: it is
-said what became of each skill, and the copies are removed.
+A change that a person has to decide on is kept as a proposal. Improvements whose process was killed are settled: the
+log says what became of each skill, and the copies are removed.
 """
 
 from __future__ import annotations
@@ -260,7 +260,11 @@ def diff_of_change(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> s
 def stored_change(base: Mapping[str, bytes], change: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
     """Return the changed files, and those that the change is based on, as a record keeps them."""
     return {
-        path: {"before": _encoded(raw), "after": _encoded(change.get(path, raw))} for path, raw in sorted(base.items())
+        path: {
+            "before": base64.b64encode(raw).decode("ascii"),
+            "after": base64.b64encode(change.get(path, raw)).decode("ascii"),
+        }
+        for path, raw in sorted(base.items())
     }
 
 
@@ -301,8 +305,8 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
     with records.only_one(skill.source.root, skill.content.place) as alone:
         if not alone:
             raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
-        base = {path: _decoded(each["before"]) for path, each in record["change"].items()}
-        change = {path: _decoded(each["after"]) for path, each in record["change"].items()}
+        base = {path: base64.b64decode(each["before"]) for path, each in record["change"].items()}
+        change = {path: base64.b64decode(each["after"]) for path, each in record["change"].items()}
         refusal: ImprovementRefusal | None = None
         rev = _already_installed(record, settings)
         if rev is None:
@@ -366,11 +370,3 @@ def _checked(
             return refusal or refusal_of_version(folders.before, folders.after)
     except (SkillChangedError, OSError) as error:
         return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error))
-
-
-def _encoded(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")
-
-
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 MAX_RECORDS: Final = 500
-"""Records to keep; the oldest that are no open proposals are removed."""
+"""Records to keep; beyond them, the oldest that are not open proposals are removed."""
 
 _REPAIR: Final = "repair or remove the file"
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")

@@ -76,8 +76,8 @@ class RunRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     skills: tuple[str, ...] | None = None
 
 
-def rights_of(settings: Settings, seen: Catalog | None = None) -> RunRights:
-    """Return the rights that settings give; `seen` is what the creator sees if that is not everything."""
+def rights_of(settings: Settings) -> RunRights:
+    """Return the rights that settings give."""
     runs = settings.section(RunSettings)
     return RunRights(
         run_tools=tuple(each.value for each in runs.tools),
@@ -85,7 +85,6 @@ def rights_of(settings: Settings, seen: Catalog | None = None) -> RunRights:
         mcp_servers=_absolute(runs.mcp_servers),
         skill_tools=settings.tools.declared,
         scripts=OptionalTool.RUN_SKILL_SCRIPT in settings.tools.enabled,
-        skills=None if seen is None else tuple(sorted({skill.key for skill in seen.active})),
     )
 
 

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, structs
 from server.capabilities.schedules.allowances import Refused, RunRights, ScheduleError
 from skills_core.schedules.when import (
     GRACE,
+    TRANSITIONS,
     Admission,
     Every,
     MissedPolicy,
@@ -27,7 +28,6 @@ from skills_core.schedules.when import (
     end_of_run,
     is_ahead,
     next_firings,
-    next_state,
     when_from_json,
     when_to_json,
 )
@@ -365,7 +365,7 @@ def rebound(binding: Binding, when: When, zone: str, now: datetime) -> Binding:
 
 
 def _after(binding: Binding, event: ScheduleEvent) -> Binding:
-    state = next_state(binding.state, event)
+    state = TRANSITIONS[binding.state].get(event)
     if state is None:
         raise ScheduleError(
             f"This schedule cannot {event.value.replace('_', ' ')}: its state is {binding.state.value}."

@@ -107,7 +107,10 @@ def _flags(
 
 
 def _print(found: Mapping[str, Any], text: str, *, as_json: bool) -> None:
-    _print(found, text, as_json=as_json)
+    if as_json:
+        print_json(found)
+    else:
+        print_text(text)
 
 
 @schedule.command("list")

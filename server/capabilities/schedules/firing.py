@@ -214,7 +214,7 @@ def _marked_runner(settings: Settings) -> ScriptRunner:
 
 
 def load_libraries(model: str | None) -> None:
-    """Import the libraries of a model and of the tools; a model that cannot be used is told by its run."""
+    """Import the libraries of a model and of the tools; the run itself reports a model that cannot be used."""
     import jsonschema  # noqa: F401 - imported for the runs to come
 
     with suppress(SkillsError):

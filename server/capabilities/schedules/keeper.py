@@ -203,7 +203,7 @@ class TimeKeeper:
             if warning:
                 logger.warning("schedule %s: %s", name, warning)
             if binding.skipped != skipped:
-                # One that goes on being skipped is told once for each reason.
+                # The same reason is logged as a warning once.
                 is_new = binding.note.partition(": ")[2] != note.partition(": ")[2]
                 logger.log(logging.WARNING if is_new else logging.INFO, "schedule %s: %s", name, one_line(binding.note))
             if binding.running is not None and binding.running != before:

@@ -358,7 +358,7 @@ def prompt_entries() -> list[dict[str, Any]]:
 
 
 def prompt_text(name: str) -> tuple[str, str] | None:
-    """Return the description and the message of a prompt, None if there is no such schedule.
+    """Return the description and the message of a prompt, None if the schedule does not exist.
 
     Raises:
         ScheduleError: its SKILL.md cannot be read.
