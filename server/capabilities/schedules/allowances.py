@@ -97,34 +97,23 @@ def limited_settings(settings: Settings, rights: RunRights, model: str | None, *
     Raises:
         ScheduleError: `model` is at an address that the settings do not name.
     """
-    if not (is_confined or settings.section(ScheduleSettings).unsandboxed):
-        settings = _without_programs(settings)
+    may_start = is_confined or settings.section(ScheduleSettings).unsandboxed
     runs, enabled = settings.section(RunSettings), settings.tools.enabled
+    allowed = {each for each in rights.run_tools if may_start or each != WorkspaceTool.RUN_COMMAND}
     same_folder = rights.workspace is not None and rights.workspace == _absolute(runs.workspace)
     same_servers = rights.mcp_servers is not None and rights.mcp_servers == _absolute(runs.mcp_servers)
     limited = structs.replace(
         runs,
         model=checked_model(model, runs.model),
-        tools=tuple(each for each in runs.tools if same_folder and each.value in rights.run_tools),
+        tools=tuple(each for each in runs.tools if same_folder and each.value in allowed),
         workspace=runs.workspace if same_folder else None,
         mcp_servers=runs.mcp_servers if same_servers else None,
     )
-    if not rights.scripts:
+    if not (rights.scripts and may_start):
         enabled = tuple(each for each in enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
-    declared = tuple(dict.fromkeys(_common(settings.tools.declared, rights.skill_tools)))
-    tools = structs.replace(settings.tools, enabled=enabled, declared=declared)
+    declared = dict.fromkeys(_common(settings.tools.declared, rights.skill_tools) if may_start else ())
+    tools = structs.replace(settings.tools, enabled=enabled, declared=tuple(declared))
     return settings.with_sections(limited, tools)
-
-
-def _without_programs(settings: Settings) -> Settings:
-    """Return the settings without the tools by which a model starts programs."""
-    enabled = tuple(each for each in settings.tools.enabled if each is not OptionalTool.RUN_SKILL_SCRIPT)
-    runs = settings.section(RunSettings)
-    run_tools = tuple(each for each in runs.tools if each is not WorkspaceTool.RUN_COMMAND)
-    return settings.with_sections(
-        structs.replace(runs, tools=run_tools),
-        structs.replace(settings.tools, enabled=enabled, declared=()),
-    )
 
 
 def no_programs_reason(fault: str) -> str:
