@@ -21,20 +21,23 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from skills_core.diagnostics import printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
-from skills_core.disk.writing import exclusive
+from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import HistoryError, did_you_mean, similar_to
-from skills_core.history.changes import PENDING, Changer, PendingFile
-from skills_core.history.commits import BEGINNING, BY_HAND, Cause, HistoryCommit, message_with_trailers
-from skills_core.history.on_disk import entry_at, read_state
+from skills_core.history.changes import PENDING, Changer, entry_at, read_state
 from skills_core.history.repository import Repository, create_repository
-from skills_core.history.states import (
+from skills_core.history.versions import (
+    BEGINNING,
+    BY_HAND,
     FOLDER_MODE,
-    Kind,
+    Cause,
+    EntryKind,
+    HistoryCommit,
     TreeEntry,
     add_folders,
     changed_units,
     id_of,
     is_within,
+    message_with_trailers,
     parents_of,
     part_of,
     require_base,
@@ -46,10 +49,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from skills_core.history.commits import HistoryCommit
+    from skills_core.history.changes import DiskState
     from skills_core.history.maintenance import Secret
-    from skills_core.history.on_disk import DiskState
-    from skills_core.history.states import State
+    from skills_core.history.versions import HistoryCommit, SourceState
 
 
 Sees: TypeAlias = "Callable[[str, bytes | None], bool]"
@@ -72,21 +74,21 @@ class SeenPart:
     read: Callable[[str], bytes]
     sees: Sees | None = None
 
-    def of(self, state: State, *others: State) -> dict[str, TreeEntry]:
+    def of(self, state: SourceState, *others: SourceState) -> dict[str, TreeEntry]:
         """Return the seen entries of a state; a skill that is hidden in one of the `others` is hidden here too."""
         if self.hides(state):
             return {}
         is_hidden = self._hidden_in(state, *others)
         return {path: entry for path, entry in state.items() if not is_hidden(path)}
 
-    def rest(self, state: State, *others: State) -> dict[str, TreeEntry]:
+    def rest(self, state: SourceState, *others: SourceState) -> dict[str, TreeEntry]:
         """Return the entries of skills inside that are not seen, with the folders above them."""
         is_hidden = self._hidden_in(state, *others)
         kept = [path for path in state if is_hidden(path)]
         paths = {*kept, *chain.from_iterable(map(parents_of, kept))}
         return {path: entry for path, entry in state.items() if path in paths}
 
-    def hides(self, state: State) -> bool:
+    def hides(self, state: SourceState) -> bool:
         """Tell whether the skill, as it is in a state, is not seen."""
         return not self._shows(self.name, state)
 
@@ -118,16 +120,16 @@ class SeenPart:
         states = (repository.state(rev, skill) for rev in revs if rev is not None)
         return [self._shows(skill, state) for state in states if state]
 
-    def _shows(self, skill: str, state: State) -> bool:
+    def _shows(self, skill: str, state: SourceState) -> bool:
         """Tell whether a skill is seen as it is in a state; what is not there hides nothing."""
         if self.sees is None or not any(is_within(path, skill) for path in state):
             return True
         names = (skill, *(f"{skill}/{name}".lstrip("/") for name in (MAIN_FILE, MAIN_FILE_LOWERCASE)))
         entries = (state[name] for name in names if name in state)
-        main = next((self.read(entry.blob) for entry in entries if entry.kind is Kind.FILE), None)
+        main = next((self.read(entry.blob) for entry in entries if entry.kind is EntryKind.FILE), None)
         return self.sees(skill, main)
 
-    def _hidden_in(self, *states: State) -> Callable[[str], bool]:
+    def _hidden_in(self, *states: SourceState) -> Callable[[str], bool]:
         if self.sees is None:
             return lambda _: False
         found = set(_skills(chain.from_iterable(states))) - {self.name}
@@ -164,7 +166,8 @@ _MAX_LISTED: Final = 5
 class History:
     """Reads and keeps the history of the source at `root`. Names of skills are paths of their folders in the source.
 
-    Methods may be called from several threads and processes at once.
+    Methods may be called from several threads and processes at once. They raise `HistoryError` if a skill or a commit
+    does not exist, or if files or the history cannot be read or written.
     """
 
     def __init__(
@@ -174,9 +177,6 @@ class History:
 
         With `work_trees`, folders in the source that are git work trees of the user are recorded too. Files with the
         names `left_out` are neither recorded nor touched.
-
-        Raises:
-            HistoryError: the folder cannot be written.
         """
         self.root = root
         self._folder = folder
@@ -221,11 +221,7 @@ class History:
         return frozenset(skill for commit in self.commits() for skill in commit.skills)
 
     def find(self, name: str) -> str:
-        """Return the path in the source of the skill that a user or model names: its path, or its folder's name.
-
-        Raises:
-            HistoryError: the history has no such skill, or several.
-        """
+        """Return the path in the source of the skill that a user or model names: its path, or its folder's name."""
         known = self.names()
         if name in known:
             return name
@@ -248,9 +244,6 @@ class History:
         """Return what differs from a commit to the files now: what `rollback` with these arguments would take back.
 
         Only paths that `shows` accepts are compared; they are relative to the source.
-
-        Raises:
-            HistoryError: there is no such commit, or no earlier version.
         """
         disk: dict[str, bytes] = {}
 
@@ -270,33 +263,21 @@ class History:
         return unified_diff(before, now, read)
 
     def complete(self) -> None:
-        """Complete the change that a crash interrupted, as every other change of the history does first.
-
-        Raises:
-            HistoryError: the files cannot be read or written now.
-        """
+        """Complete the change that a crash interrupted, as every other change of the history does first."""
         with self._locked():
             pass
 
     def record(
         self, names: Sequence[str], cause: str, message: str, trace_id: str | None = None
     ) -> HistoryCommit | None:
-        """Commit the files of these skills as they are now; return the commit, None if nothing has changed.
-
-        Raises:
-            HistoryError: the files cannot be read, or the history cannot be written.
-        """
+        """Commit the files of these skills as they are now; return the commit, None if nothing has changed."""
         with self._locked():
             if self._repository.head is None:
                 self._begin(names)
             return self._record(names, cause, message, trace_id)
 
     def record_manual_edits(self, names: Sequence[str] = ("",)) -> HistoryCommit | None:
-        """Commit what has changed since the last commit, by default in the whole source; None if nothing has.
-
-        Raises:
-            HistoryError: the files cannot be read, or the history cannot be written.
-        """
+        """Commit what has changed since the last commit, by default in the whole source; None if nothing has."""
         with self._locked():
             return self._record_manual(names)
 
@@ -306,9 +287,6 @@ class History:
 
         Other processes cannot change the history meanwhile, so the block must be short. If it raises, what it has
         written counts as edited by hand.
-
-        Raises:
-            HistoryError: as for `record`.
         """
         with self._locked():
             self._record_manual(names)
@@ -328,11 +306,7 @@ class History:
         """Write files of a skill as one change that is made completely or not at all; None removes a file.
 
         Paths are relative to the skill's folder. Existing files keep their modes. Return None if nothing differs. With
-        `base`, the change is made only if these files have these contents.
-
-        Raises:
-            SkillEditedError: a file is not as in `base`.
-            HistoryError: a path cannot be written, or leaves the skill.
+        `base`, the change is made only if these files have these contents; `SkillEditedError` is raised otherwise.
         """
         with self._locked():
             self._record_manual((name,))
@@ -352,9 +326,6 @@ class History:
         """Restore a skill as it was at a commit, by default before its newest change; return the new commit.
 
         Unrecorded edits are committed first. Return None if the skill is as it was then.
-
-        Raises:
-            HistoryError: there is no such commit, the skill did not exist then, or it cannot be written.
         """
         with self._locked():
             self._record_manual((name,))
@@ -376,9 +347,6 @@ class History:
 
         The commits that had it, and those after them, have other ids then. Return how many commits had it, and in
         which files.
-
-        Raises:
-            HistoryError: a file of the source has it now, and would bring it back, or the history cannot be written.
         """
         with self._locked():
             found: set[str] = set()
@@ -477,7 +445,7 @@ class History:
             del state[path]
         state |= {**kept, **disk.entries}
         for folder in (*parents_of(name), *(above for path in kept for above in parents_of(path))):
-            now = before.get(folder) or entry_at(self.root, folder) or TreeEntry(Kind.FOLDER, FOLDER_MODE)
+            now = before.get(folder) or entry_at(self.root, folder) or TreeEntry(EntryKind.FOLDER, FOLDER_MODE)
             state.setdefault(folder, now)
         self._warn_of(disk.unreadable)
 
@@ -495,16 +463,12 @@ class History:
 
     @property
     def _changer(self) -> Changer:
-        journal = PendingFile(self._folder / PENDING)
+        journal = JsonFile(self._folder / PENDING)
         return Changer(self.root, self._repository, journal, self._work_trees, self._left_out)
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Hold the lock of the history, and complete a change that a crash interrupted.
-
-        Raises:
-            HistoryError: another process holds the lock, or the change cannot be completed.
-        """
+        """Hold the lock of the history, and complete a change that a crash interrupted."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(exclusive(self._folder / "history"))

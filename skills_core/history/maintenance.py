@@ -1,8 +1,8 @@
 """Keep a repository small, and free of secrets.
 
 Single objects become packs, in which each version is stored as its difference to another. The library packs objects
-without differences unless it is told which are alike: those of one path. A tree that names a thousand skills then costs
-some bytes for each change, and not 40 KiB.
+without differences unless its caller says which are alike: those of one path. A tree that names a thousand skills then
+costs some bytes for each change, and not 40 KiB.
 
 A secret is removed from all versions: commits are written anew, and the old ones are gone.
 """

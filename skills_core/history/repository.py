@@ -30,16 +30,25 @@ from dulwich.repo import Repo
 from skills_core.diagnostics import printable
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError
-from skills_core.history.commits import HistoryCommit, parse_commit
 from skills_core.history.maintenance import Forgetter, is_pack_due, pack_all, pack_reachable
-from skills_core.history.states import FILE_MODE, FOLDER_MODE, TEMPORARY, Kind, State, TreeEntry, is_within
+from skills_core.history.versions import (
+    FILE_MODE,
+    FOLDER_MODE,
+    TEMPORARY,
+    EntryKind,
+    HistoryCommit,
+    SourceState,
+    TreeEntry,
+    is_within,
+    parse_commit,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from skills_core.history.maintenance import Secret
-    from skills_core.history.states import State
+    from skills_core.history.versions import SourceState
 
     Load = Callable[[ObjectID], Tree]
     Modes = dict[str, int]
@@ -55,13 +64,13 @@ _EXECUTABLE: Final = 0o100755
 _OWN: Final = "."
 
 
-def write_tree(state: State, store: Callable[[ShaFile], None]) -> ObjectID:
-    """Store the trees of a state, the blobs of which are stored already; return the root tree."""
+def write_tree(state: SourceState, store: Callable[[ShaFile], None]) -> ObjectID:
+    """Store the trees of a state whose blobs are stored already; return the root tree."""
     children: dict[str, dict[str, TreeEntry]] = {"": {}}
     for path, entry in state.items():
         folder, _, name = path.rpartition("/")
         children.setdefault(folder, {})[name] = entry
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is EntryKind.FOLDER:
             children.setdefault(path, {})
     written: dict[str, ObjectID] = {}
     # The deepest first: a tree names the trees below it.
@@ -82,11 +91,11 @@ def _write_folder(
     if own is not None and (own != FOLDER_MODE or not entries):
         modes[_OWN] = own
     for name, entry in entries.items():
-        if entry.kind is Kind.FOLDER:
+        if entry.kind is EntryKind.FOLDER:
             tree.add(os.fsencode(name), _TREE, written[f"{folder}/{name}" if folder else name])
             continue
         git_mode = _git_mode(entry)
-        if entry.kind is Kind.FILE and entry.mode != git_mode & 0o777:
+        if entry.kind is EntryKind.FILE and entry.mode != git_mode & 0o777:
             modes[name] = entry.mode
         tree.add(os.fsencode(name), git_mode, ObjectID(entry.blob.encode()))
     if modes:
@@ -98,7 +107,7 @@ def _write_folder(
 
 
 def _git_mode(entry: TreeEntry) -> int:
-    if entry.kind is Kind.LINK:
+    if entry.kind is EntryKind.LINK:
         return _LINK
     return _EXECUTABLE if entry.mode & 0o100 else _FILE
 
@@ -112,7 +121,7 @@ def read_tree(root: ObjectID, unit: str, load: Load, read: Callable[[str], bytes
         tree = load(number)
         modes = _modes(tree, read)
         if folder and is_within(folder, unit):
-            found[folder] = TreeEntry(Kind.FOLDER, modes.get(_OWN, FOLDER_MODE))
+            found[folder] = TreeEntry(EntryKind.FOLDER, modes.get(_OWN, FOLDER_MODE))
         for name, mode, child in _items(tree):
             path = f"{folder}/{name}" if folder else name
             if mode == _TREE:
@@ -162,9 +171,9 @@ def _modes(tree: Tree, read: Callable[[str], bytes]) -> Modes:
 
 def _entry(git_mode: int, mode: int | None, number: ObjectID) -> TreeEntry:
     if git_mode == _LINK:
-        return TreeEntry(Kind.LINK, 0, number.decode())
+        return TreeEntry(EntryKind.LINK, 0, number.decode())
     usual = FOLDER_MODE if git_mode & 0o100 else FILE_MODE
-    return TreeEntry(Kind.FILE, usual if mode is None else mode, number.decode())
+    return TreeEntry(EntryKind.FILE, usual if mode is None else mode, number.decode())
 
 
 _Object = TypeVar("_Object", bound=ShaFile)
@@ -199,7 +208,10 @@ def create_repository(path: Path) -> None:
 
 
 class Repository:
-    """Reads and writes the objects and the branch; its caller holds the lock of the history while it writes."""
+    """Reads and writes the objects and the branch; its caller holds the lock of the history while it writes.
+
+    Methods raise `HistoryError` if the history is damaged, or the disk refuses.
+    """
 
     def __init__(self, path: Path) -> None:
         """Open the repository at `path`."""
@@ -216,11 +228,7 @@ class Repository:
         self.close = weakref.finalize(self, self._objects.close)
 
     def pack(self) -> None:
-        """Pack the objects if there are many files since this repository was opened.
-
-        Raises:
-            HistoryError: the disk refuses.
-        """
+        """Pack the objects if there are many files since this repository was opened."""
         head = self.head
         if not self._has_grown or head is None:
             return
@@ -233,9 +241,6 @@ class Repository:
         """Remove a secret from all commits, and all objects that no commit needs, whatever else refers to them.
 
         Return how many commits had it, and in which files.
-
-        Raises:
-            HistoryError: the disk refuses, or the history is damaged.
         """
         head = self.head
         if head is None:
@@ -261,11 +266,7 @@ class Repository:
 
     @property
     def head(self) -> str | None:
-        """The newest commit, None if there is none yet.
-
-        Raises:
-            HistoryError: the file of the branch is damaged.
-        """
+        """The newest commit, None if there is none yet."""
         file = self._path / "refs" / "heads" / "main"
         try:
             rev = self._refs[_BRANCH].decode()
@@ -280,11 +281,7 @@ class Repository:
         return rev
 
     def move_head(self, rev: str, before: str | None) -> None:
-        """Make `rev` the newest commit.
-
-        Raises:
-            HistoryError: another program has moved the branch, or the disk refuses.
-        """
+        """Make `rev` the newest commit."""
         old = None if before is None else ObjectID(before.encode())
         new = ObjectID(rev.encode())
         with self._writing():
@@ -304,8 +301,8 @@ class Repository:
         data: bytes = self._load(ObjectID(blob.encode()), Blob).data
         return data
 
-    def write_state(self, state: State) -> str:
-        """Store a state, the blobs of which are stored; return its tree."""
+    def write_state(self, state: SourceState) -> str:
+        """Store a state whose blobs are stored; return its tree."""
         tree = write_tree(state, self._store).decode()
         self._flush()
         return tree
@@ -360,11 +357,7 @@ class Repository:
             rev = parent
 
     def find(self, rev: str) -> str:
-        """Return the commit whose id begins with `rev`.
-
-        Raises:
-            HistoryError: there is none, or more than one.
-        """
+        """Return the commit whose id begins with `rev`."""
         wanted = rev.lower()
         is_id = len(wanted) >= _MIN_DIGITS and not set(wanted) - set("0123456789abcdef")
         found = [each for each in self.revs() if each.startswith(wanted)] if is_id else []
@@ -406,11 +399,7 @@ class Repository:
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
-        """Report what the disk refuses.
-
-        Raises:
-            HistoryError: it does.
-        """
+        """Report what the disk refuses."""
         try:
             yield
         except FileFormatException as error:

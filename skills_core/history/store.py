@@ -8,7 +8,6 @@ import os
 import re
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -44,14 +43,6 @@ NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[h
 _SOURCE: Final = "source.json"
 _DAMAGED: Final = "this file is damaged, so it is unknown what the history is of and leaves out; repair or remove it"
 _PRIVATE: Final = 0o700
-
-
-@dataclass(frozen=True, slots=True)
-class HistoryFolder:
-    """The history of the source at `root`, as a folder."""
-
-    root: Path
-    folder: Path
 
 
 def open_history(
@@ -117,14 +108,13 @@ def is_interrupted(root: Path, state: Path) -> bool:
     return (folder_of_history(real_path(root), state) / PENDING).exists()
 
 
-def existing_histories(state: Path) -> tuple[HistoryFolder, ...]:
-    """Return all histories, in the order of the paths of their sources."""
-    listed = (HistoryFolder(root, folder) for folder, root in _roots_by_folder(state) if isinstance(root, Path))
-    return tuple(sorted(listed, key=lambda each: each.root))
+def existing_histories(state: Path) -> dict[Path, Path]:
+    """Return the folders of all histories by the roots of their sources, in the order of these."""
+    return dict(sorted((root, folder) for folder, root in _roots_by_folder(state) if isinstance(root, Path)))
 
 
 def unreadable_histories(state: Path) -> dict[Path, str]:
-    """Return the folders of histories of which it cannot be read whose they are, and why not."""
+    """Return the folders of histories whose source cannot be read, each with the reason."""
     return {folder: root for folder, root in _roots_by_folder(state) if isinstance(root, str)}
 
 
@@ -148,7 +138,8 @@ def move_history(old: Path, new: Path, state: Path) -> None:
         HistoryError: `old` has no history, `new` has one, or the folder cannot be renamed.
     """
     # The old folder no longer exists, so its links cannot be resolved.
-    before = next((each for each in existing_histories(state) if each.root in {old.absolute(), real_path(old)}), None)
+    known = existing_histories(state)
+    before = known.get(old.absolute()) or known.get(real_path(old))
     new = real_path(new)
     if before is None:
         raise HistoryError(f"{printable(str(old))}: no history is kept of this folder")
@@ -156,11 +147,11 @@ def move_history(old: Path, new: Path, state: Path) -> None:
         raise HistoryError(f"{printable(str(new))}: this folder has a history of its own, which would be lost")
     target = folder_of_history(new, state)
     try:
-        before.folder.rename(target)
+        before.rename(target)
         _write_source(target, new)
     except OSError as error:
         why = (error.strerror or str(error)).lower()
-        raise HistoryError(f"{printable(str(before.folder))}: the history cannot be moved: {why}") from error
+        raise HistoryError(f"{printable(str(before))}: the history cannot be moved: {why}") from error
 
 
 def folder_of_history(root: Path, state: Path) -> Path:

@@ -29,7 +29,7 @@ _NAME = re.compile(r"[A-Z][A-Za-z0-9_+\-]*(?:/[A-Z][A-Za-z0-9_+\-]*){0,2}")
 # Each part of a name begins with a capital. Some file systems would accept others, which fail on the next machine.
 _MAX_NAME = 64
 _NO_ZONES = ("right/", "posix/", "localtime", "posixrules", "Factory")
-# Files of the system's database that are no zones: `right/` counts leap seconds, which no clock of a computer shows.
+# Files of the system's database that are not zones: `right/` counts leap seconds, which computers do not show.
 
 
 def zone_named(name: str) -> ZoneInfo:
@@ -141,7 +141,7 @@ _NEAR = timedelta(days=2)  # more than any two offsets differ
 
 
 def checked_expression(text: str) -> str:
-    """Return a cron expression in its normal form: five fields, or six of which the first are seconds.
+    """Return a cron expression in its normal form: five fields, or six with seconds first.
 
     Raises:
         InvalidTimeError: it is not a cron expression, or it never fires.

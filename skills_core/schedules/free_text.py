@@ -1,4 +1,4 @@
-"""Find the time in a request, without guessing.
+"""Find the time in a request, without guessing, or ask the user for what is missing.
 
 A request is understood if it begins or ends with one time in an accepted form, and nothing else in it may concern time:
 no number, unit, day, zone, part of a day, repetition, condition or negation. What is left is the task. All other
@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.errors import InvalidTimeError
 from skills_core.schedules.cron import is_place_of_zone, to_utc, zone_named
-from skills_core.schedules.parsing import ACCEPTED, Form, fold_width, forms, meaning
+from skills_core.schedules.parsing import ACCEPTED, Form, fold_width, forms, meaning, read_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -43,29 +43,23 @@ class MissingReason(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FoundTime:
-    """The one time of a request, at `start` to `end`; `task` is the rest of the request."""
+    """The one time of a request, as `text`; `task` is the rest of the request."""
 
     when: When
-    start: int
-    end: int
     text: str
     task: str
 
 
 @dataclass(frozen=True, slots=True)
 class TimeMissing:
-    """What to ask the user.
-
-    `found` quotes the words that may concern the time; `when` is the time if the task alone is missing.
-    """
+    """What to ask the user; `when` is the time if the task alone is missing."""
 
     reason: MissingReason
     question: str
-    found: tuple[str, ...] = ()
     when: When | None = None
 
 
-class _Found(NamedTuple):
+class _FormMatch(NamedTuple):
     form: Form
     match: re.Match[str]
 
@@ -182,44 +176,43 @@ def find_time(request: str, now: datetime, zone: str) -> FoundTime | TimeMissing
     if len(found) != 1:
         return _missing(request, text, found)
     start, end = found[0].match.span()
-    shown = request[start:end].strip()
     if unclear := _why_unclear(request, text, found[0]):
-        return TimeMissing(MissingReason.UNCLEAR, f"{unclear} {WHEN}", (shown,))
+        return TimeMissing(MissingReason.UNCLEAR, f"{unclear} {WHEN}")
     try:
         when = meaning(*found[0], now, zone)
     except InvalidTimeError as error:
-        return TimeMissing(MissingReason.INVALID, f"{error}. {WHEN}", (shown,))
+        return TimeMissing(MissingReason.INVALID, f"{error}. {WHEN}")
     task = _without(request, start, end)
     if not _has_task(task):
-        return TimeMissing(MissingReason.NO_TASK, WHAT, (shown,), when)
-    return FoundTime(when, start, end, request[start:end], task)
+        return TimeMissing(MissingReason.NO_TASK, WHAT, when)
+    return FoundTime(when, request[start:end], task)
 
 
-def _forms_in(text: str) -> list[_Found]:
+def _forms_in(text: str) -> list[_FormMatch]:
     """Return the forms in a text, without those that lie in a longer one."""
-    every = [_Found(form, match) for form, pattern in forms() for match in pattern.finditer(text)]
+    every = [_FormMatch(form, match) for form, pattern in forms() for match in pattern.finditer(text)]
     spans = {each.match.span(): each for each in reversed(every)}
-    longest: list[_Found] = []
+    longest: list[_FormMatch] = []
     for (_, end), each in sorted(spans.items(), key=lambda item: (item[0][0], -item[0][1])):
         if not longest or end > longest[-1].match.end():
             longest.append(each)
     return longest
 
 
-def _missing(request: str, text: str, found: list[_Found]) -> TimeMissing:
+def _missing(request: str, text: str, found: list[_FormMatch]) -> TimeMissing:
     if not found:
         if beside := _concerning_time(text):
             kind, word = beside
             question = f"The request says {word!r}, {kind}, but no exact time. {WHEN}"
-            return TimeMissing(MissingReason.UNCLEAR, question, (word,))
+            return TimeMissing(MissingReason.UNCLEAR, question)
         return TimeMissing(MissingReason.NO_TIME, WHEN if _has_task(text) else f"{WHEN} {WHAT}")
     shown = tuple(request[each.match.start() : each.match.end()].strip() for each in found)
     quoted = ", ".join(map(repr, shown[:_MAX_SHOWN])) + (" and more" if len(shown) > _MAX_SHOWN else "")
     question = f"The request has more than one expression of time: {quoted}. Which one says when to run? {WHEN}"
-    return TimeMissing(MissingReason.CONFLICT, question, shown)
+    return TimeMissing(MissingReason.CONFLICT, question)
 
 
-def _why_unclear(request: str, text: str, found: _Found) -> str:
+def _why_unclear(request: str, text: str, found: _FormMatch) -> str:
     """Return why it is not certain that a form says when to run; empty if it is."""
     start, end = found.match.span()
     shown = request[start:end].strip()
@@ -246,7 +239,7 @@ def _why_unclear(request: str, text: str, found: _Found) -> str:
     return f"Does {shown!r} say when to run, or does it belong to the task? Write the time first."
 
 
-def _is_strong(found: _Found) -> bool:
+def _is_strong(found: _FormMatch) -> bool:
     named = ("at", "half", "half12", "partc", "noon")
     return not found.form.weak or any(found.match.groupdict().get(each) for each in named)
 
@@ -305,3 +298,61 @@ def _has_task(text: str) -> bool:
     folded = fold_width(text)
     rest = folded[_LEAD.match(folded).end() :]  # type: ignore[union-attr] # it matches the empty text
     return _TRAIL.fullmatch(rest) is None
+
+
+@dataclass(frozen=True, slots=True)
+class UserRequest:
+    """What the user said: time and task, or both in one `text`."""
+
+    time: str | None = None
+    task: str | None = None
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What is understood of a request; `question` asks for what is missing, `asks_time` says whether that is the time.
+
+    `known` is the request as it is to be completed by the answer.
+    """
+
+    known: UserRequest
+    when: When | None = None
+    task: str | None = None
+    question: str = ""
+    asks_time: bool = False
+
+    def answered(self, answer: str) -> UserRequest:
+        """Return the request with the answer to the question."""
+        return replace(self.known, time=answer) if self.asks_time else replace(self.known, task=answer)
+
+
+def understand(request: UserRequest, now: datetime, zone: str, *, needs_task: bool = True) -> Understood:
+    """Return the time and the task of a request, or the question to ask first."""
+    if request.text is not None and request.time is None and request.task is None:
+        found = find_time(request.text, now, zone)
+        if isinstance(found, FoundTime):
+            return Understood(request, found.when, found.task)
+        if found.reason is not MissingReason.NO_TASK:
+            return Understood(UserRequest(task=request.text), question=found.question, asks_time=True)
+        request = UserRequest(time=request.text)
+    if not (request.time or "").strip():
+        return Understood(request, question=WHEN, asks_time=True)
+    # The time is read by itself, so that times in the task are part of the task.
+    when, question = _read(request.time or "", now, zone)
+    if when is None:
+        return Understood(request, question=question, asks_time=True)
+    if needs_task and not (request.task or "").strip():
+        return Understood(request, when, question=WHAT)
+    return Understood(request, when, request.task)
+
+
+def _read(text: str, now: datetime, zone: str) -> tuple[When | None, str]:
+    """Return the time that a text gives, beside it at most words such as `please`; or None and the question to ask."""
+    try:
+        return read_time(text, now, zone), ""
+    except InvalidTimeError:
+        found = find_time(text, now, zone)
+    if isinstance(found, FoundTime):
+        return None, f"{found.task!r} is not part of a time. {WHEN}"
+    return found.when, found.question

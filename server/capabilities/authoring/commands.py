@@ -85,7 +85,7 @@ def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
     """Fix the skills of all targets, without following symbolic links."""
     from server.capabilities.authoring.apply_fixes import apply_fixes
     from server.capabilities.history.histories import recorded_change
-    from skills_core.history.commits import Cause
+    from skills_core.history.versions import Cause
 
     skills = {
         (skill.source.root, skill.content.folder): skill
@@ -165,7 +165,7 @@ def init(
     """Create a new skill, and print the path of its SKILL.md."""
     from server.capabilities.authoring.scaffold import write_skill
     from server.capabilities.history.histories import recorded_change
-    from skills_core.history.commits import Cause
+    from skills_core.history.versions import Cause
 
     with recorded_change([to / name], Cause.INIT, f"Create {name}"):
         main = write_skill(to, name, description)

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.capabilities.history.settings import HistorySettings
-from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.history.settings import recorded_sources
 from server.capability import ServerPart
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
@@ -65,8 +64,7 @@ class EditRecording(ServerPart):
         self._host.on_change(edits.add)
         while True:
             places = edits.take()
-            is_named = settings.section(HistorySettings).sources or settings.section(ImproveSettings).sources
-            if is_named or (state_home() / "history").is_dir():
+            if any(each.sources for each in recorded_sources(settings)) or (state_home() / "history").is_dir():
                 found = [source for source in sources if source.root in places]
                 # A commit that is cut off by the end of the process leaves the history as it was.
                 await anyio.to_thread.run_sync(partial(_record, found, settings, places), abandon_on_cancel=True)

@@ -13,18 +13,17 @@ import typer
 
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
+from server.config.machine import state_home
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from server.capabilities.history.histories import ForgottenIn, Histories
     from skills_core.catalog.catalog import Catalog
-    from skills_core.history.commits import HistoryCommit
     from skills_core.history.history import History
-
-__all__ = ["history", "rollback"]
+    from skills_core.history.versions import HistoryCommit
 
 _DEFAULT = "log"
 _SHOWN = 10
@@ -108,7 +107,6 @@ def move(
     new: Annotated[Path, typer.Argument(metavar="NEW", help="The folder that the source has now.")],
 ) -> None:
     """Continue the history of a source that you have moved."""
-    from server.config.machine import state_home
     from skills_core.history.store import move_history
 
     with _denials():
@@ -120,11 +118,23 @@ def forget(directories: Directories = None, *, as_json: AsJson = False) -> None:
     """Remove a secret that slipped in from all histories.
 
     The secret is read from standard input, so that it is in no list of processes or commands. It is removed from all
-    versions, messages and names, and from proposed improvements; the ids of commits change. DIR chooses the sources.
-    The exit code is 1 if a file that is there now still has it, or a history cannot be changed.
+    versions, messages and names; the ids of commits change. DIR chooses the sources. The exit code is 1 if a file that
+    is there now still has it, or a history cannot be changed.
+    """
+    forget_secret(directories, lambda _: (), as_json=as_json)
+
+
+def forget_secret(
+    directories: list[Path] | None,
+    forget_in_proposals: Callable[[Callable[[bytes], bool]], Sequence[str]],
+    *,
+    as_json: bool,
+) -> None:
+    """Remove a secret from histories, and print where it was and where it still is.
+
+    `forget_in_proposals` removes texts that contain it from the proposed changes of skills, and returns their ids.
     """
     from server.capabilities.history.histories import files_with, forget_in_histories
-    from server.capabilities.improve.records import improvement_records
     from skills_core.history.store import NO_EXTRA, is_available
 
     with _denials():
@@ -134,7 +144,7 @@ def forget(directories: Directories = None, *, as_json: AsJson = False) -> None:
 
         secret = Secret(_read_secret())
     done = forget_in_histories(secret, directories or ())
-    dropped = improvement_records().forget(secret.is_in)
+    dropped = forget_in_proposals(secret.is_in)
     left = [printable(str(file)) for file in files_with(secret)]
     if as_json:
         histories = [each.to_json() for each in done]
@@ -205,7 +215,7 @@ def _fault_of(restored: Path, directories: list[Path] | None) -> str | None:
 
 @contextmanager
 def _denials() -> Iterator[None]:
-    """Exit with 1 if the answer is no."""
+    """Exit with 1 on an error of histories."""
     try:
         yield
     except HistoryError as error:
@@ -227,7 +237,6 @@ def _places(histories: Histories, catalog: Catalog, name: str | None) -> list[tu
         HistoryError: there is none.
     """
     from server.capabilities.history.histories import scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import has_history
 
     if name is not None:
@@ -245,7 +254,6 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
         HistoryError: there is none.
     """
     from server.capabilities.history.histories import scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import has_history, open_history
 
     try:
@@ -261,7 +269,6 @@ def _find(histories: Histories, catalog: Catalog, name: str) -> tuple[Path, str]
 def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool) -> History:
     """Open a history; record edits by hand first if the settings cover its source."""
     from server.capabilities.history.histories import record_scheduler_skills, scheduler_root
-    from server.config.machine import state_home
     from skills_core.history.store import open_history
 
     if root == scheduler_root():

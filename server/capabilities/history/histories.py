@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.history.settings import HistorySettings
-from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.history.settings import HistorySettings, RecordedSources, recorded_sources
 from server.config.bootstrap import user_settings
 from server.config.machine import Machine, current_places, state_home
 from server.config.sources import sources_of
@@ -19,7 +18,6 @@ from skills_core.diagnostics import printable
 from skills_core.disk.sources import Scope, SkillKind, Source, real_path
 from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
 from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
-from skills_core.history.commits import Cause
 from skills_core.history.store import (
     NO_EXTRA,
     existing_histories,
@@ -30,6 +28,7 @@ from skills_core.history.store import (
     unreadable_histories,
     work_tree_of,
 )
+from skills_core.history.versions import Cause
 from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
@@ -59,19 +58,20 @@ class RecordedSkill:
 
 @dataclass(frozen=True, slots=True)
 class Histories:
-    """The histories of this user, and the settings that say of which sources they are kept.
+    """The histories of this user, and the settings that choose the sources which have one.
 
-    The settings name sources. Sources of the usual scopes are covered too, but their histories begin only when
-    skillserve changes a skill, or the user asks for a history.
+    The settings, and `others` of other capabilities, name sources. Sources of the usual scopes are covered too, but
+    their histories begin only when skillserve changes a skill, or the user asks for a history.
     """
 
     settings: HistorySettings
-    improve: ImproveSettings
+    others: tuple[RecordedSources, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings) -> Histories:
         """Return the histories by all settings."""
-        return cls(settings.section(HistorySettings), settings.section(ImproveSettings))
+        own = settings.section(HistorySettings)
+        return cls(own, tuple(each for each in recorded_sources(settings) if each is not own))
 
     def covers(self, source: Source) -> bool:
         """Tell whether changes of a source are recorded: it is covered, and in no repository of the user."""
@@ -100,7 +100,7 @@ class Histories:
         return open_history(root, state_home(), work_trees=self.settings.work_trees)
 
     def at_start(self, sources: Iterable[Source]) -> tuple[Path, ...]:
-        """Return the roots of the sources, edits of which are recorded when a server starts."""
+        """Return the roots of the sources whose edits are recorded when a server starts."""
         roots = (source.root for source in sources if self.records_at_start(source) and source.root.is_dir())
         return tuple(dict.fromkeys(roots))
 
@@ -123,9 +123,7 @@ class Histories:
             root for root in self._directories if self._may_record(root, warns=True)
         ]
         if self.settings.automatic or Scope.EXPLICIT in self.settings.scopes:
-            roots += [
-                each.root for each in existing_histories(state_home()) if self._may_record(each.root, warns=False)
-            ]
+            roots += [root for root in existing_histories(state_home()) if self._may_record(root, warns=False)]
         found = [root for root in roots if place.is_relative_to(root)]
         return max(found, key=lambda each: len(each.parts), default=None)
 
@@ -166,7 +164,7 @@ class Histories:
         if self.covers(skill.source) or has_history(root, state_home()):
             return RecordedSkill(root, place, skill.source)
         whole = root / place
-        around = [each.root for each in existing_histories(state_home()) if whole.is_relative_to(each.root)]
+        around = [root for root in existing_histories(state_home()) if whole.is_relative_to(root)]
         outer = max(around, key=lambda each: len(each.parts), default=None)
         return None if outer is None else RecordedSkill(outer, whole.relative_to(outer).as_posix(), skill.source)
 
@@ -181,8 +179,7 @@ class Histories:
 
     def _names(self, scope: Scope, root: Path) -> bool:
         """Tell whether the settings name a source."""
-        improved = self.improve.scopes if self.settings.automatic else frozenset()
-        return scope in self.settings.scopes | improved or root in self._directories
+        return any(scope in each.scopes for each in self._sections) or root in self._directories
 
     def _why_not_kept(self, source: Source) -> str:
         root = source.root
@@ -210,9 +207,12 @@ class Histories:
         return False
 
     @property
+    def _sections(self) -> tuple[RecordedSources, ...]:
+        return (self.settings, *(self.others if self.settings.automatic else ()))
+
+    @property
     def _directories(self) -> list[Path]:
-        improved = self.improve.directories if self.settings.automatic else ()
-        named = (*self.settings.directories, *improved)
+        named = [folder for each in self._sections for folder in each.directories]
         return [real_path(Path(os.path.abspath(each))) for each in named]  # noqa: PTH100 - `resolve` may raise
 
 
@@ -353,15 +353,15 @@ def forget_in_histories(secret: Secret, folders: Collection[Path] = ()) -> list[
     """Remove a secret from all histories of this user, or only from those of these folders; one fault stops none."""
     roots = {real_path(folder.absolute()) for folder in folders}
     found = []
-    for each in existing_histories(state_home()):
-        if roots and each.root not in roots:
+    for root in existing_histories(state_home()):
+        if roots and root not in roots:
             continue
         try:
-            with open_history(each.root, state_home(), work_trees=True) as history:
+            with open_history(root, state_home(), work_trees=True) as history:
                 commits, files = history.forget(secret)
-            found.append(ForgottenIn(each.root, commits, files))
+            found.append(ForgottenIn(root, commits, files))
         except HistoryError as error:
-            found.append(ForgottenIn(each.root, fault=str(error)))
+            found.append(ForgottenIn(root, fault=str(error)))
     unreadable = unreadable_histories(state_home()).items()
     return found + [ForgottenIn(folder, fault=why) for folder, why in unreadable if not roots or _is_of(folder, roots)]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
@@ -10,25 +10,19 @@ from server.config.settings.named_sources import check_sources, directories_of, 
 from server.config.settings.section import Section
 from skills_core.disk.sources import Scope
 
+if TYPE_CHECKING:
+    from server.config.settings.model import Settings
+
 _USUAL: Final = frozenset({Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
 
 SKILL_HISTORY: Final = "skill_history"
 ROLLBACK_SKILL: Final = "rollback_skill"
 
 
-class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Histories of sources, for `skillserve history` and `rollback`."""
+class RecordedSources(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A section that names sources whose changes are recorded; those of other capabilities name some too."""
 
     sources: tuple[str, ...] = ()
-    """Sources whose changes are recorded whenever a server starts or sees an edit, or a skill is changed: directories,
-    or the scopes `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
-    automatic: bool = True
-    """Whether other sources have a history too: those of `improve.sources`, those with the scope `workspace`, `managed`
-    or `legacy` from the first change of skillserve on, scheduler skills, and all from when you first ask for a skill's
-    history."""
-    work_trees: bool = False
-    """Whether sources that lie in a git repository of yours are recorded too. Your repository stays as it is in either
-    case: the history is kept in the state directory."""
 
     def __post_init__(self) -> None:
         check_sources(self.sources)
@@ -43,10 +37,30 @@ class HistorySettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         """The directories among the sources; `~` stands for the home directory."""
         return directories_of(self.sources)
 
+
+class HistorySettings(RecordedSources, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Histories of sources, for `skillserve history` and `rollback`."""
+
+    sources: tuple[str, ...] = ()
+    """Sources whose changes are recorded whenever a server starts or sees an edit, or a skill is changed: directories,
+    or the scopes `explicit`, `workspace`, `managed` and `legacy`. Needs the extra `history`."""
+    automatic: bool = True
+    """Whether other sources have a history too: those of `improve.sources`, those with the scope `workspace`, `managed`
+    or `legacy` from the first change of skillserve on, scheduler skills, and all from when you first ask for a skill's
+    history."""
+    work_trees: bool = False
+    """Whether sources that lie in a git repository of yours are recorded too. Your repository stays as it is in either
+    case: the history is kept in the state directory."""
+
     @property
     def usual_scopes(self) -> frozenset[str]:
         """The scopes whose sources have a history from the first change on."""
         return frozenset(_USUAL) if self.automatic else frozenset()
+
+
+def recorded_sources(settings: Settings) -> list[RecordedSources]:
+    """Return all sections that name sources whose changes are recorded."""
+    return [each for each in settings.capabilities if isinstance(each, RecordedSources)]
 
 
 SECTION: Final = Section(name="history", kind=HistorySettings, prefix="history_", options={"sources": "history"})

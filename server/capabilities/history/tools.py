@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     _Work: TypeAlias = Callable[[History, RecordedSkill, Sees | None], dict[str, Any]]
 
-__all__ = ["TOOLS"]
-
 logger = logging.getLogger(__name__)
 
 _MAX_DIFF = 50_000

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 def _add_commands(_: typer.Typer) -> None:
     from server.capabilities.history.commands import history
-    from server.capabilities.improve.commands import accept, propose, reject
+    from server.capabilities.improve.commands import accept, forget, propose, reject
 
-    for command in (propose, accept, reject):
+    for command in (forget, propose, accept, reject):
         history.command()(command)
 
 

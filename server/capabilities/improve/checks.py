@@ -25,21 +25,18 @@ from server.capabilities.evals.iterations.session import EvalSession, check_mode
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.toolset import open_toolset
 from server.capabilities.scripts.factory import script_runner, variables_of
-from server.config.machine import current_environment
-from skills_core.audit.engine import audit
-from skills_core.audit.findings import Severity
-from skills_core.audit.skill import read_folder
-from skills_core.diagnostics import Severity as Weight
-from skills_core.diagnostics import one_line
-from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE
 from skills_core.evals.grading.results import Arm
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.argument_validator import ArgumentValidator
-from skills_core.improve.failed_run import NextCall, refusal_of_replay, steps_before_failure
-from skills_core.improve.reasons import ImprovementReason, Refusal
-from skills_core.live.library import Library
+from skills_core.improve.improvement import (
+    ImprovementReason,
+    ImprovementRefusal,
+    NextCall,
+    refusal_of_replay,
+    steps_before_failure,
+)
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.runs.model_conversation import INSTRUMENTATION
 from skills_core.runs.models import connected, describe_model_error
@@ -48,47 +45,17 @@ from skills_core.runs.tools.own_tools import recipient_for
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
-    from pathlib import Path
 
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 
-    from server.capabilities.improve.folders import ImprovementFolders
+    from server.capabilities.improve.installation import ImprovementFolders
     from server.config.settings.model import Settings
-    from skills_core.audit.findings import Finding
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import Tool
     from skills_core.runs.executor import RunRequest
     from skills_core.runs.outcome import RunOutcome
     from skills_core.skills.skill import Skill
-
-
-def refusal_of_version(before: Path, after: Path) -> Refusal | None:
-    """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
-    old, new = loaded_skill(before), loaded_skill(after)
-    if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
-        why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
-        return Refusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
-    known = {each.code for each in old.diagnostics}
-    for each in new.diagnostics:
-        if each.severity is Weight.ERROR and each.code not in known:
-            return Refusal(ImprovementReason.INVALID, str(each))
-    # A suppression that the change brings along must not hide what it adds.
-    found = {each.fingerprint for each in _errors(before)}
-    for finding in _errors(after):
-        if finding.fingerprint not in found:
-            return Refusal(ImprovementReason.AUDIT_ERROR, str(finding))
-    return None
-
-
-def loaded_skill(folder: Path) -> Skill | None:
-    """Return the skill that a folder is, not one that lies in it; None if it cannot be loaded."""
-    skills = Library(explicit_sources([folder]), current_environment).catalog.skills
-    return next((each for each in skills if each.content.place in {"", "."}), None)
-
-
-def _errors(folder: Path) -> list[Finding]:
-    return [each for each in audit(read_folder(folder)) if each.severity is Severity.ERROR]
 
 
 logger = logging.getLogger(__name__)
@@ -104,7 +71,9 @@ def has_evals(folders: ImprovementFolders) -> bool:
     return (folders.before / EVALS_FILE).is_file()
 
 
-async def refusal_of_evals(folders: ImprovementFolders, settings: Settings) -> tuple[Refusal | None, dict[str, Any]]:
+async def refusal_of_evals(
+    folders: ImprovementFolders, settings: Settings
+) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
     """Run the evals of both versions; return why the change is not taken, and the pass rates.
 
     A change that cannot be measured is not taken.
@@ -113,21 +82,25 @@ async def refusal_of_evals(folders: ImprovementFolders, settings: Settings) -> t
         with anyio.fail_after(EVAL_SECONDS):
             benchmark = await _benchmark(folders, settings)
     except TimeoutError:
-        return Refusal(ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"), {}
+        return ImprovementRefusal(
+            ImprovementReason.EVALS_FAILED, f"the evals took longer than {EVAL_SECONDS:g} seconds"
+        ), {}
     except (SkillsError, OSError) as error:
-        return Refusal(ImprovementReason.EVALS_FAILED, str(error)), {}
+        return ImprovementRefusal(ImprovementReason.EVALS_FAILED, str(error)), {}
     return refusal_of_benchmark(benchmark)
 
 
-def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[Refusal | None, dict[str, Any]]:
+def refusal_of_benchmark(benchmark: Mapping[str, Any]) -> tuple[ImprovementRefusal | None, dict[str, Any]]:
     """Return why a change with these results is not taken, and the pass rates of both versions."""
     before, after = (_rate(benchmark, arm) for arm in (Arm.OLD_SKILL, Arm.WITH_SKILL))
     rates = {"before": before, "after": after}
     if before is None or after is None or _has_errors(benchmark):
-        return Refusal(ImprovementReason.EVALS_FAILED, "a run of the evals failed or could not be graded"), rates
+        return ImprovementRefusal(
+            ImprovementReason.EVALS_FAILED, "a run of the evals failed or could not be graded"
+        ), rates
     if after < before:
         message = f"the pass rate would fall from {before:.0%} to {after:.0%}"
-        return Refusal(ImprovementReason.PASS_RATE_LOWER, message), rates
+        return ImprovementRefusal(ImprovementReason.PASS_RATE_LOWER, message), rates
     return None, rates
 
 
@@ -201,11 +174,11 @@ class OfferedTools:
 
 async def replay_failed_step(
     outcome: RunOutcome, request: RunRequest, skills: Sequence[Skill], offered: OfferedTools, model: Model
-) -> Refusal | None:
+) -> ImprovementRefusal | None:
     """Return why the failure would happen again with these skills, None if it would not; the performed one is last."""
     steps = steps_before_failure(outcome)
     if steps is None:
-        return Refusal(ImprovementReason.REPLAY_FAILED, "too many steps precede the failed one to replay it")
+        return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, "too many steps precede the failed one to replay it")
     values, message = activation_inputs(request.skill, request.parameters, request.message)
     *others, performed = skills
     included: list[tuple[Skill, Mapping[str, str]]] = [*((each, {}) for each in others), (performed, values)]
@@ -225,7 +198,7 @@ async def replay_failed_step(
                     model, messages, model_request_parameters=parameters, instrument=INSTRUMENTATION
                 )
     except Exception as error:  # noqa: BLE001 - a provider may raise anything
-        return Refusal(ImprovementReason.REPLAY_FAILED, describe_model_error(error)[:500])
+        return ImprovementRefusal(ImprovementReason.REPLAY_FAILED, describe_model_error(error)[:500])
     wanted = [NextCall(part.tool_name, _arguments(part)) for part in response.tool_calls]
     return refusal_of_replay(outcome, wanted, offered.fault_of)
 

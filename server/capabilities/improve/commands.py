@@ -13,8 +13,6 @@ from server.cli.console import EXIT_NO, fail, print_json, print_text
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["accept", "propose", "reject"]
-
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id that `history propose` lists.")]
 
 _HIDDEN = frozenset({"change"})
@@ -38,7 +36,7 @@ def propose(
     """
     from server.capabilities.improve.records import improvement_records
     from skills_core.diagnostics import one_line
-    from skills_core.improve.reasons import ImprovementStatus
+    from skills_core.improve.improvement import ImprovementStatus
 
     records = improvement_records()
     with _denials():
@@ -79,9 +77,23 @@ def reject(number: Id, *, as_json: AsJson = False) -> None:
     _print(record, as_json=as_json)
 
 
+def forget(directories: Directories = None, *, as_json: AsJson = False) -> None:
+    """Remove a secret that slipped in from all histories.
+
+    The secret is read from standard input, so that it is in no list of processes or commands. It is removed from all
+    versions, messages and names, and from proposed improvements; the ids of commits change. DIR chooses the sources.
+    The exit code is 1 if a file that is there now still has it, or a history cannot be changed.
+    """
+    # In the place of the command of histories, which knows no improvements.
+    from server.capabilities.history.commands import forget_secret
+    from server.capabilities.improve.records import improvement_records
+
+    forget_secret(directories, improvement_records().forget, as_json=as_json)
+
+
 @contextmanager
 def _denials() -> Iterator[None]:
-    """Exit with 1 if the answer is no."""
+    """Exit with 1 if a proposal is unknown or closed."""
     from server.capabilities.improve.installation import ClosedProposalError
     from server.capabilities.improve.records import UnknownImprovementError
 

@@ -1,37 +1,197 @@
-"""Install a checked change in one step with its commit, or keep it as a proposal that a person accepts or rejects.
+"""Copies of a skill for an improvement, and the installation of a checked change as one commit.
 
-Improvements whose process was killed are settled: it is said what became of each skill, and the copies are removed.
+A change that a person has to decide on is kept as a proposal. Improvements whose process was killed are settled: the
+log says what became of each skill, and the copies are removed.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
 import logging
+import os
+import stat
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.history.histories import Histories
-from server.capabilities.improve.checks import refusal_of_version
-from server.capabilities.improve.folders import opened_folders
-from server.config.machine import state_home
+from server.config.machine import current_environment, state_home
+from skills_core.audit.engine import audit
+from skills_core.audit.findings import Severity
+from skills_core.audit.skill import read_folder
+from skills_core.diagnostics import Severity as Weight
 from skills_core.diagnostics import one_line
+from skills_core.disk.files import Location, open_to_read
 from skills_core.disk.replacement import remove_tree
+from skills_core.disk.sources import explicit_sources
+from skills_core.disk.writing import write_file
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
 from skills_core.evals.proposals.unified_diff import unified_diff
-from skills_core.history.commits import Cause
 from skills_core.history.store import has_history
-from skills_core.improve.bounds import changed_texts, refusal_of
-from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
+from skills_core.history.versions import Cause
+from skills_core.improve.changes import changed_texts, refusal_of
+from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal, ImprovementStatus
+from skills_core.live.library import Library
+from skills_core.scripts.private_copy import copy_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from server.capabilities.improve.records import ImprovementRecords
     from server.config.settings.model import Settings
+    from skills_core.audit.findings import Finding
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
+
+_MAX_ENTRIES = 10_000
+_MAX_KEPT = 1024 * 1024
+_MAX_KEPT_TOGETHER = 32 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ImprovementFolders:
+    """A folder for one improvement that only this user can enter."""
+
+    root: Path
+    name: str
+
+    @property
+    def workspace(self) -> Path:
+        """The copy that the model changes; it has no eval files."""
+        return self.root / "workspace" / self.name
+
+    @property
+    def before(self) -> Path:
+        """The skill as it is, with its eval files."""
+        return self.root / "before" / self.name
+
+    @property
+    def after(self) -> Path:
+        """The skill with the change, with its eval files."""
+        return self.root / "after" / self.name
+
+    @property
+    def evals(self) -> Path:
+        """Where results of evals go."""
+        return self.root / "evals"
+
+    def write_change(self, skill: Skill, change: Mapping[str, bytes]) -> None:
+        """Write the versions to measure: the skill as it was loaded, and the same with the changed files.
+
+        Raises:
+            SkillChangedError: the skill was edited meanwhile.
+            OSError: a file cannot be written.
+        """
+        for folder in (self.before, self.after):
+            folder.parent.mkdir()
+            copy_skill(skill, folder, with_evals=True, read_only=False)
+        for path, content in change.items():
+            write_file(Location(self.after, path), content)
+
+
+@contextmanager
+def opened_folders(skill: Skill, root: Path) -> Iterator[ImprovementFolders]:
+    """Create `root` with the copy for the model, yield the folders in it, and remove them in the end.
+
+    Raises:
+        SkillChangedError: the skill was edited since it was loaded.
+        OSError: it cannot be copied.
+    """
+    root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root.mkdir(mode=0o700)
+    root = root.resolve()
+    folders = ImprovementFolders(root, Path(skill.content.folder or skill.source.root).name)
+    try:
+        folders.workspace.parent.mkdir()
+        copy_skill(skill, folders.workspace, read_only=False)
+        yield folders
+    finally:
+        remove_tree(root)
+
+
+def files_below(root: Path) -> tuple[dict[str, bytes], frozenset[str]]:
+    """Return the regular files below a folder with their bytes, and the paths of everything else but folders.
+
+    A file that is too large for a text has a zero byte and its digest in place of its bytes. What exceeds the number of
+    entries, or cannot be read, counts as something else.
+    """
+    files: dict[str, bytes] = {}
+    others: set[str] = set()
+    for number, (path, is_folder) in enumerate(_entries_below(root)):
+        if number == _MAX_ENTRIES:
+            others.add(path)
+            break
+        if is_folder:
+            continue
+        content = _content(root / path, _MAX_KEPT_TOGETHER - sum(map(len, files.values())))
+        if content is None:
+            others.add(path)
+        else:
+            files[path] = content
+    return files, frozenset(others)
+
+
+def _entries_below(root: Path) -> Iterator[tuple[str, bool]]:
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        with os.scandir(root / folder) as entries:
+            for entry in entries:
+                path = f"{folder}/{entry.name}" if folder else entry.name
+                is_folder = entry.is_dir(follow_symlinks=False)
+                waiting += [path] * is_folder
+                yield path, is_folder
+
+
+def _content(path: Path, room: int) -> bytes | None:
+    try:
+        with open(open_to_read(path), "rb") as file:  # noqa: PTH123 - it is a descriptor
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                return None
+            content = file.read(_MAX_KEPT + 1)
+            if len(content) <= min(_MAX_KEPT, room):
+                return content
+            digest = hashlib.sha256(content)
+            while block := file.read(_MAX_KEPT):
+                digest.update(block)
+            return b"\0" + digest.digest()
+    except OSError:
+        return None
+
+
 logger = logging.getLogger(__name__)
+
+
+def refusal_of_version(before: Path, after: Path) -> ImprovementRefusal | None:
+    """Return why the version in the folder `after` cannot replace the one in `before`, None if it can."""
+    old, new = loaded_skill(before), loaded_skill(after)
+    if old is None or new is None or (old.key, old.state, old.reason) != (new.key, new.state, new.reason):
+        why = one_line(str(new.reason)) if new is not None else "it cannot be loaded"
+        return ImprovementRefusal(ImprovementReason.INVALID, f"the changed skill is not usable as before: {why}")
+    known = {each.code for each in old.diagnostics}
+    for each in new.diagnostics:
+        if each.severity is Weight.ERROR and each.code not in known:
+            return ImprovementRefusal(ImprovementReason.INVALID, str(each))
+    # A suppression that the change brings along must not hide what it adds.
+    found = {each.fingerprint for each in _errors(before)}
+    for finding in _errors(after):
+        if finding.fingerprint not in found:
+            return ImprovementRefusal(ImprovementReason.AUDIT_ERROR, str(finding))
+    return None
+
+
+def loaded_skill(folder: Path) -> Skill | None:
+    """Return the skill that a folder is, not one that lies in it; None if it cannot be loaded."""
+    skills = Library(explicit_sources([folder]), current_environment).catalog.skills
+    return next((each for each in skills if each.content.place in {"", "."}), None)
+
+
+def _errors(folder: Path) -> list[Finding]:
+    return [each for each in audit(read_folder(folder)) if each.severity is Severity.ERROR]
+
 
 _RECENT = 100
 # Commits of a skill among which that of an improvement is looked for.
@@ -99,7 +259,11 @@ def diff_of_change(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> s
 def stored_change(base: Mapping[str, bytes], change: Mapping[str, bytes]) -> dict[str, dict[str, str]]:
     """Return the changed files, and those that the change is based on, as a record keeps them."""
     return {
-        path: {"before": _encoded(raw), "after": _encoded(change.get(path, raw))} for path, raw in sorted(base.items())
+        path: {
+            "before": base64.b64encode(raw).decode("ascii"),
+            "after": base64.b64encode(change.get(path, raw)).decode("ascii"),
+        }
+        for path, raw in sorted(base.items())
     }
 
 
@@ -111,7 +275,7 @@ def install(
     message: str,
     run_id: str,
     settings: Settings,
-) -> tuple[Refusal | None, str | None]:
+) -> tuple[ImprovementRefusal | None, str | None]:
     """Write the changed files as one commit; return why they were not written, and the commit.
 
     A process that is killed leaves the old skill or the new one.
@@ -120,9 +284,9 @@ def install(
         with Histories.of(settings).open(root) as history:
             commit = history.change(place, change, Cause.IMPROVEMENT, message, run_id, base=base)
     except SkillEditedError as error:
-        return Refusal(ImprovementReason.SKILL_CHANGED, str(error)), None
+        return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error)), None
     except HistoryError as error:
-        return Refusal(ImprovementReason.NOT_WRITTEN, str(error)), None
+        return ImprovementRefusal(ImprovementReason.NOT_WRITTEN, str(error)), None
     return None, None if commit is None else commit.rev
 
 
@@ -140,9 +304,9 @@ def accept(records: ImprovementRecords, number: str, catalog: Catalog, settings:
     with records.only_one(skill.source.root, skill.content.place) as alone:
         if not alone:
             raise ClosedProposalError(f"{number}: the skill is being improved now; try again when that has ended")
-        base = {path: _decoded(each["before"]) for path, each in record["change"].items()}
-        change = {path: _decoded(each["after"]) for path, each in record["change"].items()}
-        refusal: Refusal | None = None
+        base = {path: base64.b64decode(each["before"]) for path, each in record["change"].items()}
+        change = {path: base64.b64decode(each["after"]) for path, each in record["change"].items()}
+        refusal: ImprovementRefusal | None = None
         rev = _already_installed(record, settings)
         if rev is None:
             refusal = _checked(skill, base, change, records.work_folder(number))
@@ -186,7 +350,9 @@ def _already_installed(record: Mapping[str, Any], settings: Settings) -> str | N
         raise ClosedProposalError(f"{record['id']}: not accepted: {error}") from error
 
 
-def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes], work: Path) -> Refusal | None:
+def _checked(
+    skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes], work: Path
+) -> ImprovementRefusal | None:
     """Return why a change must not be made to the skill as it is now."""
     main = skill.content.main
     try:
@@ -198,16 +364,8 @@ def _checked(skill: Skill, base: Mapping[str, bytes], change: Mapping[str, bytes
                 file = folders.before / path
                 if not file.is_file() or file.read_bytes() != content:
                     message = f"{one_line(path)}: was edited since the proposal was made; run the skill again"
-                    return Refusal(ImprovementReason.SKILL_CHANGED, message)
+                    return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, message)
             refusal = refusal_of(base, change, main.path if main is not None else "")
             return refusal or refusal_of_version(folders.before, folders.after)
     except (SkillChangedError, OSError) as error:
-        return Refusal(ImprovementReason.SKILL_CHANGED, str(error))
-
-
-def _encoded(raw: bytes) -> str:
-    return base64.b64encode(raw).decode("ascii")
-
-
-def _decoded(text: str) -> bytes:
-    return base64.b64decode(text)
+        return ImprovementRefusal(ImprovementReason.SKILL_CHANGED, str(error))

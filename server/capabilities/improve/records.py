@@ -15,7 +15,7 @@ from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
+from skills_core.improve.improvement import ImprovementReason, ImprovementStatus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 MAX_RECORDS: Final = 500
-"""Records to keep; the oldest that are no open proposals are removed."""
+"""Records to keep; beyond them, the oldest that are not open proposals are removed."""
 
 _REPAIR: Final = "repair or remove the file"
 _ID: Final = re.compile(r"[0-9a-f]{8,32}")
@@ -44,7 +44,11 @@ class UnreadableImprovementError(UnknownImprovementError):
 
 
 class ImprovementRecords:
-    """The records in one folder of this user, a JSON file each."""
+    """The records in one folder of this user, a JSON file each.
+
+    Methods raise `UnknownImprovementError` if there is no record of an id, `UnreadableImprovementError` if one cannot
+    be read, and `OSError` if one cannot be written.
+    """
 
     def __init__(self, folder: Path) -> None:
         """Use `folder`, which is created with the first record."""
@@ -71,12 +75,7 @@ class ImprovementRecords:
             lock.__exit__(None, None, None)
 
     def begin(self, run_id: str, skill: str, root: Path, place: str, per_day: int) -> str | ImprovementReason | None:
-        """Record that an improvement begins; return its id, why it must not begin, or None if this run had one.
-
-        Raises:
-            OSError: the record cannot be written.
-            UnreadableImprovementError: another record cannot be read, so that it is unknown whether one may begin.
-        """
+        """Record that an improvement begins; return its id, why it must not begin, or None if this run had one."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         with exclusive(self._folder / "records"):
             known = [self._read(path) for path in self._paths()]
@@ -101,23 +100,14 @@ class ImprovementRecords:
             return number
 
     def update(self, number: str, **values: object) -> dict[str, Any]:
-        """Set values of a record, and return it.
-
-        Raises:
-            UnknownImprovementError: there is no such record.
-            OSError: the record cannot be written.
-        """
+        """Set values of a record, and return it."""
         with exclusive(self._folder / "records"):
             record = {**self.get(number), **values}
             self._write(record)
             return record
 
     def get(self, number: str) -> dict[str, Any]:
-        """Return a record by its id.
-
-        Raises:
-            UnknownImprovementError: there is no such record, or it cannot be read.
-        """
+        """Return a record by its id."""
         if not _ID.fullmatch(number):
             raise _unknown(number)
         return self._read(self._folder / f"{number}.json")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Final
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
-from server.config.settings.named_sources import check_sources, directories_of, scopes_of
+from server.capabilities.history.settings import RecordedSources
 from server.config.settings.section import Section
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import Configuration
 
 
-class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ImproveSettings(RecordedSources, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Improvement of skills after runs with a failed tool call; off by default."""
 
     sources: tuple[str, ...] = ()
@@ -29,19 +29,6 @@ class ImproveSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Most improvements of one skill that are begun within 24 hours."""
     seconds: Annotated[int, Meta(ge=1, le=3600)] = 120
     """Time limit for the model that improves a skill."""
-
-    def __post_init__(self) -> None:
-        check_sources(self.sources)
-
-    @property
-    def scopes(self) -> frozenset[str]:
-        """The scopes among the sources."""
-        return scopes_of(self.sources)
-
-    @property
-    def directories(self) -> tuple[str, ...]:
-        """The directories among the sources; `~` stands for the home directory."""
-        return directories_of(self.sources)
 
 
 SECTION: Final = Section(

@@ -32,7 +32,7 @@ class ScheduledRuns:
 
     def jobs(self, follow_up: FollowUp) -> Mapping[str, Job]:
         """Return the job that performs a firing, by its kind; it calls `follow_up` with each run that has ended."""
-        from server.capabilities.schedules.job import KIND, ScheduleJob
+        from server.capabilities.schedules.firing import KIND, ScheduleJob
         from server.capabilities.schedules.store import ScheduleStore
 
         job = ScheduleJob(self._library, self._settings, ScheduleStore(), follow_up, reloads=self._reloads)

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from server.capabilities.schedules.budgets import Refused
-from server.capabilities.schedules.errors import ScheduleError
-from server.capabilities.schedules.rights import Rights
-from skills_core.errors import InvalidTimeError
-from skills_core.schedules.policies import (
+from server.capabilities.schedules.allowances import Refused, RunRights, ScheduleError
+from skills_core.schedules.when import (
     GRACE,
+    TRANSITIONS,
     Admission,
+    Every,
     MissedPolicy,
     OverlapPolicy,
     ScheduleEvent,
@@ -28,12 +27,13 @@ from skills_core.schedules.policies import (
     due,
     end_of_run,
     is_ahead,
-    next_state,
+    next_firings,
+    when_from_json,
+    when_to_json,
 )
-from skills_core.schedules.when import Every, next_firings, when_from_json, when_to_json
 
 if TYPE_CHECKING:
-    from server.capabilities.schedules.budgets import Spending, Terms
+    from server.capabilities.schedules.allowances import Spending, Terms
     from skills_core.schedules.when import When
 
 MAX_RUNS: Final = 500
@@ -43,10 +43,6 @@ _VERSION: Final = 1
 _SHOWN: Final = 3
 
 Moment = Annotated[datetime, Meta(tz=True)]
-
-
-class InvalidBindingError(Exception):
-    """The bytes are not a binding; the message says what was expected where."""
 
 
 class Firing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -59,7 +55,7 @@ class Firing(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tokens: int | None = None
 
 
-class Delivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class ResultDelivery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How the delivery of a result goes: `pending`, `delivered` or `failed`, and since when."""
 
     status: str
@@ -79,7 +75,7 @@ class ScheduledRun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     problem: str | None = None
     message: str = ""
     notice: str = ""
-    delivery: Delivery | None = None
+    delivery: ResultDelivery | None = None
 
 
 class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,7 +96,7 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     overlap: OverlapPolicy = OverlapPolicy.SKIP
     skill: str | None = None
     model: str | None = None
-    rights: Rights = Rights()
+    rights: RunRights = RunRights()
     creator: str
     created: Moment
     settled: Moment
@@ -124,24 +120,38 @@ class Binding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             return ()
         return next_firings(self.time, max(now, self.settled), count)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the value of the file."""
-        found: dict[str, Any] = msgspec.to_builtins(self)
-        return found
 
-    @classmethod
-    def from_json(cls, value: object) -> Binding:
-        """Return the binding in a file.
+def new_binding(  # noqa: PLR0913 - one parameter for each choice of the creator
+    when: When,
+    zone: str,
+    now: datetime,
+    *,
+    rights: RunRights,
+    creator: str,
+    skill: str | None = None,
+    model: str | None = None,
+    missed: MissedPolicy = MissedPolicy.ONCE,
+    overlap: OverlapPolicy = OverlapPolicy.SKIP,
+) -> Binding:
+    """Return the binding of a schedule that is made now.
 
-        Raises:
-            InvalidBindingError: the bytes are not a binding.
-        """
-        try:
-            found = msgspec.convert(value, cls)
-            when_from_json(found.when)
-        except (msgspec.ValidationError, InvalidTimeError) as error:
-            raise InvalidBindingError(str(error)) from None
-        return found
+    Raises:
+        ScheduleError: the time is past.
+    """
+    if not next_firings(when, now, 1):
+        raise ScheduleError("The time is past; give one that comes.")
+    return Binding(
+        when=dict(when_to_json(when)),
+        zone=zone,
+        missed=missed,
+        overlap=overlap,
+        skill=skill,
+        model=model,
+        rights=rights,
+        creator=creator,
+        created=now,
+        settled=now,
+    )
 
 
 def run_id_of(name: str, at: datetime) -> str:
@@ -309,7 +319,7 @@ def ended(binding: Binding, run: ScheduledRun, failures_to_pause: int = 0) -> Bi
     return structs.replace(after, runs=(*binding.runs, run)[-MAX_RUNS:])
 
 
-def delivered(binding: Binding, run_id: str, delivery: Delivery) -> Binding:
+def delivered(binding: Binding, run_id: str, delivery: ResultDelivery) -> Binding:
     """Record how the delivery of a run's result goes."""
     runs = tuple(structs.replace(run, delivery=delivery) if run.id == run_id else run for run in binding.runs)
     return structs.replace(binding, runs=runs)
@@ -341,7 +351,7 @@ def resumed(binding: Binding, now: datetime) -> Binding:
     return structs.replace(_after(binding, ScheduleEvent.RESUME), settled=max(now, binding.settled), failures=0)
 
 
-def rebound(binding: Binding, when: When, when_json: dict[str, str | float], zone: str, now: datetime) -> Binding:
+def rebound(binding: Binding, when: When, zone: str, now: datetime) -> Binding:
     """Give the schedule another time, and nothing else.
 
     Raises:
@@ -350,11 +360,12 @@ def rebound(binding: Binding, when: When, when_json: dict[str, str | float], zon
     if not next_firings(when, now, 1):
         raise ScheduleError("The new time is past; give one that comes.")
     changed = _after(binding, ScheduleEvent.REBIND)
-    return structs.replace(changed, when=dict(when_json), zone=zone, settled=now, decided=None, waiting=(), failures=0)
+    json = dict(when_to_json(when))
+    return structs.replace(changed, when=json, zone=zone, settled=now, decided=None, waiting=(), failures=0)
 
 
 def _after(binding: Binding, event: ScheduleEvent) -> Binding:
-    state = next_state(binding.state, event)
+    state = TRANSITIONS[binding.state].get(event)
     if state is None:
         raise ScheduleError(
             f"This schedule cannot {event.value.replace('_', ' ')}: its state is {binding.state.value}."

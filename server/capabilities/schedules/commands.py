@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -21,27 +20,30 @@ from server.cli.commands.options import (
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 
 if TYPE_CHECKING:
-    from server.capabilities.schedules.store import ScheduleStore
+    from collections.abc import Mapping
 
-__all__ = ["schedule"]
+    from server.capabilities.schedules.store import ScheduleStore
+    from skills_core.runs.tools.workspace_names import WorkspaceTool
 
 schedule = typer.Typer(help="Run skills at set times.", no_args_is_help=True)
-
-
-class _Missed(StrEnum):
-    SKIP = "skip"
-    ONCE = "once"
-    ALL = "all"
-
-
-class _Overlap(StrEnum):
-    SKIP = "skip"
-    QUEUE = "queue"
 
 
 Name = Annotated[
     str,
     typer.Argument(metavar="NAME", help="The schedule's name, or the part before its last hyphen if that is unique."),
+]
+
+
+At = Annotated[str | None, typer.Option(metavar="WHEN", help="Run once, at +5m, 18:00 or an ISO 8601 time.")]
+Span = Annotated[str | None, typer.Option(metavar="SPAN", help="Run after each span, as in 4s, 10m or 2h.")]
+Expression = Annotated[str | None, typer.Option(metavar="EXPR", help="Run by a cron expression of 5 or 6 fields.")]
+Zone = Annotated[str | None, typer.Option(metavar="ZONE", help="The time zone.", show_default="that of this machine")]
+Missed = Annotated[
+    Literal["skip", "once", "all"],
+    typer.Option(help="What to do about firings that were missed while no process kept time."),
+]
+Overlap = Annotated[
+    Literal["skip", "queue"], typer.Option(help="What to do about a firing while the run before it lasts.")
 ]
 
 
@@ -52,21 +54,15 @@ def add(  # noqa: PLR0913 - one parameter for each flag
     ],
     directories: Directories = None,
     *,
-    at: Annotated[str | None, typer.Option(metavar="WHEN", help="Run once, at +5m, 18:00 or an ISO 8601 time.")] = None,
-    every: Annotated[str | None, typer.Option(metavar="SPAN", help="Run after each span, as in 4s, 10m or 2h.")] = None,
-    cron: Annotated[str | None, typer.Option(metavar="EXPR", help="Run by a cron expression of 5 or 6 fields.")] = None,
-    tz: Annotated[
-        str | None, typer.Option(metavar="ZONE", help="The time zone.", show_default="that of this machine")
-    ] = None,
+    at: At = None,
+    every: Span = None,
+    cron: Expression = None,
+    tz: Zone = None,
     task: Annotated[str | None, typer.Option(metavar="TEXT", help="What to do, in your own words.")] = None,
     output: Annotated[str | None, typer.Option(metavar="TEXT", help="What the result should look like.")] = None,
     skill: Annotated[str | None, typer.Option(metavar="NAME", help="The skill to perform the task with.")] = None,
-    missed: Annotated[
-        _Missed, typer.Option(help="What to do about firings that were missed while no process kept time.")
-    ] = _Missed.ONCE,
-    overlap: Annotated[
-        _Overlap, typer.Option(help="What to do about a firing while the run before it lasts.")
-    ] = _Overlap.SKIP,
+    missed: Missed = "once",
+    overlap: Overlap = "skip",
     model: Model = None,
     run_tools: RunTool = None,
     workspace: Workspace = None,
@@ -81,11 +77,36 @@ def add(  # noqa: PLR0913 - one parameter for each flag
     The tools that are allowed here are the most that its runs may use. For an existing schedule, only the time is
     taken. A server with schedules, or `skillserve schedule daemon`, keeps the time.
     """
-    given = dict(locals())
     _require_extra()
-    from server.capabilities.schedules.command_actions import add_schedule, request_of
+    from server.capabilities.schedules.actions import AddOptions, add_schedule
+    from skills_core.schedules.when import MissedPolicy, OverlapPolicy
 
-    text, found = add_schedule(request_of(given))
+    flags = _flags(model, run_tools, workspace, mcp_servers, skill_tools)
+    flags |= {"follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace}
+    policies = MissedPolicy(missed), OverlapPolicy(overlap)
+    options = AddOptions(short, at, every, cron, tz, task, output, skill, model, *policies, directories, flags)
+    text, found = add_schedule(options)
+    _print(found, text, as_json=as_json)
+
+
+def _flags(
+    model: str | None,
+    run_tools: list[WorkspaceTool] | None,
+    workspace: str | None,
+    mcp_servers: str | None,
+    skill_tools: list[str] | None,
+) -> dict[str, Any]:
+    """Return the options of commands that are settings of runs."""
+    return {
+        "model": model,
+        "run_tools": run_tools,
+        "workspace": workspace,
+        "mcp_servers": mcp_servers,
+        "skill_tools": skill_tools,
+    }
+
+
+def _print(found: Mapping[str, Any], text: str, *, as_json: bool) -> None:
     if as_json:
         print_json(found)
     else:
@@ -96,7 +117,7 @@ def add(  # noqa: PLR0913 - one parameter for each flag
 def list_schedules(*, as_json: AsJson = False) -> None:
     """List the schedules with their next firings."""
     _require_extra()
-    from server.capabilities.schedules.reports import listed
+    from server.capabilities.schedules.actions import listed
     from server.capabilities.schedules.store import utc_now
 
     found = listed(_store(), utc_now())
@@ -119,13 +140,10 @@ def show_overview(*, as_json: AsJson = False) -> None:
     that improvement made after runs, and warnings.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import schedule_overview
+    from server.capabilities.schedules.actions import schedule_overview
 
     found, text = schedule_overview(_store())
-    if as_json:
-        print_json(found)
-    else:
-        print_text(text)
+    _print(found, text, as_json=as_json)
 
 
 @schedule.command()
@@ -135,13 +153,10 @@ def show(name: Name, *, as_json: AsJson = False) -> None:
     A schedule that is done is found in the trash. `skillserve runs show ID` shows the trace of a run.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import show_schedule
+    from server.capabilities.schedules.actions import show_schedule
 
     found, text = show_schedule(_store(), name)
-    if as_json:
-        print_json(found)
-    else:
-        print_text(text)
+    _print(found, text, as_json=as_json)
 
 
 @schedule.command("next")
@@ -153,37 +168,32 @@ def next_firings(
 ) -> None:
     """Show the next firings of a schedule."""
     _require_extra()
-    from server.capabilities.schedules.reports import next_times
+    from server.capabilities.schedules.actions import next_times
     from server.capabilities.schedules.store import utc_now
 
-    times = next_times(store := _store(), store.find(name), utc_now(), count)
-    if as_json:
-        print_json({"next": times})
-    else:
-        print_text("\n".join(times) or "it has no further firing")
+    store = _store()
+    times = next_times(store.read(store.find(name)), utc_now(), count)
+    _print({"next": times}, "\n".join(times) or "it has no further firing", as_json=as_json)
 
 
 @schedule.command()
 def pause(name: Name) -> None:
     """Let a schedule fire only by hand, until it is resumed."""
     _require_extra()
-    from server.capabilities.schedules.binding import paused
+    from server.capabilities.schedules.actions import pause_schedule
 
-    store = _store()
-    found = store.find(name)
-    print_text(f"{found}  {store.update(found, paused).state.value}")
+    changed = pause_schedule(name)
+    print_text(f"{changed['name']}  {changed['state']}")
 
 
 @schedule.command()
 def resume(name: Name) -> None:
     """Let a paused schedule fire again."""
     _require_extra()
-    from server.capabilities.schedules.binding import resumed
-    from server.capabilities.schedules.store import utc_now
+    from server.capabilities.schedules.actions import resume_schedule
 
-    store = _store()
-    found = store.find(name)
-    print_text(f"{found}  {store.update(found, lambda binding: resumed(binding, utc_now())).state.value}")
+    changed = resume_schedule(name)
+    print_text(f"{changed['name']}  {changed['state']}")
 
 
 @schedule.command()
@@ -191,7 +201,7 @@ def remove(name: Name) -> None:
     """Remove a schedule; its folder is moved to the trash."""
     _require_extra()
     store = _store()
-    found = store.find(name) if name not in store.names() else name
+    found = store.find(name)
     print_text(f"{found}  removed, its folder is {store.remove(found)}")
 
 
@@ -214,15 +224,9 @@ def run_now(
     """
     _require_extra()
     from server.capabilities.runs.execution import print_improvements
-    from server.capabilities.schedules.command_actions import run_by_hand
+    from server.capabilities.schedules.actions import run_by_hand
 
-    flags: dict[str, Any] = {
-        "model": model,
-        "run_tools": run_tools,
-        "workspace": workspace,
-        "mcp_servers": mcp_servers,
-        "skill_tools": skill_tools,
-    }
+    flags = _flags(model, run_tools, workspace, mcp_servers, skill_tools)
     outcome, improvements = run_by_hand(_store(), name, directories, flags)
     print_improvements(improvements)
     if as_json:
@@ -251,20 +255,10 @@ def daemon(
     The options are the most that runs may use; each schedule has rights of its own within them.
     """
     _require_extra()
-    from server.capabilities.schedules.command_actions import keep_time
+    from server.capabilities.schedules.actions import keep_time
 
-    keep_time(
-        directories,
-        {
-            "model": model,
-            "run_tools": run_tools,
-            "workspace": workspace,
-            "mcp_servers": mcp_servers,
-            "skill_tools": skill_tools,
-            "follow_symlinks": follow_symlinks,
-            "trust_workspace": trust_workspace,
-        },
-    )
+    flags = _flags(model, run_tools, workspace, mcp_servers, skill_tools)
+    keep_time(directories, {**flags, "follow_symlinks": follow_symlinks, "trust_workspace": trust_workspace})
 
 
 def _require_extra() -> None:

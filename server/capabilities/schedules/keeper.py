@@ -22,8 +22,9 @@ from msgspec import structs
 
 from server.capabilities.runs.after_run import improvements_of_none
 from server.capabilities.runs.settings import RunSettings, lease_seconds
+from server.capabilities.schedules.allowances import ScheduleError, UnknownScheduleError, terms_of, used_tokens
 from server.capabilities.schedules.binding import (
-    Delivery,
+    ResultDelivery,
     ScheduledRun,
     ahead_warning,
     delivered,
@@ -31,15 +32,12 @@ from server.capabilities.schedules.binding import (
     fired,
     started_by_hand,
 )
-from server.capabilities.schedules.budgets import terms_of, used_tokens
-from server.capabilities.schedules.delivery import RETRY_AFTER, deliver
-from server.capabilities.schedules.errors import ScheduleError, UnknownScheduleError
-from server.capabilities.schedules.job import KIND, job_inputs, load_libraries
+from server.capabilities.schedules.firing import KIND, RETRY_AFTER, deliver, job_inputs, load_libraries
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.schedules.store import utc_now
 from skills_core.diagnostics import one_line
 from skills_core.runs.durable.recorded_run import UNFINISHED, RunConflictError, RunState, StoreError, UnknownRunError
-from skills_core.schedules.policies import ScheduleState, is_ahead
+from skills_core.schedules.when import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -47,8 +45,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
 
+    from server.capabilities.schedules.allowances import Spending
     from server.capabilities.schedules.binding import Binding, Firing
-    from server.capabilities.schedules.budgets import Spending
     from server.capabilities.schedules.store import ScheduleStore
     from server.capability import ImprovementsAfter
     from server.config.settings.model import Settings
@@ -205,7 +203,7 @@ class TimeKeeper:
             if warning:
                 logger.warning("schedule %s: %s", name, warning)
             if binding.skipped != skipped:
-                # One that goes on being skipped is told once for each reason.
+                # The same reason is logged as a warning once.
                 is_new = binding.note.partition(": ")[2] != note.partition(": ")[2]
                 logger.log(logging.WARNING if is_new else logging.INFO, "schedule %s: %s", name, one_line(binding.note))
             if binding.running is not None and binding.running != before:
@@ -320,7 +318,7 @@ class TimeKeeper:
     def _with_delivery(self, entry: ScheduledRun) -> ScheduledRun:
         if not self.settings.section(ScheduleSettings).delivers:
             return entry
-        return structs.replace(entry, delivery=Delivery(status="pending", at=self.clock()))
+        return structs.replace(entry, delivery=ResultDelivery(status="pending", at=self.clock()))
 
     def _is_watched(self, firing: Firing) -> bool:
         """Tell whether the end of a run wakes this process, which performs it; others may die."""
@@ -379,7 +377,7 @@ class TimeKeeper:
             status = "failed" if message else "delivered"
             if message:
                 logger.warning("schedule %s: the result of run %s is not delivered: %s", name, run.id, message)
-            result = Delivery(status=status, at=self.clock(), message=message[:500])
+            result = ResultDelivery(status=status, at=self.clock(), message=message[:500])
             await self._update(name, lambda found: delivered(found, run.id, result))
             self._runs[run.id].is_recorded = False
         except (ScheduleError, UnknownRunError) as error:

@@ -54,7 +54,7 @@ class SchedulePrompts(PromptSource):
 
     def entries(self) -> list[dict[str, Any]]:
         """Return the entries of all schedules; those that were read last if they cannot be read now."""
-        from server.capabilities.schedules.errors import ScheduleError
+        from server.capabilities.schedules.allowances import ScheduleError
         from server.capabilities.schedules.store import prompt_entries
 
         try:

@@ -15,17 +15,25 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.schedules.binding import Binding, InvalidBindingError
-from server.capabilities.schedules.budgets import SPENDING_FILE, Spending
-from server.capabilities.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
+import msgspec
+
+from server.capabilities.schedules.allowances import (
+    SPENDING_FILE,
+    DamagedScheduleError,
+    ScheduleError,
+    Spending,
+    UnknownScheduleError,
+)
+from server.capabilities.schedules.binding import Binding
 from server.capabilities.schedules.settings import PREFIX
 from server.config.machine import is_scheduled_run, state_home
 from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
 from skills_core.disk.sources import real_path
 from skills_core.disk.writing import JsonFile, exclusive
-from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError
+from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError, InvalidTimeError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.loading.single_skill import read_skill
+from skills_core.schedules.when import when_from_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,12 +68,7 @@ _PREAMBLE: Final = (
 )
 
 
-def checked_task(task: str) -> str:
-    """Return the task without space around it.
-
-    Raises:
-        ScheduleError: it is empty or too long.
-    """
+def _checked_task(task: str) -> str:
     text = task.strip()
     if not text:
         raise ScheduleError("What should be done? The task is empty; describe it with --task TEXT.")
@@ -74,7 +77,7 @@ def checked_task(task: str) -> str:
     return text
 
 
-def skill_text(name: str, task: str, output: str | None = None) -> str:
+def _skill_text(name: str, task: str, output: str | None) -> str:
     """Return the SKILL.md of a scheduler skill; `output` says what the result should look like."""
     description = json.dumps(" ".join(task.split())[: DESCRIPTION_LIMIT - 100], ensure_ascii=False)
     head = f"---\nname: {name}\ndescription: {description}\n---\n"
@@ -143,13 +146,12 @@ def short_fault(short: str) -> str | None:
     return None
 
 
-def is_name(text: str) -> bool:
-    """Tell whether a text has the form of a scheduler skill's name: `<short>-<hash8>`."""
-    return _NAME.fullmatch(text) is not None
-
-
 class ScheduleStore:
-    """The scheduler skills of this user."""
+    """The scheduler skills of this user.
+
+    Methods raise `UnknownScheduleError` if there is no schedule of a name, `DamagedScheduleError` if its file cannot be
+    read, and `ScheduleError` if anything else is in the way; its message says what to do.
+    """
 
     def __init__(self, state: Path | None = None) -> None:
         """Use the state directory `state`, by default that of this user; nothing is created before `add`."""
@@ -159,36 +161,25 @@ class ScheduleStore:
         self.trash = self._skills / "trash"
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of all schedules, sorted; damaged ones too.
-
-        Raises:
-            ScheduleError: the folder of schedules cannot be read.
-        """
+        """Return the names of all schedules, sorted; damaged ones too."""
         try:
             with os.scandir(self.root) as entries:
-                return tuple(sorted(e.name for e in entries if is_name(e.name) and e.is_dir(follow_symlinks=False)))
+                folders = [each.name for each in entries if each.is_dir(follow_symlinks=False)]
         except FileNotFoundError:
             return ()
         except OSError as error:
             raise ScheduleError(f"{self.root}: schedules cannot be read: {error.strerror or error}.") from None
+        return tuple(sorted(filter(_NAME.fullmatch, folders)))
 
     def folder(self, name: str) -> Path:
-        """Return the folder of a schedule.
-
-        Raises:
-            UnknownScheduleError: there is none of this name.
-        """
+        """Return the folder of a schedule."""
         folder = self.root / name
-        if not is_name(name) or not folder.is_dir() or folder.is_symlink():
+        if not _NAME.fullmatch(name) or not folder.is_dir() or folder.is_symlink():
             raise UnknownScheduleError(name, self.names())
         return folder
 
     def find(self, name: str) -> str:
-        """Return the whole name of the schedule that is called `name`, or whose name begins with it before the hash.
-
-        Raises:
-            ScheduleError: there is none, or there are several.
-        """
+        """Return the whole name of the schedule that is called `name`, or whose name begins with it before the hash."""
         names = self.names()
         if name in names:
             return name
@@ -200,40 +191,34 @@ class ScheduleStore:
         return named[0]
 
     def read(self, name: str) -> Binding:
-        """Return the binding of a schedule.
-
-        Raises:
-            UnknownScheduleError: there is none of this name.
-            DamagedScheduleError: its file cannot be read.
-        """
+        """Return the binding of a schedule."""
         return self._read(self.folder(name), name)
 
     def _read(self, folder: Path, name: str) -> Binding:
         try:
             if (value := _binding_file(folder).read()) is None:
                 raise DamagedScheduleError(name, f"{BINDING_FILE}: there is no such file")
-            return Binding.from_json(value)
+            binding = msgspec.convert(value, Binding)
+            when_from_json(binding.when)  # raises for a time that cannot be used
         except FileRefusedError as error:
             raise DamagedScheduleError(name, f"{BINDING_FILE}: {error.message}") from None
-        except InvalidBindingError as error:
+        except (msgspec.ValidationError, InvalidTimeError) as error:
             raise DamagedScheduleError(name, f"{BINDING_FILE}: {error}") from None
+        return binding
 
     def is_bound(self, name: str) -> bool:
         """Tell whether a scheduler skill has a time; one that was made by hand may have none yet."""
         return os.path.lexists(self.root / name / BINDING_FILE)
 
     def bind(self, name: str, binding: Binding) -> None:
-        """Give a time to a scheduler skill that has none.
-
-        Raises:
-            ScheduleError: it has one, there is no such skill, or the disk refuses.
-        """
+        """Give a time to a scheduler skill that has none."""
+        check_written(self.folder(name))
         _refuse_in_run()
         with self._locked():
             folder = self.folder(name)
             if self.is_bound(name):
                 raise ScheduleError(f"{name} has a time already; give it another one with `skillserve schedule add`.")
-            _binding_file(folder).write(binding.to_json())
+            _write(folder, binding)
 
     def stamp(self, name: str) -> tuple[int, int, int] | None:
         """Return what changes whenever the binding is written, None if there is no file."""
@@ -243,16 +228,14 @@ class ScheduleStore:
             return None
         return found.st_mtime_ns, found.st_ino, found.st_size
 
-    def add(self, short: str, render: Callable[[str], str], binding: Binding, *, alone: bool = False) -> str:
-        """Create a scheduler skill whose SKILL.md is `render(name)`, and return its name.
+    def add(self, short: str, task: str, binding: Binding, *, output: str | None = None, alone: bool = False) -> str:
+        """Create a scheduler skill that performs `task`, and return its name.
 
-        With `alone`, no other may have the same short name.
-
-        Raises:
-            ScheduleError: the name has another form or is taken, there are too many schedules, or the disk refuses.
+        `output` says what the result should look like. With `alone`, no other may have the same short name.
         """
         if fault := short_fault(short):
             raise ScheduleError(f"{fault}.")
+        task = _checked_task(task)
         _refuse_in_run()
         with self._locked():
             names = self.names()
@@ -265,8 +248,8 @@ class ScheduleStore:
             beside = self._skills / f".new-{name}"
             beside.mkdir(mode=0o700)
             try:
-                (beside / MAIN_FILE).write_text(render(name), encoding="utf-8", newline="\n")
-                _binding_file(beside).write(binding.to_json())
+                (beside / MAIN_FILE).write_text(_skill_text(name, task, output), encoding="utf-8", newline="\n")
+                _write(beside, binding)
                 beside.rename(self.root / name)
             except BaseException:
                 shutil.rmtree(beside, ignore_errors=True)
@@ -275,52 +258,32 @@ class ScheduleStore:
         return name
 
     def update(self, name: str, change: Callable[[Binding], Binding]) -> Binding:
-        """Replace the binding of a schedule by `change` of it, and return it; one that is the same is not written.
-
-        Raises:
-            UnknownScheduleError: there is none of this name.
-            DamagedScheduleError: its file cannot be read.
-            ScheduleError: the disk refuses, or `change` raises it.
-        """
+        """Replace the binding of a schedule by `change` of it, and return it; one that is the same is not written."""
         with self._locked():
             before = self.read(name)
             after = change(before)
             if after != before:
-                _binding_file(self.folder(name)).write(after.to_json())
+                _write(self.folder(name), after)
             return after
 
     def spend(self, name: str, change: Callable[[Binding, Spending], Binding]) -> Binding:
-        """Replace the binding of a schedule by `change` of it and of the spending, which is written first.
-
-        Raises:
-            UnknownScheduleError: there is none of this name.
-            DamagedScheduleError: its file cannot be read.
-            ScheduleError: the spending cannot be read, the disk refuses, or `change` raises it.
-        """
+        """Replace the binding of a schedule by `change` of it and of the spending, which is written first."""
         with self._locked():
             before, spending = self.read(name), self.spending()
             after = change(before, spending)
             spending.save()
             if after != before:
-                _binding_file(self.folder(name)).write(after.to_json())
+                _write(self.folder(name), after)
             return after
 
     def spending(self) -> Spending:
-        """Return what the runs of schedules have used.
-
-        Raises:
-            ScheduleError: it cannot be read.
-        """
+        """Return what the runs of schedules have used."""
         return Spending(self._skills / SPENDING_FILE)
 
     def remove(self, name: str, if_still: Callable[[Binding], bool] | None = None) -> Path | None:
         """Move the folder of a schedule to the trash, and return its new path.
 
         With `if_still`, None is returned and nothing is done if it does not hold.
-
-        Raises:
-            UnknownScheduleError: there is none of this name.
-            ScheduleError: the disk refuses.
         """
         with self._locked():
             folder = self.folder(name)
@@ -369,6 +332,10 @@ def _binding_file(folder: Path) -> JsonFile:
     return JsonFile(folder / BINDING_FILE, _MAX_BYTES)
 
 
+def _write(folder: Path, binding: Binding) -> None:
+    _binding_file(folder).write(msgspec.to_builtins(binding))
+
+
 def _refuse_in_run() -> None:
     if is_scheduled_run():
         raise ScheduleError("The run of a schedule makes no schedules. Perform the task now, and give the result.")
@@ -388,7 +355,7 @@ def prompt_entries() -> list[dict[str, Any]]:
 
 
 def prompt_text(name: str) -> tuple[str, str] | None:
-    """Return the description and the message of a prompt, None if there is no such schedule.
+    """Return the description and the message of a prompt, None if the schedule does not exist.
 
     Raises:
         ScheduleError: its SKILL.md cannot be read.

@@ -27,13 +27,14 @@ from server.wire.invalid_request import InvalidRequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
-    from server.capabilities.schedules.creation import Understood
+    from server.capabilities.schedules.binding import Binding
     from server.conversation.client_exchange import ClientExchange
     from server.conversation.elicitation import ClientUser
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
-
-__all__ = ["TOOLS"]
+    from skills_core.schedules.free_text import Understood
+    from skills_core.schedules.when import When
 
 _MAX_QUESTIONS = 4
 _MAX_TEXT = 20_000
@@ -149,18 +150,9 @@ class _Making:
     def run(self, call: ToolCall) -> dict[str, Any]:
         if not self._host.settings.section(ScheduleSettings).enabled:
             raise InvalidRequestError("this server does not fire schedules; `skillserve schedule run NAME` does")
-        from server.capabilities.schedules.binding import started_by_hand
-        from server.capabilities.schedules.budgets import terms_of
-        from server.capabilities.schedules.store import ScheduleStore, utc_now
+        from server.capabilities.schedules.actions import start_schedule
 
-        store = ScheduleStore()
-        name, now = store.find(string(call.arguments, "name")), utc_now()
-        trigger = f"manual: {name} by the tool {call.name}"
-        terms = terms_of(self._host.settings, store.read(name).model, now)
-        running = store.spend(
-            name, lambda found, spending: started_by_hand(found, name, now, trigger, terms, spending)
-        ).running
-        return {"name": name, "run_id": "" if running is None else running.id}
+        return start_schedule(string(call.arguments, "name"), call.name, self._host.settings)
 
     async def schedule(self, call: ToolCall) -> dict[str, Any]:
         return await self._exchanges.handle_call(call.ctx, {}, partial(self._made, call))
@@ -178,11 +170,11 @@ class _Making:
         Raises:
             InvalidRequestError: the user cannot be asked, or does not answer.
         """
-        from server.capabilities.schedules.creation import Request, understand
         from server.capabilities.schedules.store import utc_now
+        from skills_core.schedules.free_text import UserRequest, understand
 
         given = {key: string(call.arguments, key, default="")[:_MAX_TEXT] for key in ("time", "task", "request")}
-        request = Request(given["time"] or None, given["task"] or None, given["request"] or None)
+        request = UserRequest(given["time"] or None, given["task"] or None, given["request"] or None)
         needs_task = not call.arguments.get("name")
         understood = understand(request, utc_now(), _zone(call), needs_task=needs_task)
         for _ in range(_MAX_QUESTIONS):
@@ -199,49 +191,40 @@ class _Making:
         )
 
     def _bound(self, call: ToolCall, understood: Understood) -> dict[str, Any]:
-        from server.capabilities.schedules.budgets import check_interval, terms_of
-        from server.capabilities.schedules.creation import bind, create, rebind
-        from server.capabilities.schedules.reports import echo, schedule_object
+        from server.capabilities.schedules.actions import echo, give_time, schedule_object
         from server.capabilities.schedules.store import ScheduleStore, utc_now
 
         store, now, zone, when = ScheduleStore(), utc_now(), _zone(call), understood.when
         assert when is not None  # noqa: S101 - the request is understood
-        existing = string(call.arguments, "name", default="")
-        name = store.find(existing) if existing else ""
-        model = store.read(name).model if name and store.is_bound(name) else None
-        check_interval(when, terms_of(self._host.settings, model, now), now)
-        if name:
-            if store.is_bound(name):
-                rebind(store, name, when, zone, now)
-            else:
-                bind(store, name, self._wanted(call, understood), now)
-            task = None
+        given = {key: string(call.arguments, key, default="") for key in ("name", "short", "output")}
+        if given["name"]:
+            name, task = store.find(given["name"]), None
+            make = partial(self._binding, call, when, zone, now)
+            give_time(store, name, when, zone, now, self._host.settings, make)
         else:
-            name = create(store, self._wanted(call, understood), now)
-            task = understood.task
+            task, binding = understood.task or "", self._binding(call, when, zone, now)
+            name = store.add(given["short"] or "task", task, binding, output=given["output"] or None)
         found = schedule_object(store, name, store.read(name), now)
         return {"name": name, "echo": echo(when, zone, now, task), "next": found["next"], "state": found["state"]}
 
-    def _wanted(self, call: ToolCall, understood: Understood) -> Any:  # noqa: ANN401 - its type needs the extra
+    def _binding(self, call: ToolCall, when: When, zone: str, now: datetime) -> Binding:
         from msgspec import structs
 
-        from server.capabilities.schedules.creation import NewSchedule
-        from server.capabilities.schedules.rights import Rights, rights_of
-        from skills_core.schedules.policies import MissedPolicy, OverlapPolicy
+        from server.capabilities.schedules.allowances import RunRights, check_interval, rights_of, terms_of
+        from server.capabilities.schedules.binding import new_binding
+        from skills_core.schedules.when import MissedPolicy, OverlapPolicy
 
         arguments, settings = call.arguments, self._host.settings
+        check_interval(when, terms_of(settings, None, now), now)
         # A client that may run nothing must not do so by a schedule.
-        rights = rights_of(settings) if offers_tool(settings) else Rights()
+        rights = rights_of(settings) if offers_tool(settings) else RunRights()
         if isinstance(chosen := arguments.get("tools"), list):
             rights = structs.replace(rights, run_tools=tuple(each for each in rights.run_tools if each in chosen))
         skill = string(arguments, "skill", default="") or None
-        assert understood.when is not None  # noqa: S101 - the request is understood
-        return NewSchedule(
-            short=string(arguments, "short", default="") or "task",
-            when=understood.when,
-            zone=_zone(call),
-            task=understood.task or "",
-            output=string(arguments, "output", default="") or None,
+        return new_binding(
+            when,
+            zone,
+            now,
             rights=rights,
             creator=f"client_call: {call.name}",
             skill=None if skill is None else call.view.catalog.skill(skill).key,
@@ -261,14 +244,14 @@ def _zone(call: ToolCall) -> str:
 
 def _list(call: ToolCall) -> dict[str, Any]:
     del call
-    from server.capabilities.schedules.reports import listed
+    from server.capabilities.schedules.actions import listed
     from server.capabilities.schedules.store import ScheduleStore, utc_now
 
     return {"schedules": listed(ScheduleStore(), utc_now())}
 
 
 def _show(call: ToolCall) -> dict[str, Any]:
-    from server.capabilities.schedules.reports import latest_result, shown
+    from server.capabilities.schedules.actions import latest_result, shown
     from server.capabilities.schedules.store import ScheduleStore, utc_now
 
     store = ScheduleStore()
@@ -277,21 +260,15 @@ def _show(call: ToolCall) -> dict[str, Any]:
 
 
 def _pause(call: ToolCall) -> dict[str, Any]:
-    from server.capabilities.schedules.binding import paused
-    from server.capabilities.schedules.store import ScheduleStore
+    from server.capabilities.schedules.actions import pause_schedule
 
-    store = ScheduleStore()
-    name = store.find(string(call.arguments, "name"))
-    return {"name": name, "state": store.update(name, paused).state.value}
+    return pause_schedule(string(call.arguments, "name"))
 
 
 def _resume(call: ToolCall) -> dict[str, Any]:
-    from server.capabilities.schedules.binding import resumed
-    from server.capabilities.schedules.store import ScheduleStore, utc_now
+    from server.capabilities.schedules.actions import resume_schedule
 
-    store = ScheduleStore()
-    name = store.find(string(call.arguments, "name"))
-    return {"name": name, "state": store.update(name, lambda found: resumed(found, utc_now())).state.value}
+    return resume_schedule(string(call.arguments, "name"))
 
 
 def _remove(call: ToolCall) -> dict[str, Any]:

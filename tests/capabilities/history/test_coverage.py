@@ -28,13 +28,13 @@ def source_of(tmp_path: Path, scope: Scope) -> Source:
 def test_without_settings_the_sources_that_skillserve_may_change_are_covered(scope: Scope, tmp_path: Path) -> None:
     source = source_of(tmp_path, scope)
     usual = scope in {Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY}
-    histories = Histories(HistorySettings(), ImproveSettings())
+    histories = Histories(HistorySettings())
     assert histories.covers(source) is usual
     # Their histories begin with a change, not with a server.
     assert not histories.records_at_start(source)
     histories.open(source.root).close()
     assert histories.records_at_start(source) is usual
-    switched_off = Histories(HistorySettings(automatic=False), ImproveSettings(sources=("managed",)))
+    switched_off = Histories(HistorySettings(automatic=False), (ImproveSettings(sources=("managed",)),))
     assert not switched_off.covers(source)
     assert switched_off.obstacle(source) is not None
 
@@ -43,7 +43,7 @@ def test_without_settings_the_sources_that_skillserve_may_change_are_covered(sco
 def test_an_improved_source_has_a_history_without_being_named_twice(by: str, tmp_path: Path) -> None:
     source = source_of(tmp_path, Scope.EXPLICIT)
     named = "explicit" if by == "scope" else str(source.root)
-    histories = Histories(HistorySettings(sources=("/elsewhere",)), ImproveSettings(sources=(named,)))
+    histories = Histories(HistorySettings(sources=("/elsewhere",)), (ImproveSettings(sources=(named,)),))
     assert histories.covers(source)
     assert histories.records_at_start(source)
     assert histories.obstacle(source) is None
@@ -55,7 +55,7 @@ def test_an_improved_source_has_a_history_without_being_named_twice(by: str, tmp
 def test_without_the_extra_an_obstacle_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "is_available", lambda: False)
     for scope in (Scope.EXPLICIT, Scope.MANAGED):
-        histories = Histories(HistorySettings(), ImproveSettings(sources=("explicit",)))
+        histories = Histories(HistorySettings(), (ImproveSettings(sources=("explicit",)),))
         assert "pip install" in (histories.obstacle(source_of(tmp_path, scope)) or "")
 
 
@@ -86,6 +86,6 @@ def test_a_managed_source_has_no_history_if_that_is_switched_off(tmp_path: Path)
 
 @pytest.mark.parametrize("scope", [Scope.PLUGIN, Scope.BUNDLED])
 def test_sources_that_skillserve_never_changes_are_not_said_to_need_a_setting(scope: Scope, tmp_path: Path) -> None:
-    why = Histories(HistorySettings(), ImproveSettings()).obstacle(source_of(tmp_path, scope)) or ""
+    why = Histories(HistorySettings()).obstacle(source_of(tmp_path, scope)) or ""
     assert "changes none of them" in why
     assert "history.sources" not in why

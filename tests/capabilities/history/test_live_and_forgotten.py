@@ -32,7 +32,7 @@ def git_log(tmp_path: Path) -> list[str]:
         "import sys; from pathlib import Path; from skills_core.history.store import existing_histories, open_history\n"
         "state = Path(sys.argv[1])\n"
         "for each in existing_histories(state):\n"
-        "    with open_history(each.root, state) as found:\n"
+        "    with open_history(each, state) as found:\n"
         "        print(*[c.cause + ':' + ','.join(c.skills) for c in found.commits()])"
     )
     state = tmp_path / "xdg_state_home" / "skillserve"

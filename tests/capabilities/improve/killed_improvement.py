@@ -20,7 +20,6 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve import improver
 from server.capabilities.improve.improver import Improver
-from server.capabilities.improve.model_run import ImprovementRun
 from server.capabilities.improve.records import ImprovementRecords, improvement_records
 from server.capabilities.runs.additions import open_service
 from server.capability import FinishedRun
@@ -34,7 +33,7 @@ from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG
 from tests.server.settings import make_settings
 
 STAGES: dict[str, tuple[Any, str]] = {
-    "model": (ImprovementRun, "perform"),
+    "model": (improver, "perform_improve_skill"),
     "check": (improver, "refusal_of_version"),
     "measurement": (improver, "replay_failed_step"),
     "installation": (improver, "install"),

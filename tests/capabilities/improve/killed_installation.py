@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve.installation import install
 from server.config.settings.model import Settings
-from skills_core.history.states import TEMPORARY
+from skills_core.history.versions import TEMPORARY
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG
 from tests.core.history.killed_changes import STRIDE, die_at
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.improve import model_run
+from server.capabilities.improve import improver
 from server.capabilities.scripts.factory import script_setup
 from skills_core.testing.skills import Call
 from tests.capabilities.improve.conftest import OpenLoop
@@ -226,7 +226,7 @@ async def test_without_a_sandbox_there_are_no_commands_and_the_log_says_so(
     caplog.set_level("INFO")
     setup = script_setup(make_settings())
     bare = dataclasses.replace(setup, isolation=dataclasses.replace(setup.isolation, sandbox=None))
-    monkeypatch.setattr(model_run, "script_setup", lambda _: bare)
+    monkeypatch.setattr(improver, "script_setup", lambda _: bare)
     model.fixes = [Call("run_command", {"command": ["touch", "outside.md"]}), "Done."]
     async with loop() as found:
         await found.run()

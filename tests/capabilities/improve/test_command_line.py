@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,6 +13,7 @@ import anyio.to_thread
 import pytest
 
 from server.capabilities.improve.records import improvement_records
+from server.cli.app import app
 from skills_core.testing.skills import Call
 from tests.capabilities.history.helpers import run
 from tests.capabilities.improve.conftest import OpenLoop
@@ -134,7 +136,9 @@ async def test_a_schedule_prints_delivers_and_shows_what_its_run_proposes(
     assert [each["id"] for each in json.loads(result.read_text())["improvements"]] == [change["id"]]
 
 
-async def test_a_forgotten_secret_leaves_the_proposals_too(loop: OpenLoop, model: Model, tmp_path: Path) -> None:
+async def test_a_forgotten_secret_leaves_the_proposals_too(
+    loop: OpenLoop, model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     model.fixes = [
         Call("write_file", {"path": "SKILL.md", "replace": WRONG, "content": f"{RIGHT} s3cr3t-0815"}),
         "Done.",
@@ -143,7 +147,10 @@ async def test_a_forgotten_secret_leaves_the_proposals_too(loop: OpenLoop, model
         await found.run()
         [record] = found.records
         assert improvement_records().forget(lambda raw: b"s3cr3t-0816" in raw) == []
-        assert improvement_records().forget(lambda raw: b"s3cr3t-0815" in raw) == [record["id"]]
+        monkeypatch.setattr("sys.stdin", io.StringIO("s3cr3t-0815\n"))
+        capsys.readouterr()
+        app(["history", "forget", "--json"], standalone_mode=False)
+        assert json.loads(capsys.readouterr().out)["improvements"] == [record["id"]]
         [left] = found.records
         assert (left["status"], left["run_id"], left.get("diff")) == ("rejected", record["run_id"], None)
     for file in (tmp_path / "state" / "skillserve" / "improvements").glob("*.json"):

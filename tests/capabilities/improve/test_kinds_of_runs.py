@@ -9,9 +9,9 @@ import anyio.to_thread
 import pytest
 
 from server.capabilities.runs.skill_runner import RunParticipants
-from server.capabilities.schedules.creation import NewSchedule, create
+from server.capabilities.schedules.allowances import rights_of
+from server.capabilities.schedules.binding import new_binding
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import rights_of
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.workflow.plan import prepare
 from skills_core.schedules.when import Every
@@ -95,10 +95,8 @@ async def test_a_run_of_a_schedule_is_followed_for_the_skills_of_the_source(
         now = datetime.now(UTC)
         rights = rights_of(found.settings)
         when = Every(timedelta(hours=1), now)
-        wanted = NewSchedule(
-            short="x", when=when, task="Tidy up.", skill=skill, zone="UTC", rights=rights, creator="test"
-        )
-        name = await anyio.to_thread.run_sync(create, store, wanted, now)
+        binding = new_binding(when, "UTC", now, rights=rights, creator="test", skill=skill)
+        name = await anyio.to_thread.run_sync(store.add, "x", "Tidy up.", binding)
         assert found.engine is not None
         outcome = await TimeKeeper(store, found.engine, found.settings).run_by_hand(name, "manual: test")
     assert found.main.read_text() == IMPROVED, outcome

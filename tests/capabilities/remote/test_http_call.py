@@ -14,7 +14,7 @@ from server.capabilities.login.provider import Provider
 from server.capabilities.remote.address import Address
 from server.capabilities.remote.client import RemoteError, RemoteLimits, connect
 from server.capabilities.remote.http_call import HttpAnswer, HttpCallError, HttpCalls
-from server.capabilities.schedules.delivery import _post
+from server.capabilities.schedules.firing import _post
 from skills_core import Reason
 from tests.capabilities.remote.answering import OK, answering
 

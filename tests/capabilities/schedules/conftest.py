@@ -10,10 +10,10 @@ import pytest
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.job import KIND
+from server.capabilities.schedules.allowances import RunRights
+from server.capabilities.schedules.binding import new_binding
+from server.capabilities.schedules.firing import KIND
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import Rights
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import WorkerConfig
@@ -54,10 +54,10 @@ def store(tmp_path: Path) -> ScheduleStore:
 
 @pytest.fixture
 def make(store: ScheduleStore, clock: Clock) -> Make:
-    def made(when: When | None = None, short: str = "hello", **more: Any) -> str:
-        given: dict[str, Any] = {"task": "Say hello.", "zone": "UTC", "rights": Rights(), "creator": "test", **more}
-        wanted = NewSchedule(short=short, when=when or Every(timedelta(hours=1), clock.now), **given)
-        return create(store, wanted, clock.now)
+    def made(when: When | None = None, short: str = "hello", task: str = "Say hello.", **more: Any) -> str:
+        given: dict[str, Any] = {"zone": "UTC", "rights": RunRights(), "creator": "test", **more}
+        binding = new_binding(when or Every(timedelta(hours=1), clock.now), now=clock.now, **given)
+        return store.add(short, task, binding)
 
     return made
 

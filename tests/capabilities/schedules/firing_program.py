@@ -16,7 +16,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-from server.capabilities.schedules.job import KIND
+from server.capabilities.schedules.firing import KIND
 from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.durable.engine import open_engine

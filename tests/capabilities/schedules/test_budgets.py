@@ -11,15 +11,13 @@ from typing import Any
 import anyio
 import pytest
 
+from server.capabilities.schedules.actions import overview
+from server.capabilities.schedules.allowances import SPENDING_FILE, ScheduleError, check_interval, terms_of
 from server.capabilities.schedules.binding import resumed
-from server.capabilities.schedules.budgets import SPENDING_FILE, check_interval, terms_of
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.reports import overview
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.ports import Journal
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
-from skills_core.schedules.when import Cron, Every
+from skills_core.schedules.when import Cron, Every, MissedPolicy, OverlapPolicy, ScheduleState
 from tests.capabilities.schedules.conftest import START, Clock, Keep, Make
 from tests.server.settings import make_settings
 

@@ -15,9 +15,9 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.schedules import delivery
+from server.capabilities.schedules import firing as delivery
 from server.capabilities.schedules.binding import ScheduledRun
-from server.capabilities.schedules.delivery import deliver
+from server.capabilities.schedules.firing import deliver
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.files import ConfigurationError
 from tests.capabilities.schedules.conftest import START

@@ -12,15 +12,14 @@ import anyio
 import pytest
 from msgspec import structs
 
+from server.capabilities.schedules.actions import listed
+from server.capabilities.schedules.allowances import ScheduleError
 from server.capabilities.schedules.binding import paused, resumed
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.reports import listed
 from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore
 from skills_core.runs.durable.engine import Engine
 from skills_core.runs.ports import Journal
-from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
-from skills_core.schedules.when import Cron, Every, Once
+from skills_core.schedules.when import Cron, Every, MissedPolicy, Once, OverlapPolicy, ScheduleState
 from tests.capabilities.schedules.conftest import START, Clock, Keep, Make
 
 

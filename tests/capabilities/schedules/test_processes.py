@@ -14,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.rights import Rights
+from server.capabilities.schedules.allowances import RunRights
+from server.capabilities.schedules.binding import new_binding
 from server.capabilities.schedules.store import ScheduleStore
-from skills_core.schedules.policies import MissedPolicy
-from skills_core.schedules.when import Every
+from skills_core.schedules.when import Every, MissedPolicy
 from tests.core.runs.durable.conftest import cluster
 from tests.core.runs.durable.postgres import PrivateCluster
 from tests.server.sessions import REPOSITORY
@@ -38,16 +37,9 @@ def make_schedules(store: ScheduleStore) -> None:
     now = datetime.now(UTC)
     then = now - timedelta(hours=FIRINGS, minutes=30)
     for number in range(SCHEDULES):
-        wanted = NewSchedule(
-            short=f"s{number}",
-            when=Every(timedelta(hours=1), then),
-            zone="UTC",
-            task="Note it.",
-            rights=Rights(),
-            creator="test",
-            missed=MissedPolicy.ALL,
-        )
-        create(store, wanted, then)
+        when = Every(timedelta(hours=1), then)
+        binding = new_binding(when, "UTC", then, rights=RunRights(), creator="test", missed=MissedPolicy.ALL)
+        store.add(f"s{number}", "Note it.", binding)
 
 
 def start(*arguments: object, **variables: str) -> subprocess.Popen[str]:
@@ -133,8 +125,7 @@ def test_the_clock_of_a_process_may_jump_ahead_and_back(tmp_path: Path) -> None:
     notes.touch()
     now = datetime.now(UTC)
     every = Every(timedelta(seconds=1), now)
-    wanted = NewSchedule(short="s", when=every, zone="UTC", task="x", rights=Rights(), creator="test")
-    name = create(store, wanted, now)
+    name = store.add("s", "x", new_binding(every, "UTC", now, rights=RunRights(), creator="test"))
     fake = {"LD_PRELOAD": str(FAKETIME), "FAKETIME_TIMESTAMP_FILE": str(offset), "FAKETIME_NO_CACHE": "1"}
     fake |= {"DONT_FAKE_MONOTONIC": "1", "FAKETIME_DONT_FAKE_MONOTONIC": "1", "NO_FAKE_STAT": "1"}
 

@@ -11,8 +11,8 @@ import anyio
 import anyio.to_thread
 import pytest
 
+from server.capabilities.schedules.allowances import ScheduleError
 from server.capabilities.schedules.binding import paused
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.prompts import SchedulePrompts
 from server.capabilities.schedules.store import ScheduleStore
 from server.config.machine import current_environment

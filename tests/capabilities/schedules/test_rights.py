@@ -16,10 +16,9 @@ import pytest
 
 from server.capabilities.runs.factory import create_service, recording
 from server.capabilities.runs.settings import RunSettings
+from server.capabilities.schedules.allowances import RunRights, ScheduleError, limited_settings, rights_of
 from server.capabilities.schedules.background import ScheduledRuns
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.keeper import TimeKeeper
-from server.capabilities.schedules.rights import Rights, limited_settings, rights_of
 from server.capabilities.schedules.store import CREATOR, ScheduleStore
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
@@ -51,7 +50,7 @@ def test_rights_are_those_of_both(tmp_path: Path) -> None:
     assert set(limited.tools.declared) == {"x/a", "y/b"}
     elsewhere = limited_settings(make_settings(**given | {"workspace": str(tmp_path)}), rights, None)
     assert (elsewhere.section(RunSettings).tools, elsewhere.section(RunSettings).workspace) == ((), None)
-    assert limited_settings(wide, Rights(), None).section(RunSettings).tools == ()
+    assert limited_settings(wide, RunRights(), None).section(RunSettings).tools == ()
 
 
 def test_a_schedule_names_no_address_for_its_model() -> None:
@@ -60,12 +59,12 @@ def test_a_schedule_names_no_address_for_its_model() -> None:
     for model in ("http://127.0.0.1:2/v1#own", "https://127.0.0.1:1/v1#own", "http://127.0.0.1:1/v1/x#own"):
         for settings in (own, make_settings(), make_settings(model="anthropic:x", model_key="secret")):
             with pytest.raises(ScheduleError, match="an address that the settings"):
-                limited_settings(settings, Rights(), model)
+                limited_settings(settings, RunRights(), model)
     assert (
-        limited_settings(own, Rights(), "http://127.0.0.1:1/v1#other").section(RunSettings).model
+        limited_settings(own, RunRights(), "http://127.0.0.1:1/v1#other").section(RunSettings).model
         == "http://127.0.0.1:1/v1#other"
     )
-    assert limited_settings(own, Rights(), "anthropic:x").section(RunSettings).model == "anthropic:x"
+    assert limited_settings(own, RunRights(), "anthropic:x").section(RunSettings).model == "anthropic:x"
 
 
 def test_without_a_sandbox_a_run_starts_programs_only_if_the_settings_say_so(tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ async def test_what_would_ask_is_denied_and_what_was_not_chosen_is_not_there(
         [Call("write_file", {"path": "a", "content": "b"}), Call("ask_user", {"question": "May I?"})],
         "done",
     ]
-    name = make(rights=Rights(run_tools=("read_file",), workspace=workspace))
+    name = make(rights=RunRights(run_tools=("read_file",), workspace=workspace))
     trace = await perform(store, name, run_tools=("read_file", "write_file"), workspace=workspace)
     decisions = [each["call"]["decision"] for each in trace["events"] if each["kind"] == "tool"]
     assert decisions == ["unknown_tool", "nobody_to_ask"]
@@ -214,7 +213,7 @@ async def test_scripts_in_a_firing_belong_to_the_run_of_a_schedule(
     script.parent.mkdir()
     script.write_text("import os\nprint('mark', os.environ.get('SKILLSERVE_SCHEDULED_RUN'))\n")
     endpoint.script = [Call("run_skill_script", {"skill": "teller", "path": "scripts/tell.py"}), "done"]
-    name = make(skill="teller", rights=Rights(scripts=True))
+    name = make(skill="teller", rights=RunRights(scripts=True))
     await perform(store, name, tools=("run_skill_script",), schedule_unsandboxed=True)
     assert "mark schedule" in json.dumps(endpoint.requests[1])
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.schedules.creation import NewSchedule, create
-from server.capabilities.schedules.errors import ScheduleError, UnknownScheduleError
-from server.capabilities.schedules.rights import Rights
+from server.capabilities.schedules.allowances import RunRights, ScheduleError, UnknownScheduleError
+from server.capabilities.schedules.binding import new_binding
 from server.capabilities.schedules.store import PLACEHOLDERS, ScheduleStore
 from server.config import machine
 from server.config.machine import current_environment
@@ -81,11 +80,9 @@ def test_the_script_of_the_creator_refuses_in_the_run_of_a_schedule(tmp_path: Pa
 def test_two_commands_at_once_make_one_schedule_of_a_name(make: Make, store: ScheduleStore, clock: Clock) -> None:
     """Each of two processes may look for the name before the other one has made it."""
     name = make()
-    wanted = NewSchedule(
-        short="hello", when=Once(clock.forward(hours=1)), zone="UTC", task="x", rights=Rights(), creator="t"
-    )
+    binding = new_binding(Once(clock.forward(hours=1)), "UTC", START, rights=RunRights(), creator="t")
     with pytest.raises(ScheduleError, match=f"{name} was made meanwhile"):
-        create(store, wanted, START, alone=True)
+        store.add("hello", "x", binding, alone=True)
     assert store.names() == (name,)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from skills_core.history.history import History
-from skills_core.history.states import TEMPORARY
+from skills_core.history.versions import TEMPORARY
 from tests.core.history.folders import SKILL, history_of, read, write
 from tests.thoroughness import EVERY_CASE
 

@@ -22,7 +22,7 @@ from dulwich.objects import ShaFile
 
 from skills_core.errors import HistoryError
 from skills_core.history import history as module
-from skills_core.history.changes import PendingFile
+from skills_core.history.changes import Changer
 from skills_core.history.history import History
 from skills_core.history.store import open_history
 from tests.core.history.folders import SKILL, history_of, read, write
@@ -82,7 +82,7 @@ def test_a_journal_that_cannot_be_written_changes_nothing(
     history.record_manual_edits()
     before = read(source)
     with monkeypatch.context() as patch:
-        patch.setattr(PendingFile, "write", refuse)
+        patch.setattr(Changer, "_write", refuse)
         with pytest.raises(HistoryError, match=r"a: cannot be written: no space"):
             history.change("a", {"SKILL.md": b"new"}, "improvement", "m")
     assert read(source) == before

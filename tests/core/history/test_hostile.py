@@ -16,10 +16,10 @@ from skills_core.disk import files
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.errors import HistoryError
 from skills_core.history import changes
+from skills_core.history.changes import write_state as write_state_to_disk
 from skills_core.history.history import History
-from skills_core.history.on_disk import write_state as write_state_to_disk
-from skills_core.history.states import is_left_out
 from skills_core.history.store import existing_histories, move_history, open_history, work_tree_of
+from skills_core.history.versions import is_left_out
 from tests.core.history.folders import SKILL, history_of, read, write
 
 needs_links = pytest.mark.skipif(os.name == "nt", reason="links need a privilege on Windows")
@@ -328,7 +328,7 @@ def test_a_history_follows_a_source_that_was_moved(source: Path, history: Histor
     with pytest.raises(HistoryError, match="no history"):
         open_history(moved, state, create=False)
     move_history(source, moved, state)
-    assert [each.root for each in existing_histories(state)] == [moved]
+    assert [*existing_histories(state)] == [moved]
     (moved / "a" / "SKILL.md").write_bytes(b"new")
     with history_of(moved) as again:
         assert again.rollback("a") is not None

@@ -21,9 +21,9 @@ from hypothesis import strategies as st
 
 from skills_core.errors import HistoryError
 from skills_core.history import maintenance
-from skills_core.history.commits import Cause
 from skills_core.history.history import History
 from skills_core.history.maintenance import FORGOTTEN, MAX_PACKS, Secret
+from skills_core.history.versions import Cause
 from tests.core.history.folders import SKILL, history_of, read, write
 
 SECRET = "sk-ant-0123456789-Ä"  # noqa: S105 - of no one

@@ -10,10 +10,11 @@ import json
 import pytest
 
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.improve.bounds import MAX_LINES, refusal_of, repeats_record
-from skills_core.improve.failed_run import (
+from skills_core.improve.changes import MAX_LINES, refusal_of, repeats_record
+from skills_core.improve.improvement import (
     MAX_ERROR,
     MAX_STEPS,
+    ImprovementReason,
     NextCall,
     failed_calls,
     improvement_task,
@@ -21,8 +22,7 @@ from skills_core.improve.failed_run import (
     skills_to_improve,
     steps_before_failure,
 )
-from skills_core.improve.reasons import ImprovementReason
-from skills_core.improve.reasons import ImprovementReason as Reason
+from skills_core.improve.improvement import ImprovementReason as Reason
 from skills_core.runs.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
 
 HEAD = "---\nname: greeter\ndescription: Greets people. Use when someone arrives.\nallowed-tools: read_file\n---\n"

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.improve.bounds import changed_texts
-from skills_core.improve.corrections import (
+from skills_core.improve.changes import (
     CorrectionKind,
     RunTools,
+    changed_texts,
     corrections_of,
     describe_change,
     describe_corrections,

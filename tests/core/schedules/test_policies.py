@@ -8,22 +8,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.schedules.policies import (
+from skills_core.schedules.when import (
     GRACE,
     MAX_CATCH_UP,
     MAX_QUEUED,
     TRANSITIONS,
     Admission,
+    Cron,
+    Every,
     MissedPolicy,
+    Once,
     OverlapPolicy,
     ScheduleEvent,
     ScheduleState,
     admit,
     due,
     end_of_run,
-    next_state,
+    firings,
 )
-from skills_core.schedules.when import Cron, Every, Once, firings
 from tests.core.schedules.zone_changes import CHANGING, changes
 
 if TYPE_CHECKING:
@@ -50,8 +52,8 @@ def test_every_event_has_a_meaning_somewhere() -> None:
 
 @pytest.mark.parametrize("state", [state for state in ScheduleState if state is not S.REMOVED])
 def test_a_schedule_can_be_removed_in_every_state_and_then_nothing_happens(state: ScheduleState) -> None:
-    assert next_state(state, E.REMOVE) is S.REMOVED
-    assert [next_state(S.REMOVED, event) for event in ScheduleEvent] == [None] * len(ScheduleEvent)
+    assert TRANSITIONS[state].get(E.REMOVE) is S.REMOVED
+    assert [TRANSITIONS[S.REMOVED].get(event) for event in ScheduleEvent] == [None] * len(ScheduleEvent)
 
 
 @pytest.mark.parametrize(
@@ -74,13 +76,13 @@ def test_a_way_through_the_states(events: list[ScheduleEvent], expected: Schedul
     state: ScheduleState | None = S.ACTIVE
     for event in events:
         assert state is not None
-        state = next_state(state, event)
+        state = TRANSITIONS[state].get(event)
     assert state is expected
 
 
 def test_an_event_without_a_meaning_changes_nothing() -> None:
-    assert next_state(S.PAUSED, E.PAUSE) is None
-    assert next_state(S.ACTIVE, E.SUCCEED) is None
+    assert TRANSITIONS[S.PAUSED].get(E.PAUSE) is None
+    assert TRANSITIONS[S.ACTIVE].get(E.SUCCEED) is None
 
 
 def test_the_end_of_a_run_says_whether_a_firing_is_left() -> None:

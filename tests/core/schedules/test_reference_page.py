@@ -9,7 +9,7 @@ import pytest
 from skills_core.schedules.cron import MACROS
 from skills_core.schedules.free_text import TimeMissing, find_time
 from skills_core.schedules.parsing import parse_at, parse_every
-from skills_core.schedules.policies import ScheduleState
+from skills_core.schedules.when import ScheduleState
 
 NOW = datetime.fromisoformat("2026-11-23T10:00:00+01:00")
 BERLIN = "Europe/Berlin"

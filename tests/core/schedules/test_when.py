@@ -225,7 +225,7 @@ def test_a_span_out_of_bounds_is_refused(span: timedelta) -> None:
 def test_the_library_of_cron_is_imported_when_a_cron_expression_is_used() -> None:
     code = (
         "import sys, datetime\n"
-        "from skills_core.schedules import free_text, parsing, policies, when\n"
+        "from skills_core.schedules import free_text, parsing, when\n"
         "parsing.parse_at('+5m', datetime.datetime.now(datetime.UTC), 'UTC')\n"
         "assert 'cronsim' not in sys.modules\n"
         "parsing.parse_cron('0 9 * * *', 'UTC')\n"

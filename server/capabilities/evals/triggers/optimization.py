@@ -27,7 +27,7 @@ from skills_core.evals.triggers.revision import (
     read_description,
     render_revision,
 )
-from skills_core.history.commits import Cause
+from skills_core.history.versions import Cause
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.loading.single_skill import read_skill
 from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable

@@ -1,14 +1,23 @@
-"""The job of a firing: performs a scheduler skill with the rights of its creator, and no user to ask."""
+"""The run of a firing, which performs a scheduler skill with the rights of its creator, and the delivery of its result.
+
+A result is delivered to a command's standard input, or to a webhook. Both addresses come from the user's settings
+alone. Delivery is repeated if the process that delivers is killed, so receivers should use the ID of the run to drop
+duplicates.
+"""
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from contextlib import suppress
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from subprocess import DEVNULL
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import anyio.to_thread
 from msgspec import structs
 
@@ -26,13 +35,13 @@ from server.capabilities.runs.recorded_runs import (
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner
 from server.capabilities.runs.trace_files import trace_store
-from server.capabilities.schedules.errors import ScheduleError
-from server.capabilities.schedules.rights import limited_settings, no_programs_reason, visible_to
+from server.capabilities.schedules.allowances import ScheduleError, limited_settings, no_programs_reason, visible_to
 from server.capabilities.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.capabilities.scripts.factory import script_setup, variables_of
 from server.capability import FinishedRun
 from server.config.files import ConfigurationError
 from server.config.machine import current_environment
+from skills_core.diagnostics import Reason
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSourceError, SkillsError, UnknownSkillError
 from skills_core.live.library import Library
@@ -41,10 +50,16 @@ from skills_core.runs.json_codec import to_json
 from skills_core.runs.models import CLIENT, open_model, parse_model
 from skills_core.runs.run_skills import select_skills
 from skills_core.scripts.environment import SCHEDULED_RUN
+from skills_core.scripts.process import OWN_SESSION, kill_all
 from skills_core.scripts.runner import ScriptRunner
 
 if TYPE_CHECKING:
-    from server.capabilities.schedules.binding import Binding
+    from collections.abc import Mapping, Sequence
+
+    from anyio.abc import Process
+
+    from server.capabilities.schedules.binding import Binding, ScheduledRun
+    from server.capabilities.schedules.settings import ScheduleSettings
     from server.capabilities.schedules.store import ScheduleStore
     from server.capability import FollowUp
     from server.config.settings.model import Settings
@@ -53,6 +68,7 @@ if TYPE_CHECKING:
     from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.ports import Journal
     from skills_core.skills.skill import Skill
+
 
 logger = logging.getLogger(__name__)
 
@@ -199,8 +215,123 @@ def _marked_runner(settings: Settings) -> ScriptRunner:
 
 
 def load_libraries(model: str | None) -> None:
-    """Import the libraries of a model and of the tools; a model that cannot be used is told by its run."""
+    """Import the libraries of a model and of the tools; the run itself reports a model that cannot be used."""
     import jsonschema  # noqa: F401 - imported for the runs to come
 
     with suppress(SkillsError):
         open_model(parse_model(model or ""))
+
+
+RETRY_AFTER: Final = timedelta(minutes=5)
+"""Another process delivers a result that has waited for this long."""
+
+_ATTEMPTS: Final = 3
+PAUSES: Final = (1.0, 4.0)
+"""Seconds before the second and the third post to a webhook."""
+
+_PASSED: Final = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "SYSTEMROOT", "USERPROFILE")
+# A command that delivers gets no other variables: the rest of the environment may hold the keys of models.
+
+
+async def deliver(
+    settings: ScheduleSettings,
+    name: str,
+    run: ScheduledRun,
+    outcome: Mapping[str, JsonValue],
+    improvements: Sequence[Mapping[str, Any]] = (),
+) -> str:
+    """Deliver a result, with the changes of skills that the run led to, by all ways that are set.
+
+    Return what failed, empty if nothing did.
+    """
+    payload = json.dumps(
+        {
+            "schedule": name,
+            "run_id": run.id,
+            "fired_at": run.fired_at.isoformat(),
+            "ended_at": run.ended_at.isoformat(),
+            "status": run.status,
+            "problem": run.problem,
+            "message": run.message,
+            "notice": run.notice,
+            "output": outcome.get("output", ""),
+            "improvements": [*improvements],
+        },
+        ensure_ascii=False,
+    ).encode("utf-8", errors="replace")
+    faults = []
+    if settings.command and (fault := await _by_command(settings, payload)):
+        faults.append(f"command {settings.command[0]}: {fault}")
+    if settings.webhook is not None and (fault := await _by_webhook(settings, payload)):
+        faults.append(f"webhook: {fault}")
+    return "; ".join(faults)
+
+
+async def _by_command(settings: ScheduleSettings, payload: bytes) -> str:
+    """Start the command once: it may have done a part of its work when it fails."""
+    environment = {key: value for key in _PASSED if (value := os.environ.get(key)) is not None}
+    try:
+        code = await _exit_code(settings.command, environment, payload, settings.delivery_seconds)
+    except TimeoutError:
+        return f"it took longer than {settings.delivery_seconds} seconds"
+    except OSError as error:
+        return f"it cannot be started: {error.strerror}"
+    return "" if code == 0 else f"it ended with exit code {code}"
+
+
+async def _exit_code(command: Sequence[str], environment: Mapping[str, str], payload: bytes, seconds: int) -> int:
+    """Pass the payload to a command, and return its exit code; a command that is late is killed with its children."""
+    quiet: Any = {"stdout": DEVNULL, "stderr": DEVNULL, **OWN_SESSION}
+    async with await anyio.open_process([*command], env=environment, **quiet) as process:
+        try:
+            with anyio.fail_after(seconds):
+                async with anyio.create_task_group() as tasks:
+                    tasks.start_soon(_feed, process, payload)
+                    code = await process.wait()
+                    tasks.cancel_scope.cancel()
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await kill_all(process.pid)
+            raise
+        return code
+
+
+async def _feed(process: Process, payload: bytes) -> None:
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    # A command may end without reading.
+    with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await process.stdin.send(payload)
+        await process.stdin.aclose()
+
+
+async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
+    assert settings.webhook is not None  # noqa: S101 - the caller has checked it
+    fault = ""
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            await anyio.sleep(PAUSES[attempt - 1])
+        fault, is_final = await _post(settings.webhook.get_secret_value(), settings.delivery_seconds, payload)
+        if is_final:
+            break
+    return fault
+
+
+async def _post(url: str, seconds: int, payload: bytes) -> tuple[str, bool]:
+    """Post once; return what failed, and whether a further attempt is useless. Redirects are not followed."""
+    from server.capabilities.remote.address import Address, AddressError
+    from server.capabilities.remote.http_call import HttpCallError, HttpCalls
+
+    try:
+        async with HttpCalls(seconds, max_bytes=0) as calls:
+            headers = {"Content-Type": "application/json"}
+            status = (await calls.send("POST", Address.parse(url), headers=headers, content=payload)).status
+    except HttpCallError as error:
+        if error.reason is Reason.TIMED_OUT:
+            return f"no answer within {seconds} seconds", False
+        # The text of the error may hold the address, which may hold a secret.
+        return f"the address cannot be reached ({error.error_type})", False
+    except AddressError as error:
+        return f"the address cannot be reached ({type(error).__name__})", False
+    if 200 <= status < 300:  # noqa: PLR2004 - the range of success
+        return "", True
+    return f"the answer has status {status}", status < 500 and status not in {408, 429}  # noqa: PLR2004 - worth a retry

@@ -1,4 +1,4 @@
-"""Budgets: what the runs of schedules have used on each day, and what they may still use.
+"""What the runs of schedules may use: the rights that their creators had and chose, and budgets for each day.
 
 The spending is one file beside the schedules, read and written under their lock by all processes. What a run may use is
 set aside when it begins, and what it has used is counted when it ends; both are known by the ID of the run, so that a
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
@@ -17,24 +18,154 @@ from msgspec import Meta, Struct, structs
 from server.capabilities.runs.prices import Price, is_paid, price_of_model
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.trace_files import trace_store
-from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
+from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.machine import local_zone
 from skills_core.disk.writing import JsonFile
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.runs.models import ModelUnavailableError, parse_model
+from skills_core.runs.tools.workspace_names import WorkspaceTool
 from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.when import next_firings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from datetime import datetime
-    from pathlib import Path
 
     from server.config.settings.model import Settings
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.schedules.when import When
+
+
+class ScheduleError(SkillsError):
+    """A schedule cannot be made, changed or run as it was asked; the message says what to do."""
+
+
+class UnknownScheduleError(ScheduleError):
+    """There is no schedule of this name."""
+
+    def __init__(self, name: str, known: tuple[str, ...]) -> None:
+        others = f" There are: {', '.join(known[:20])}." if known else " There is none."
+        super().__init__(f"There is no schedule {name[:100]!r}.{others}")
+
+
+class DamagedScheduleError(ScheduleError):
+    """The file of a schedule cannot be read. It stays as it is, and never fires."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(
+            f"The schedule {name} is damaged, so it never fires: {why[:500]}. Repair its schedule.json, or "
+            f"remove it with `skillserve schedule remove {name}`."
+        )
+        self.why = why
+
+
+class RunRights(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run may use besides the model: tools for a workspace, MCP servers, and programs of skills.
+
+    `skills` are the keys of the skills that the creator saw, None if that were all.
+    """
+
+    run_tools: tuple[str, ...] = ()
+    workspace: str | None = None
+    mcp_servers: str | None = None
+    skill_tools: tuple[str, ...] = ()
+    scripts: bool = False
+    skills: tuple[str, ...] | None = None
+
+
+def rights_of(settings: Settings) -> RunRights:
+    """Return the rights that settings give."""
+    runs = settings.section(RunSettings)
+    return RunRights(
+        run_tools=tuple(each.value for each in runs.tools),
+        workspace=_absolute(runs.workspace),
+        mcp_servers=_absolute(runs.mcp_servers),
+        skill_tools=settings.tools.declared,
+        scripts=RUN_SKILL_SCRIPT in settings.tools.enabled,
+    )
+
+
+def limited_settings(settings: Settings, rights: RunRights, model: str | None, *, is_confined: bool = True) -> Settings:
+    """Return the settings of a run: what they allow now, no more than `rights`, and `model` if there is one.
+
+    Where programs are not confined, the run starts none unless the settings say so: they could make schedules, and
+    change the rights of this one.
+
+    Raises:
+        ScheduleError: `model` is at an address that the settings do not name.
+    """
+    may_start = is_confined or settings.section(ScheduleSettings).unsandboxed
+    runs, enabled = settings.section(RunSettings), settings.tools.enabled
+    allowed = {each for each in rights.run_tools if may_start or each != WorkspaceTool.RUN_COMMAND}
+    same_folder = rights.workspace is not None and rights.workspace == _absolute(runs.workspace)
+    same_servers = rights.mcp_servers is not None and rights.mcp_servers == _absolute(runs.mcp_servers)
+    limited = structs.replace(
+        runs,
+        model=checked_model(model, runs.model),
+        tools=tuple(each for each in runs.tools if same_folder and each.value in allowed),
+        workspace=runs.workspace if same_folder else None,
+        mcp_servers=runs.mcp_servers if same_servers else None,
+    )
+    if not (rights.scripts and may_start):
+        enabled = tuple(each for each in enabled if each != RUN_SKILL_SCRIPT)
+    declared = dict.fromkeys(_common(settings.tools.declared, rights.skill_tools) if may_start else ())
+    tools = structs.replace(settings.tools, enabled=enabled, declared=tuple(declared))
+    return settings.with_sections(limited, tools)
+
+
+def no_programs_reason(fault: str) -> str:
+    """Return why the runs of schedules start no programs; `fault` is what the sandbox lacks."""
+    return (
+        f"no sandbox works here ({fault}), and without one a program has all rights of the user. "
+        "schedules.unsandboxed = true allows it"
+    )
+
+
+def checked_model(model: str | None, own: str | None) -> str | None:
+    """Return the model of a schedule, or that of the settings, `own`, if it has none.
+
+    A schedule names no address of its own: the API key and the texts of the user go to those of the settings alone.
+
+    Raises:
+        ScheduleError: it does.
+        ModelUnavailableError: a name is not that of a model.
+    """
+    if model is None:
+        return own
+    address = parse_model(model).address
+    if address is not None and (own is None or parse_model(own).address != address):
+        raise ScheduleError(
+            f"The schedule names a model at {address}, an address that the settings of this process do not name. If it "
+            f"is yours, name the model in them: `--model {model}`, SKILLSERVE_MODEL or runs.model."
+        )
+    return model
+
+
+def visible_to(rights: RunRights, catalog: Catalog) -> Catalog:
+    """Return the part of the catalog that the creator of a schedule saw."""
+    if rights.skills is None:
+        return catalog
+    seen = frozenset(rights.skills)
+    return catalog.restricted(lambda skill: skill.key in seen)
+
+
+def _common(ours: Iterable[str], theirs: tuple[str, ...]) -> Iterator[str]:
+    """Yield what two lists of `SKILL/TOOL` and `SKILL/*` both allow."""
+    for one in ours:
+        skill, _, tool = one.rpartition("/")
+        for other in theirs:
+            other_skill, _, other_tool = other.rpartition("/")
+            if skill == other_skill and "*" in {tool, other_tool}:
+                yield other if tool == "*" else one
+            elif one == other:
+                yield one
+
+
+def _absolute(path: str | None) -> str | None:
+    return None if path is None else str(Path(path).expanduser().resolve())
 
 
 SPENDING_FILE: Final = "spending.json"
@@ -51,7 +182,7 @@ _Count = Annotated[int, Meta(ge=0)]
 _Dollars = Annotated[float, Meta(ge=0)]
 
 
-class Spent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SpentAmounts(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What runs have used; `unpriced` of their tokens have no known price, so `dollars` lack these."""
 
     runs: _Count = 0
@@ -59,9 +190,9 @@ class Spent(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     dollars: _Dollars = 0.0
     unpriced: _Count = 0
 
-    def __add__(self, other: Spent) -> Spent:
+    def __add__(self, other: SpentAmounts) -> SpentAmounts:
         """Return the sum of both."""
-        return Spent(
+        return SpentAmounts(
             runs=self.runs + other.runs,
             tokens=self.tokens + other.tokens,
             dollars=self.dollars + other.dollars,
@@ -81,12 +212,12 @@ class _Begun(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 class _Ledger(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     version: Annotated[int, Meta(ge=_VERSION, le=_VERSION)] = _VERSION
-    days: dict[str, dict[str, Spent]] = msgspec.field(default_factory=dict)
+    days: dict[str, dict[str, SpentAmounts]] = msgspec.field(default_factory=dict)
     begun: dict[str, _Begun] = msgspec.field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class DayLimits:
     """The most of a day; None means no limit."""
 
     runs: int | None = None
@@ -104,8 +235,8 @@ class Terms:
 
     day: str
     tokens: int
-    together: Limits = field(default_factory=Limits)
-    each: Limits = field(default_factory=Limits)
+    together: DayLimits = field(default_factory=DayLimits)
+    each: DayLimits = field(default_factory=DayLimits)
     model: str = ""
     price: Price | None = None
     shortest: int = 0
@@ -142,8 +273,8 @@ def terms_of(settings: Settings, model: str | None, now: datetime) -> Terms:
     return Terms(
         day=in_zone(to_utc(now), zone_named(local_zone())).date().isoformat(),
         tokens=runs.tokens,
-        together=Limits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
-        each=Limits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
+        together=DayLimits(wanted.runs_per_day, wanted.tokens_per_day, wanted.dollars_per_day),
+        each=DayLimits(wanted.each_runs_per_day, wanted.each_tokens_per_day, wanted.each_dollars_per_day),
         model=chosen or "no model",
         price=price,
         shortest=wanted.paid_interval_seconds if paid else 0,
@@ -205,10 +336,10 @@ class Spending:
             self._file.write(msgspec.to_builtins(self._ledger))
             self._read = self._ledger
 
-    def spent(self, day: str, name: str | None = None) -> Spent:
+    def spent(self, day: str, name: str | None = None) -> SpentAmounts:
         """Return what a schedule, or all of them, used on a day."""
         found = self._ledger.days.get(day, {})
-        return sum(found.values(), Spent()) if name is None else found.get(name, Spent())
+        return sum(found.values(), SpentAmounts()) if name is None else found.get(name, SpentAmounts())
 
     def begin(self, run_id: str, name: str, terms: Terms) -> int | Refused:
         """Count a run of a schedule, and return the most tokens that it may use, or why it must not begin."""
@@ -226,7 +357,7 @@ class Spending:
             price=None if price is None else (price.input, price.output),
         )
         self._ledger = structs.replace(self._ledger, begun={**self._ledger.begun, run_id: begun})
-        self._add(terms.day, name, Spent(runs=1))
+        self._add(terms.day, name, SpentAmounts(runs=1))
         return tokens
 
     def refusal(self, name: str, terms: Terms) -> str | None:
@@ -252,9 +383,9 @@ class Spending:
         tokens = run.tokens if used is None else sum(used)
         dollars = run.dollars if used is None else 0.0 if run.price is None else Price(*run.price).of(*used)
         unpriced = tokens if run.price is None else 0
-        self._add(run.day, run.schedule, Spent(tokens=tokens, dollars=dollars, unpriced=unpriced))
+        self._add(run.day, run.schedule, SpentAmounts(tokens=tokens, dollars=dollars, unpriced=unpriced))
 
-    def _left(self, limits: Limits, name: str | None, terms: Terms, who: str) -> int | Refused:
+    def _left(self, limits: DayLimits, name: str | None, terms: Terms, who: str) -> int | Refused:
         """Return how many tokens limits leave to a further run of `name`, or of all schedules."""
         spent, setting = self.spent(terms.day, name), "" if name is None else "each_"
         begun = [
@@ -284,9 +415,9 @@ class Spending:
             return Refused("what is left of the day's budget is set aside for runs that last", waits=True)
         return tokens
 
-    def _add(self, day: str, name: str, more: Spent) -> None:
+    def _add(self, day: str, name: str, more: SpentAmounts) -> None:
         of_day = self._ledger.days.get(day, {})
-        days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, Spent()) + more}}
+        days = {**self._ledger.days, day: {**of_day, name: of_day.get(name, SpentAmounts()) + more}}
         kept = dict([*days.items()][-_MAX_DAYS:])
         # The end of a run is never found if its schedule was removed.
         begun = {run_id: run for run_id, run in self._ledger.begun.items() if run.day in kept}

@@ -1,14 +1,14 @@
-"""What a failed run means for its skills: which are due, what the model is told, and how a replayed step is judged."""
+"""An improvement after a failed run: which skills are due, what the model is told, and how it can end."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import one_line
 from skills_core.guard.tool import CallDecision
-from skills_core.improve.reasons import ImprovementReason, Refusal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -16,6 +16,71 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import ToolCall
     from skills_core.runs.outcome import RunOutcome
+
+
+class ImprovementStatus(StrEnum):
+    """How far an improvement has come. One whose process was killed is `BEGUN` until a process settles it."""
+
+    BEGUN = "begun"
+    IMPROVED = "improved"
+    PROPOSED = "proposed"
+    ACCEPTED = "accepted"
+    REJECTED = "rejected"
+    DROPPED = "dropped"
+    SKIPPED = "skipped"
+
+
+class ImprovementReason(StrEnum):
+    """Why a skill was not improved, or not without a person."""
+
+    # The improvement was not begun.
+    NO_HISTORY = "no_history"
+    NOT_A_FOLDER = "not_a_folder"
+    NO_MODEL = "no_model"
+    BUSY = "busy"
+    TOO_MANY = "too_many"
+    # The model did not finish.
+    TIME_LIMIT = "time_limit"
+    RUN_FAILED = "run_failed"
+    NOTHING_CHANGED = "nothing_changed"
+    # The change is out of bounds.
+    FILE_ADDED = "file_added"
+    FILE_REMOVED = "file_removed"
+    LINK = "link"
+    NOT_A_TEXT = "not_a_text"
+    OTHER_SKILL = "other_skill"
+    NAME_CHANGED = "name_changed"
+    FRONTMATTER_CHANGED = "frontmatter_changed"
+    DESCRIPTION_CHANGED = "description_changed"
+    TOO_LARGE = "too_large"
+    SUPPRESSION_ADDED = "suppression_added"
+    RECORD_COPIED = "record_copied"
+    SECRET_ADDED = "secret_added"  # noqa: S105 - no secret
+    HIDDEN_TEXT = "hidden_text"
+    INVALID = "invalid"
+    AUDIT_ERROR = "audit_error"
+    # The change is within the bounds, and a person decides.
+    NOT_A_CORRECTION = "not_a_correction"
+    # The change is not an improvement.
+    EVALS_FAILED = "evals_failed"
+    PASS_RATE_LOWER = "pass_rate_lower"  # noqa: S105 - no secret
+    REPLAY_FAILED = "replay_failed"
+    SAME_FAILURE = "same_failure"
+    # The change could not be completed.
+    SKILL_CHANGED = "skill_changed"
+    NOT_WRITTEN = "not_written"
+    CANCELLED = "cancelled"
+    INTERRUPTED = "interrupted"
+    INTERNAL_ERROR = "internal_error"
+
+
+@dataclass(frozen=True, slots=True)
+class ImprovementRefusal:
+    """Why a change is not taken: the reason, and the place in words."""
+
+    reason: ImprovementReason
+    message: str
+
 
 _ERRORS: Final = frozenset(
     {
@@ -138,7 +203,7 @@ def steps_before_failure(outcome: RunOutcome) -> tuple[ToolCall, ...] | None:
 
 def refusal_of_replay(
     outcome: RunOutcome, wanted: Sequence[NextCall], fault_of: Callable[[NextCall], str]
-) -> Refusal | None:
+) -> ImprovementRefusal | None:
     """Return why the replayed step fails again, None if it does not.
 
     `fault_of` says why a call could not even be made, and is empty for a call that could be. A model that calls no tool
@@ -149,8 +214,8 @@ def refusal_of_replay(
         name = one_line(call.tool)[:_MAX_NAME]
         if call.arguments is not None and (call.tool, dict(call.arguments)) in failed:
             message = f"with the new text, the model made the call of {name} that had failed"
-            return Refusal(ImprovementReason.SAME_FAILURE, message)
+            return ImprovementRefusal(ImprovementReason.SAME_FAILURE, message)
         if fault := fault_of(call):
             message = f"with the new text, the model called {name}, which fails too: {one_line(fault)[:300]}"
-            return Refusal(ImprovementReason.SAME_FAILURE, message)
+            return ImprovementRefusal(ImprovementReason.SAME_FAILURE, message)
     return None
