@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.guard.guards import ServerGuard
 from server.capabilities.runs.offered import missing_tool_messages
 from server.config.settings.tools import OptionalTool
 from server.hosting.activation_texts import ActivationTexts

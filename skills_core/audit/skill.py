@@ -15,7 +15,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skills_core.audit.code.code_units import code_units, without_json
+from skills_core.audit.code_units import code_units, without_json
 from skills_core.audit.search import SearchedText, plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
 

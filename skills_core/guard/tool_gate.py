@@ -19,18 +19,16 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, ToolFailedError, UnansweredError, did_you_mean, similar_to
-from skills_core.guard import Verdict, log_decision
 from skills_core.guard.argument_validator import ArgumentValidator
-from skills_core.guard.arguments import json_text
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallContext, CallDecision, ToolCall
+from skills_core.guard.guard import Verdict, json_text, log_decision
+from skills_core.guard.tool import CallContext, CallDecision, Secrets, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.guard import Decision, Guard
     from skills_core.guard.allowed_tools import AllowedTools
+    from skills_core.guard.guard import Decision, Guard
     from skills_core.guard.tool import CallLimits, Tool
     from skills_core.interaction import User
 

@@ -16,7 +16,7 @@ from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
-from skills_core.authoring.draft import split_draft
+from skills_core.authoring.fixes import split_draft
 from skills_core.evals.proposals.unified_diff import split_lines
 from skills_core.improve.bounds import changed_texts
 from skills_core.mentions.markdown import without_fences

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from server import __version__
 from server.cli.console import EXIT_USAGE, fail
 from skills_core.audit.engine import RULES, RULES_BY_ID, audit
-from skills_core.audit.findings import Severity
-from skills_core.audit.sarif import sarif_log
+from skills_core.audit.findings import Severity, sarif_log
 from skills_core.audit.skill import read_file_of_skill, read_folder
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE

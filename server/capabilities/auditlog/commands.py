@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.capabilities.auditlog.export import ExportFormat
+from server.capabilities.auditlog.reading import ExportFormat
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.auditlog.settings import AuditLogSettings
 from server.cli.commands.options import AsJson, Directories
@@ -78,7 +78,7 @@ def list_records(  # noqa: PLR0913 - one parameter for each flag
     as_json: AsJson = False,
 ) -> None:
     """List records, oldest first."""
-    from server.capabilities.auditlog.export import object_of
+    from server.capabilities.auditlog.reading import object_of
 
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
@@ -114,7 +114,7 @@ def export(
 
     In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
     """
-    from server.capabilities.auditlog.export import exported
+    from server.capabilities.auditlog.reading import exported
 
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
@@ -278,7 +278,7 @@ def _filter(
 
 def _line(entry: ChainedRecord) -> str:
     """Return a record as one line; names come from clients, so control characters are escaped."""
-    from server.capabilities.auditlog.export import object_of
+    from server.capabilities.auditlog.reading import object_of
 
     fields: dict[str, Any] = object_of(entry)
     when, event = fields.pop("when"), fields.pop("event")

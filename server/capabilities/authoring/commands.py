@@ -23,7 +23,7 @@ from skills_core.skills.skill import State
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.capabilities.authoring.apply_fixes import AppliedFixes
+    from server.capabilities.authoring.writing import AppliedFixes
     from skills_core.skills.skill import Skill
 
 
@@ -84,7 +84,7 @@ def validate_target(target: ValidationTarget, *, strict: bool, follow_symlinks: 
 
 def apply_all_fixes(targets: Iterable[ValidationTarget]) -> list[AppliedFixes]:
     """Fix the skills of all targets, without following symbolic links."""
-    from server.capabilities.authoring.apply_fixes import apply_fixes
+    from server.capabilities.authoring.writing import apply_fixes
     from server.capabilities.history.histories import recorded_change
     from skills_core.history.commits import Cause
 
@@ -164,7 +164,7 @@ def init(
     ] = None,
 ) -> None:
     """Create a new skill, and print the path of its SKILL.md."""
-    from server.capabilities.authoring.scaffold import write_skill
+    from server.capabilities.authoring.writing import write_skill
     from server.capabilities.history.histories import recorded_change
     from skills_core.history.commits import Cause
 

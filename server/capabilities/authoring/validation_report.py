@@ -12,7 +12,7 @@ from skills_core.diagnostics import one_line, printable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from server.capabilities.authoring.apply_fixes import AppliedFixes
+    from server.capabilities.authoring.writing import AppliedFixes
     from skills_core.diagnostics import Diagnostic
     from skills_core.skills.skill import Skill
 

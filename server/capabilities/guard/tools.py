@@ -16,12 +16,10 @@ from server.requests.records import RequestReason
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.guard import Verdict
+from skills_core.guard.guard import Verdict
 
 if TYPE_CHECKING:
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
-
-__all__ = ["TOOLS"]
 
 _TOOL = "tool"
 _ARGUMENTS = "arguments"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.improve.settings import ImproveSettings
 from server.capabilities.runs.settings import RunSettings

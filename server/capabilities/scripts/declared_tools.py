@@ -80,8 +80,7 @@ class DeclaredToolHandler:
         runner = await anyio.to_thread.run_sync(self._opened)
         from server.capabilities.scripts.factory import variables_of
         from skills_core.guard.allowed_tools import AllowedTools
-        from skills_core.guard.secrets import Secrets
-        from skills_core.guard.tool import CallDecision, CallLimits
+        from skills_core.guard.tool import CallDecision, CallLimits, Secrets
         from skills_core.guard.tool_gate import ToolGate
         from skills_core.scripts.declared_tools import declared_tools
 

@@ -20,8 +20,8 @@ from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
-from skills_core.guard import Verdict
-from skills_core.guard.secrets import Secrets
+from skills_core.guard.guard import Verdict
+from skills_core.guard.tool import Secrets
 from skills_core.guard.tool_gate import confirmation_question
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import IsolationKind

@@ -17,7 +17,7 @@ from skills_core.audit.matching import hit_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skills_core.audit.code.shell_code import Command, Word
+    from skills_core.audit.code_parsers import Command, Word
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.effects import (
+from skills_core.audit.code_parsers import UNKNOWN
+from skills_core.audit.code_units import Language
+from skills_core.audit.effects import (
     command_sends,
     normal_path,
     read_words,
@@ -20,7 +21,6 @@ from skills_core.audit.code.effects import (
     units_with_senders,
     writes_of,
 )
-from skills_core.audit.code.python_code import UNKNOWN
 from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import hit_at
 from skills_core.audit.search import find
@@ -28,9 +28,8 @@ from skills_core.audit.search import find
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.audit.code.code_units import CodeUnit
-    from skills_core.audit.code.python_code import PythonCode
-    from skills_core.audit.code.shell_code import Pipeline
+    from skills_core.audit.code_parsers import Pipeline, PythonCode
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.skill import SkillUnderAudit
 
 

@@ -6,8 +6,7 @@ import ast
 
 import pytest
 
-from skills_core.audit.code.python_code import UNKNOWN, PythonCode, parsed_python
-from skills_core.audit.code.shell_code import pipelines_in
+from skills_core.audit.code_parsers import UNKNOWN, PythonCode, parsed_python, pipelines_in
 
 
 def parsed(text: str) -> PythonCode:

@@ -4,7 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from skills_core.audit.engine import RULES
-from skills_core.audit.sarif import sarif_log
+from skills_core.audit.findings import sarif_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,7 @@ LEVELS = {"note", "warning", "error"}
 
 
 def run_of(found: tuple[Finding, ...], prefix: str = "skills/pdf") -> dict[str, Any]:
-    log = sarif_log([(prefix, each) for each in found], "1.2.3")
+    log = sarif_log([(prefix, each) for each in found], "1.2.3", RULES)
     assert json.loads(json.dumps(log)) == log
     assert (log["version"], log["$schema"].rpartition("/")[2]) == ("2.1.0", "sarif-2.1.0.json")
     (run,) = log["runs"]

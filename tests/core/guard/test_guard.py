@@ -11,8 +11,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_core import Library
-from skills_core.guard import Guard, Rule, Verdict, rules_of
-from skills_core.guard.arguments import MAX_SEPARATE, argument_texts, json_text
+from skills_core.guard.guard import MAX_SEPARATE, Guard, Rule, Verdict, argument_texts, json_text, rules_of
 
 
 def guard(*rules: tuple[str, Verdict]) -> Guard:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.guard.secrets import MIN_SECRET, Secrets
+from skills_core.guard.tool import MIN_SECRET, Secrets
 
 VALUES = st.dictionaries(
     st.text("ABC_", min_size=1, max_size=8), st.text("abcxyz0123.*+", min_size=MIN_SECRET, max_size=20), max_size=5

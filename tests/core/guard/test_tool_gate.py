@@ -9,7 +9,7 @@ import pytest
 
 from skills_core.errors import ToolFailedError
 from skills_core.format.yaml12 import JsonObject
-from skills_core.guard import Rule, Verdict
+from skills_core.guard.guard import Rule, Verdict
 from skills_core.guard.tool import CallContext, CallDecision
 
 DENY = Rule("rm -rf", Verdict.DENY)

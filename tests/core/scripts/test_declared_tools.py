@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skills_core.diagnostics import Reason, Severity
-from skills_core.guard import Rule, Verdict
+from skills_core.guard.guard import Rule, Verdict
 from skills_core.guard.tool import CallDecision, Effect
 from skills_core.scripts.declared_tools import declared_tools
 from skills_core.scripts.runner import READ_ONLY_HINT, ScriptRunner

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from skills_core.guard import Rule, Verdict
+from skills_core.guard.guard import Rule, Verdict
 from skills_core.guard.tool import CallDecision
 from skills_core.interaction import NoUser
 from skills_core.runs.run_skills import RunSkills

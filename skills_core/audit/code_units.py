@@ -9,8 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from skills_core.audit.code.python_code import PythonCode, parsed_python
-from skills_core.audit.code.shell_code import Command, Pipeline, Word, pipelines_in
+from skills_core.audit.code_parsers import Command, Pipeline, PythonCode, Word, parsed_python, pipelines_in
 
 if TYPE_CHECKING:
     import ast

@@ -7,15 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.python_code import UNKNOWN
+from skills_core.audit.code_parsers import UNKNOWN
+from skills_core.audit.code_units import Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skills_core.audit.code.code_units import CodeUnit
-    from skills_core.audit.code.python_code import PythonCode
-    from skills_core.audit.code.shell_code import Command, Word
+    from skills_core.audit.code_parsers import Command, PythonCode, Word
+    from skills_core.audit.code_units import CodeUnit
 
 
 _HOME = re.compile(
