@@ -113,10 +113,9 @@ FLOORS = {
 }
 
 CAPABILITIES = "capabilities"
-ARROWS_LEFT = 100
+ARROWS_LEFT = 99
 """Imports of modules of capabilities by modules of the core."""
 TIES_LEFT = {
-    ("auditlog", "login"),
     ("evals", "runs"),
     ("history", "improve"),
     ("improve", "runs"),

@@ -13,7 +13,7 @@ import typer
 
 from server import __version__
 from server.capabilities.audit.commands import audit
-from server.capabilities.auditlog.commands import analytics, audit_log
+from server.capabilities.auditlog.commands import analytics, audit_log, record_command
 from server.capabilities.authoring.commands import init, validate
 from server.capabilities.evals.commands import evaluate, lint, report, triggers
 from server.capabilities.guard.commands import guard
@@ -84,7 +84,7 @@ app.add_typer(history, name="history")
 app.add_typer(runs, name="runs")
 app.add_typer(plugin, name="plugin")
 app.add_typer(schedule, name="schedule")
-app.add_typer(token, name="token")
+app.add_typer(token, name="token", result_callback=record_command)
 app.add_typer(workflow, name="workflow")
 
 

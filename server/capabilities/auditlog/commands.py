@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import json
 import os
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from server.capabilities.auditlog.reading import LogReader, RecordFilter
     from server.capabilities.auditlog.records import ChainedRecord
     from server.capabilities.auditlog.verification import Verification
+    from server.requests.records import CommandRecord
 
 _LIST = "list"
 
@@ -296,6 +298,41 @@ def _value(value: object) -> str:
 def _tell_unreadable(reader: LogReader) -> None:
     if reader.unreadable:
         print_notice(f"{reader.unreadable} lines are no records; run `skillserve audit-log verify`")
+
+
+def record_command(done: CommandRecord | None) -> None:
+    """Record what a command changed, if the audit log is on; a failure is reported and does not change the exit code.
+
+    Revoking a token must be possible while the settings are wrong or the disk is full.
+    """
+    if done is None:
+        return
+    from server.capabilities.auditlog.recording import record_now
+    from server.capabilities.auditlog.records import AuditRecord, bounded, timestamp
+    from server.config.bootstrap import user_settings
+    from server.config.files import ConfigurationError
+    from server.config.machine import Machine, current_places
+
+    record = AuditRecord(
+        when=timestamp(),
+        event=AuditEvent(done.event),
+        principal=bounded(_user()),
+        kind="command",
+        target=bounded(done.target),
+        decision="allowed",
+    )
+    try:
+        record_now(user_settings(Machine(current_places()), {}), record)
+    except (ConfigurationError, SkillsError) as error:
+        print_notice(f"this is not recorded in the audit log: {error}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        # A container's user often has no name.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def analytics(

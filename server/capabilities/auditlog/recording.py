@@ -45,7 +45,7 @@ def recording(settings: Settings, records: Records) -> Iterator[None]:
 
 
 def record_now(settings: Settings, record: AuditRecord) -> None:
-    """Record what a command does, if the audit log is on.
+    """Record what a command did, if the audit log is on.
 
     Raises:
         AuditLogError: the record cannot be written.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.authoring.validation_report import diagnostic_lines
+from server.capabilities.authoring.validation import diagnostic_lines
 from server.capabilities.remote.fetch import REFUSED, Fetched
 from server.capabilities.remote.plugins.folder import SkillChangeKind
 from server.capabilities.remote.plugins.operations import PluginState

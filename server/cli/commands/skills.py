@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.capabilities.audit.settings import AuditSettings
-from server.capabilities.authoring.validation_report import print_skill
+from server.capabilities.authoring.validation import print_skill
 from server.cli.client_lists import name_and_version
 from server.cli.commands.options import (
     AsJson,
