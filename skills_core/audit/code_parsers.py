@@ -280,7 +280,7 @@ class Word:
 
 
 @dataclass(frozen=True)
-class Command:
+class ShellCommand:
     """One simple command; `written` are the targets of `>` and `>>`, `read` those of `<`."""
 
     words: tuple[Word, ...]
@@ -307,21 +307,21 @@ class Command:
 class Pipeline:
     """Commands that are joined by pipes, with those of the substitutions in their words."""
 
-    commands: tuple[Command, ...]
+    commands: tuple[ShellCommand, ...]
 
 
 def pipelines_in(text: str, offset: int = 0, depth: int = 0) -> tuple[Pipeline, ...]:
     """Return the pipelines of a text; positions begin with `offset`."""
-    return _Reader(text, offset, depth).read()
+    return _ShellReader(text, offset, depth).read()
 
 
-class _Reader:
+class _ShellReader:
     """Reads one text; the parts of the current word, command and pipeline until they end."""
 
     def __init__(self, text: str, offset: int, depth: int) -> None:
         self._text, self._offset, self._depth = text, offset, depth
         self._pipelines: list[Pipeline] = []
-        self._commands: list[Command] = []
+        self._commands: list[ShellCommand] = []
         self._words: list[Word] = []
         self._targets: dict[str, list[Word]] = {">": [], "<": []}
         self._pieces: list[str] = []
@@ -388,7 +388,7 @@ class _Reader:
     def _end_command(self) -> None:
         written, read = self._targets[">"], self._targets["<"]
         if written or read or any(_LETTER.search(word.text) for word in self._words):
-            self._commands.append(Command(_from_name(self._words), tuple(written), tuple(read)))
+            self._commands.append(ShellCommand(_from_name(self._words), tuple(written), tuple(read)))
         self._words, self._targets = [], {">": [], "<": []}
 
     def _end_pipeline(self) -> None:

@@ -219,7 +219,7 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         line,
         column,
         hit.message,
-        hit.fix or rule.fix,
+        rule.fix,
         _digest(rule.id, hit.file.path, evidence),
     )
 

@@ -71,15 +71,14 @@ class Finding:
 class Hit:
     """One place that a rule found; `audit` completes it to a finding.
 
-    `start` is the position in the text of the file, None for the file as a whole. `severity` and `fix` replace those of
-    the rule. `evidence` identifies the hit in its fingerprint; by default, the text of the line does.
+    `start` is the position in the text of the file, None for the file as a whole. `severity` replaces that of the rule.
+    `evidence` identifies the hit in its fingerprint; by default, the text of the line does.
     """
 
     file: AuditedFile
     message: str
     start: int | None = None
     severity: Severity | None = None
-    fix: str | None = None
     evidence: str | None = None
 
 

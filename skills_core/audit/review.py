@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 
-__all__ = ["AuditReview"]
-
 _SHOWN_REASON = 200
 # Characters of a suppression's reason that a diagnostic shows.
 

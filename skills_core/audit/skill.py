@@ -59,14 +59,13 @@ class AuditedFile:
     """One file of a skill; `path` is relative to the skill's folder, with `/`.
 
     `fault` says why the bytes could not be read; then `raw` is empty. `link` is the target of a symbolic link, which is
-    not followed, and `executable` the permission to run the file.
+    not followed.
     """
 
     path: str
     raw: bytes = field(default=b"", repr=False)
     fault: str = ""
     link: str | None = None
-    executable: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -319,7 +318,7 @@ def _walk(reader: Reader, root: Path) -> Iterator[AuditedFile]:
             if kind == "folder":
                 waiting.append(path)
             elif kind == "file":
-                yield AuditedFile(path, executable=bool(detail))
+                yield AuditedFile(path)
             elif kind == "link":
                 yield AuditedFile(path, fault="a symbolic link, which is not followed", link=detail)
             else:
@@ -327,7 +326,7 @@ def _walk(reader: Reader, root: Path) -> Iterator[AuditedFile]:
 
 
 def _kinds(root: Path, folder: str, entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each entry, its kind, and a detail: the target of a link, `x` for a program, a fault."""
+    """Yield the path of each entry, its kind, and a detail: the target of a link, or a fault."""
     for entry in entries:
         path = posixpath.join(folder, entry.name)
         try:
@@ -337,7 +336,7 @@ def _kinds(root: Path, folder: str, entries: Iterator[os.DirEntry[str]]) -> Iter
                 if entry.name not in _REPOSITORIES:
                     yield path, "folder", ""
             elif entry.is_file(follow_symlinks=False):
-                yield path, "file", "x" * bool(entry.stat(follow_symlinks=False).st_mode & 0o111)
+                yield path, "file", ""
             else:
                 yield path, "special", "not a regular file"
         except OSError as error:

@@ -46,7 +46,7 @@ _ANY_NAME = "\x01"
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _Permission:
     """One entry; without a pattern, `whole` is true and both matchers are None."""
 
     name: str
@@ -102,18 +102,18 @@ class AllowedTools:
 
     def __init__(self, entries: Iterable[str] | None) -> None:
         """Parse the entries; None permits every tool, an empty list none."""
-        self._entries: tuple[_Entry, ...] | None = None
+        self._entries: tuple[_Permission, ...] | None = None
         self._none = False
         self.notes: tuple[str, ...] = ()
         if entries is not None:
             self._take(list(entries))
 
     def _take(self, texts: list[str]) -> None:
-        understood: list[_Entry] = []
+        understood: list[_Permission] = []
         notes: list[str] = []
         for text in texts[:MAX_ENTRIES]:
             entry = _parse_entry(text)
-            if isinstance(entry, _Entry):
+            if isinstance(entry, _Permission):
                 understood.append(entry)
             else:
                 notes.append(f"allowed-tools: {one_line(text)[:100]!r} permits nothing: {entry}")
@@ -152,7 +152,7 @@ class AllowedTools:
         return tuple(dict.fromkeys(entry.name for entry in entries if not any(map(entry.names, tools))))
 
 
-def _parse_entry(text: str) -> _Entry | str:
+def _parse_entry(text: str) -> _Permission | str:
     """Parse an entry, or return why it is not understood."""
     match = _ENTRY.fullmatch(text.strip())
     if match is None:
@@ -162,15 +162,15 @@ def _parse_entry(text: str) -> _Entry | str:
         return "a name may end with * only after the name of a server, as in mcp__github__*"
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
-        return _Entry(name, whole=True, capabilities=capabilities)
+        return _Permission(name, whole=True, capabilities=capabilities)
     if name.startswith(_SERVER_PREFIX) or "/" in name:
         return "only tools for commands and files take a pattern, not those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
-        entry = _Entry(name, whole=False, capabilities=capabilities, command=command)
+        entry = _Permission(name, whole=False, capabilities=capabilities, command=command)
         return entry if command else "its pattern is not a plain command, such as Bash(git log *)"
     path = path_matcher(pattern.strip())
-    entry = _Entry(name, whole=False, capabilities=capabilities, path=path)
+    entry = _Permission(name, whole=False, capabilities=capabilities, path=path)
     return entry if path else "its pattern is not a path within the workspace, such as Read(src/**)"
 
 

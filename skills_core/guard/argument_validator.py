@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["ArgumentValidator"]
-
 MAX_VALUES = 20_000
 """Values in a schema, and in the arguments of one call."""
 

@@ -11,6 +11,7 @@ Imports are light, because this runs before every tool call, also in a process t
 
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import math
@@ -48,7 +49,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class GuardRule:
     """A pattern and the verdict on calls that it matches; `skill` is None for a rule of the configuration."""
 
     pattern: str
@@ -62,7 +63,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class GuardDecision:
     """The verdict on one call; `reason` explains it to the caller and is empty if the call is allowed.
 
     `discloses_rule` tells whether the caller may learn whose `rule` decided, and by which pattern.
@@ -70,14 +71,14 @@ class Decision:
 
     verdict: Verdict
     reason: str = ""
-    rule: Rule | None = None
+    rule: GuardRule | None = None
     discloses_rule: bool = True
 
 
 class Guard:
     """Decides by rules, whose patterns it compiles at construction."""
 
-    def __init__(self, rules: Iterable[Rule]) -> None:
+    def __init__(self, rules: Iterable[GuardRule]) -> None:
         """Compile the rules.
 
         Raises:
@@ -88,53 +89,45 @@ class Guard:
             (rule, compile_matcher(rule.pattern), compile_matcher(rule.pattern, across_lines=True))
             for rule in denials_first
         ]
+        self._shown: Callable[[Skill], Skill | None] | None = None
 
     def disclosing(self, shown: Callable[[Skill], Skill | None]) -> Guard:
         """Return a guard that decides alike, and whose decisions name skills as a caller knows them.
 
         `shown` returns a skill as the caller sees it, None if it does not.
         """
-        return _Disclosing(self, shown)
+        guard = copy.copy(self)
+        guard._shown = shown  # noqa: SLF001 - it is a copy of this guard
+        return guard
 
-    def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
+    def decide(self, tool: str, arguments: dict[str, JsonValue]) -> GuardDecision:
         """Return the decision on a call of `tool`; arguments that nest too deeply for JSON are denied."""
         if not self._rules:
-            return Decision(Verdict.ALLOW)
+            return GuardDecision(Verdict.ALLOW)
         try:
             text = f"{tool} {json_text(arguments)}"
         except NestedTooDeepError as error:
-            return Decision(Verdict.DENY, f"The call is denied: {error}")
+            return GuardDecision(Verdict.DENY, f"The call is denied: {error}")
         strings = argument_texts(tool, arguments)
         for rule, matches, matches_string in self._rules:
             if matches(text) or any(map(matches_string, strings)):
-                return Decision(rule.verdict, _reason(tool, rule), rule)
-        return Decision(Verdict.ALLOW)
+                return self._decided(tool, rule)
+        return GuardDecision(Verdict.ALLOW)
+
+    def _decided(self, tool: str, rule: GuardRule) -> GuardDecision:
+        """Return the decision by a rule; which rule of a hidden skill decides is not disclosed."""
+        if rule.skill is not None and self._shown is not None:
+            shown = self._shown(rule.skill)
+            if shown is None:
+                return GuardDecision(rule.verdict, _reason_without_rule(tool, rule.verdict), rule, discloses_rule=False)
+            rule = replace(rule, skill=shown)
+        return GuardDecision(rule.verdict, _reason(tool, rule), rule)
 
 
-class _Disclosing(Guard):
-    """Decides as another guard, and keeps to itself which rules of hidden skills decide."""
-
-    def __init__(self, guard: Guard, shown: Callable[[Skill], Skill | None]) -> None:
-        super().__init__(())
-        self._guard = guard
-        self._shown = shown
-
-    def decide(self, tool: str, arguments: dict[str, JsonValue]) -> Decision:
-        decision = self._guard.decide(tool, arguments)
-        rule = decision.rule
-        if rule is None or rule.skill is None:
-            return decision
-        skill = self._shown(rule.skill)
-        if skill is None:
-            return replace(decision, reason=_reason_without_rule(tool, rule.verdict), discloses_rule=False)
-        rule = replace(rule, skill=skill)
-        return replace(decision, reason=_reason(tool, rule), rule=rule)
-
-
-def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
+def rules_of(skills: Iterable[Skill]) -> tuple[GuardRule, ...]:
     """Return the rules that skills declare, in their order."""
     return tuple(
-        Rule(pattern, verdict, skill)
+        GuardRule(pattern, verdict, skill)
         for skill in skills
         for verdict, patterns in (
             (Verdict.DENY, skill.frontmatter.danger_patterns),
@@ -144,14 +137,14 @@ def rules_of(skills: Iterable[Skill]) -> tuple[Rule, ...]:
     )
 
 
-def log_decision(tool: str, decision: Decision) -> None:
+def log_decision(tool: str, decision: GuardDecision) -> None:
     """Log a decision that a pattern made on a call of `tool`, with the digest of the pattern's skill."""
     if (rule := decision.rule) is not None:
         digest = rule.skill.digest if rule.skill else ""
         logger.info("guard: %s %s by %s %s", decision.verdict, one_line(tool)[:MAX_NAME], rule.origin, digest)
 
 
-def _reason(tool: str, rule: Rule) -> str:
+def _reason(tool: str, rule: GuardRule) -> str:
     pattern = one_line(rule.pattern)
     shown = pattern if len(pattern) <= MAX_SHOWN else pattern[:MAX_SHOWN] + "…"
     call = f"The call of {one_line(tool)[:MAX_NAME]}"

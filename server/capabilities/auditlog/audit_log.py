@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -103,20 +103,12 @@ def _administers(request: RequestRecord) -> bool:
     return is_status or request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
-    """What refused requests have in common, so that one record can stand for many of them."""
+@dataclass(slots=True)
+class _Refusals:
+    """Refused requests that are alike: how many are recorded, how many are not, and the last of these."""
 
-    event: AuditEvent
-    principal: str | None
-    kind: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
     last: AuditRecord
-    recorded: int = 1
+    recorded: int = 0
     left: int = 0
 
 
@@ -131,51 +123,42 @@ class AuditSink:
         """Pass records to `write`."""
         self._write, self._clock = write, clock
         self._window = clock()
-        self._refused: dict[_Alike, _Counted] = {}
+        self._refused: dict[tuple[str | None, ...], _Refusals] = {}
         # Requests come from the event loop, and the end of a window from the thread of the log.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, request: RequestRecord) -> None:
         """Record a request."""
         record = audit_record(request)
         with self._lock:
-            self._end_window()
+            self.end_window()
             if record is not None and (not _is_limited(record) or self._admits(record)):
                 self._write(record)
 
     def end_window(self) -> None:
         """Write the numbers of the last minute if it is over. Any thread may call this, now and then."""
         with self._lock:
-            self._end_window()
+            if self._clock() - self._window >= _WINDOW_SECONDS:
+                self.flush()
 
     def flush(self) -> None:
         """Write the numbers of requests that were not recorded one by one."""
         with self._lock:
-            self._flush()
-
-    def _end_window(self) -> None:
-        if self._clock() - self._window >= _WINDOW_SECONDS:
-            self._flush()
-
-    def _flush(self) -> None:
-        for counted in self._refused.values():
-            if counted.left:
-                self._write(
-                    structs.replace(counted.last, count=counted.left, target=None, address=None, request_id=None)
-                )
-        self._refused.clear()
-        self._window = self._clock()
+            for alike in self._refused.values():
+                if alike.left:
+                    fields = {"count": alike.left, "target": None, "address": None, "request_id": None}
+                    self._write(structs.replace(alike.last, **fields))
+            self._refused.clear()
+            self._window = self._clock()
 
     def _admits(self, record: AuditRecord) -> bool:
-        alike = _Alike(record.event, record.principal, record.kind, record.reason)
-        counted = self._refused.get(alike)
-        if counted is None:
-            self._refused[alike] = _Counted(record)
+        key = record.event, record.principal, record.kind, record.reason
+        alike = self._refused.setdefault(key, _Refusals(record))
+        if alike.recorded < _MOST_IN_WINDOW:
+            alike.recorded += 1
             return True
-        if counted.recorded < _MOST_IN_WINDOW:
-            self._refused[alike] = replace(counted, recorded=counted.recorded + 1)
-            return True
-        self._refused[alike] = replace(counted, last=record, left=counted.left + 1)
+        alike.last = record
+        alike.left += 1
         return False
 
 
@@ -362,7 +345,7 @@ class AuditLog:
     def _delete_old_days(self, today: date) -> None:
         if self._checked_on == today:
             return
-        files = contents(self._folder).files
+        files, _ = contents(self._folder)
         days = {name: self._day_of(name, today) for name in files}
         if any(day < (today - self._retention).isoformat() for day in days.values()):
             # Even if nothing else is recorded, so that the next day can count from this one.

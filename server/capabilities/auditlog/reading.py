@@ -88,7 +88,7 @@ class LogReader:
         Raises:
             AuditLogError: a file cannot be read.
         """
-        files = [name for name in contents(self.folder).files if wanted.admits_day(name)]
+        files = [name for name in contents(self.folder)[0] if wanted.admits_day(name)]
         for _, names in groupby(files, key=lambda name: name.day):
             yield from heapq.merge(*(self._entries(name, wanted) for name in names), key=lambda entry: entry.when)
 

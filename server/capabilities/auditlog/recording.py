@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.requests.records import Records
 
-__all__ = ["record_now", "recording"]
-
 logger = logging.getLogger(__name__)
 
 

@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from server.capabilities.auditlog.records import ChainedRecord
 
-__all__ = ["LogFault", "LogFaultKind", "LogVerdict", "Verification", "anchors_in", "verify"]
-
 _ATTEMPTS: Final = 3
 _CHUNK: Final = 1024 * 1024
 
@@ -213,8 +211,8 @@ def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verificat
     """Check the files that are there now; return also whether none of them vanished meanwhile."""
     found, claims = Verification(), _Claims()
     # Files are begun while we read; what one of these names must have been there before.
-    there = contents(folder)
-    checked = {str(name): _check_file(folder, name, found, claims) for name in there.files}
+    files, foreign = contents(folder)
+    checked = {str(name): _check_file(folder, name, found, claims) for name in files}
     present = {name: file for name, file in checked.items() if file is not None}
     deleted = _Deleted.by(claims.retentions)
     for name, claimed in sorted(claims.seen.items()):
@@ -223,8 +221,8 @@ def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verificat
         elif name not in deleted:
             found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; another file names it"))
     _check_anchors(found, present, claims, anchors)
-    _note_times(folder, found, there.files)
-    for each in there.foreign:
+    _note_times(folder, found, files)
+    for each in foreign:
         kind = LogFaultKind.IGNORED if LogFileName.parse(each) is None else LogFaultKind.FOREIGN
         found.findings.append(LogFault(kind, each, "this is not a file of the audit log; it was not opened"))
     return found, len(present) == len(checked)

@@ -24,6 +24,7 @@ from skills_core.disk.writing import random_name, replace_within
 from skills_core.errors import FileRefusedError, InvalidSourceError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
 from skills_core.loading.loader import MAX_MAIN_SIZE
+from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -77,7 +78,7 @@ def write_skill(directory: Path, name: str, description: str | None = None) -> P
         message = "the folder already exists; choose another name, or another place with --to"
         raise InvalidSourceError(folder, Reason.NOT_A_DIRECTORY, message) from None
     except OSError as error:
-        message = f"cannot be written: {(error.strerror or str(error)).lower()}"
+        message = f"cannot be written: {system_message(error)}"
         raise InvalidSourceError(folder, Reason.UNREADABLE, message) from None
     return main
 
@@ -109,7 +110,7 @@ def apply_fixes(skill: Skill) -> AppliedFixes | None:
         with Reader() as reader:
             fixes = _fix_file(reader, location, main.path, skill.source.name_of(skill.content.folder))
     except (OSError, FileRefusedError) as error:
-        why = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
+        why = error.message if isinstance(error, FileRefusedError) else system_message(error)
         fault = Diagnostic(Severity.ERROR, Reason.UNWRITABLE, f"cannot be fixed: {why}", shown)
         return AppliedFixes(shown, fault=fault)
     return AppliedFixes(printable(str(location.path / MAIN_FILE)), fixes) if fixes else None
@@ -121,7 +122,7 @@ def _fix_file(reader: Reader, location: Location, name: str, folder: str) -> tup
     fixed = fix_main(raw, folder)
     fixes = fixed.fixes
     with reader.within(location) as (handle, prefix):
-        place = _Folder(handle, prefix)
+        place = _OpenFolder(handle, prefix)
         if name != MAIN_FILE and MAIN_FILE in place.names():
             raise FileExistsError(errno.EEXIST, f"a {MAIN_FILE} has appeared meanwhile")
         if fixed.fixes:
@@ -133,7 +134,7 @@ def _fix_file(reader: Reader, location: Location, name: str, folder: str) -> tup
 
 
 @dataclass(frozen=True, slots=True)
-class _Folder:
+class _OpenFolder:
     """A folder to write into, given by a handle, or by a path prefix where the system has no directory handles."""
 
     handle: int | None

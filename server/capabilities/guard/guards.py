@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.guard.settings import GuardSettings
-from skills_core.guard.guard import Guard, Rule, Verdict, log_decision, rules_of
+from skills_core.guard.guard import Guard, GuardRule, Verdict, log_decision, rules_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
-    from skills_core.guard.guard import Decision
+    from skills_core.guard.guard import GuardDecision
     from skills_core.skills.skill import Skill
 
 
 def guard_of(skills: Iterable[Skill], settings: GuardSettings) -> Guard:
     """Return a guard with the patterns of the settings and of `skills`."""
     own = [
-        *(Rule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
-        *(Rule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),
+        *(GuardRule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
+        *(GuardRule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),
     ]
     return Guard([*own, *rules_of(skills)])
 
@@ -52,14 +52,14 @@ class ServerGuard:
             return guard
         return guard.disclosing(view.catalog.shown)
 
-    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:
+    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> GuardDecision:
         """Return and log what the guard decides on a call by a client with this view."""
         import anyio.to_thread  # the hook, which starts for each call, does without
 
         # Compiling the patterns of many skills, or searching a long text, must not hold up the other requests.
         return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments), view)
 
-    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> Decision:
+    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> GuardDecision:
         decision = self.for_view(view).decide(tool, arguments)
         log_decision(tool, decision)
         return decision

@@ -40,7 +40,7 @@ from skills_core.disk.files import read_bounded, read_file
 from skills_core.disk.locations import project_of
 from skills_core.disk.sources import Strictness, explicit_sources
 from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
-from skills_core.guard.guard import Decision, Verdict, log_decision
+from skills_core.guard.guard import GuardDecision, Verdict, log_decision
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.skills.skill import State
 
@@ -279,7 +279,7 @@ _MODES_THAT_ASK: Final = frozenset({None, "default", "acceptEdits", "plan"})
 _MAX_DOUBT: Final = 500
 
 
-def decide_call(call: HookCall, options: HookOptions) -> Decision:
+def decide_call(call: HookCall, options: HookOptions) -> GuardDecision:
     """Return the decision on a call, and log every decision but an undoubted "allow"."""
     settings, machine, faults = settings_for_call(call.directory, options)
     log_to_stderr(settings.logging)
@@ -294,20 +294,20 @@ def decide_call(call: HookCall, options: HookOptions) -> Decision:
     return decision
 
 
-def _confirm(call: HookCall, doubts: list[str]) -> Decision:
+def _confirm(call: HookCall, doubts: list[str]) -> GuardDecision:
     """Ask the user about a call that the known patterns allow, because some patterns could not be read."""
     more = f" (and {len(doubts) - 1} more)" if len(doubts) > 1 else ""
     tool = one_line(call.tool)[:100]
     reason = f"skillserve cannot tell whether the call of {tool} is allowed: {doubts[0]}{more}."
     logger.warning("guard: %s", reason)
-    return Decision(Verdict.CONFIRM, reason)
+    return GuardDecision(Verdict.CONFIRM, reason)
 
 
-def _deny_unasked(call: HookCall, decision: Decision, options: HookOptions) -> Decision:
+def _deny_unasked(call: HookCall, decision: GuardDecision, options: HookOptions) -> GuardDecision:
     """Deny a call that needs consent where the host would not ask for it."""
     why = "--never-ask" if options.never_ask else f"the permission mode {one_line(str(call.mode))[:40]}"
     logger.info("guard: deny, because the user cannot be asked with %s", why)
-    return Decision(Verdict.DENY, f"{decision.reason} The user cannot be asked ({why}), so the call is denied.")
+    return GuardDecision(Verdict.DENY, f"{decision.reason} The user cannot be asked ({why}), so the call is denied.")
 
 
 def answer_call(options: HookOptions) -> int:
@@ -322,7 +322,7 @@ def answer_call(options: HookOptions) -> int:
     return BLOCKED
 
 
-def _decide(options: HookOptions) -> Decision:
+def _decide(options: HookOptions) -> GuardDecision:
     try:
         raw = sys.stdin.buffer.read(MAX_INPUT + 1) if sys.stdin else b""
         return decide_call(read_call(raw), options)
@@ -333,4 +333,4 @@ def _decide(options: HookOptions) -> Decision:
     except Exception as error:  # noqa: BLE001 - a call without a decision must not pass
         reason = f"The call is denied, because the guard failed ({type(error).__name__}: {one_line(str(error))[:200]})."
     write_error(reason)
-    return Decision(Verdict.DENY, reason)
+    return GuardDecision(Verdict.DENY, reason)

@@ -287,26 +287,14 @@ def _is_imported(skill: SkillUnderAudit, file: AuditedFile, reached: frozenset[s
     )
 
 
-_ASKS = {
-    "input",
-    "builtins.input",
-    "raw_input",
-    "getpass.getpass",
-    "click.prompt",
-    "click.confirm",
-    "typer.prompt",
-    "typer.confirm",
-}
-_ASKING_MODULES = (
-    "inquirer.",
-    "questionary.",
-    "InquirerPy.",
-    "PyInquirer.",
-    "prompt_toolkit.prompt",
-    "rich.prompt.",
-    "pick.pick",
-    "simple_term_menu.",
-)
+_ASKS_TEXT = """
+input builtins.input raw_input getpass.getpass click.prompt click.confirm typer.prompt typer.confirm
+"""
+_ASKS = frozenset(_ASKS_TEXT.split())
+_ASKING_MODULES_TEXT = """
+inquirer. questionary. InquirerPy. PyInquirer. prompt_toolkit.prompt rich.prompt. pick.pick simple_term_menu.
+"""
+_ASKING_MODULES = tuple(_ASKING_MODULES_TEXT.split())
 _TERMINAL = re.compile(r"\bisatty\(\)|\.isTTY\b|\[\[?\s+!?\s*-t\s+[012]")
 _TERMINAL_WORDS = ("isatty", "isTTY", "-t")
 # One of them is in what `_TERMINAL` matches.
@@ -321,21 +309,10 @@ _OTHER_ASKS = re.compile(
 _READ_OPTION = re.compile(r"^-[A-Za-z]*p")
 _MENUS = frozenset({"select", "whiptail", "dialog", "zenity", "gum", "fzf"})
 
-_PARSERS = (
-    "argparse",
-    "click",
-    "typer",
-    "fire",
-    "docopt",
-    "optparse",
-    "absl.flags",
-    "tyro",
-    "cyclopts",
-    "simple_parsing",
-    "plac",
-    "jsonargparse",
-    "defopt",
-)
+_PARSERS_TEXT = """
+argparse click typer fire docopt optparse absl.flags tyro cyclopts simple_parsing plac jsonargparse defopt
+"""
+_PARSERS = frozenset(_PARSERS_TEXT.split())
 _HELP = re.compile(r"--help|\busage\b|[\"'\s|]-h[\"'\s|)]|getopts\s+[\"':]*\w*h", re.IGNORECASE)
 _JS_PARSERS = re.compile(
     r"[\"'](?:commander|yargs(?:/yargs)?|meow|cac|citty|minimist|arg|sade|@oclif/core|@commander-js/[\w-]+|optimist|command-line-usage)[\"']"

@@ -170,44 +170,23 @@ class FileType(StrEnum):
 _PYTHON_MAGIC = range(3000, 3900)
 # The numbers of Python 3.0 and later in the first two bytes, which `\r\n` follows.
 
-_MAGIC = (
-    (b"\x7fELF", FileType.NATIVE),
-    (b"\0asm", FileType.NATIVE),
-    *(
-        (magic, FileType.NATIVE)
-        for magic in (
-            b"\xfe\xed\xfa\xce",
-            b"\xfe\xed\xfa\xcf",
-            b"\xce\xfa\xed\xfe",
-            b"\xcf\xfa\xed\xfe",
-            b"\xca\xfe\xba\xbe",
-        )
-    ),
-    (b"dex\n03", FileType.NATIVE),
-    (b"!<arch>\n", FileType.NATIVE),
-    *(
-        (magic, FileType.ARCHIVE)
-        for magic in (
-            b"\x1f\x8b\x08",
-            b"BZh",
-            b"\xfd7zXZ\0",
-            b"7z\xbc\xaf\x27\x1c",
-            b"Rar!\x1a\x07",
-            b"\x28\xb5\x2f\xfd",
-        )
-    ),
-    (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", FileType.OLE),
-    (b"%PDF-", FileType.PDF),
-    *(
-        (magic, FileType.IMAGE)
-        for magic in (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*", b"\0\0\1\0")
-    ),
-    *((magic, FileType.FONT) for magic in (b"wOFF", b"wOF2", b"OTTO", b"true\0", b"\0\1\0\0\0", b"ttcf")),
-    *((magic, FileType.MEDIA) for magic in (b"ID3", b"OggS", b"fLaC", b"\x1a\x45\xdf\xa3")),
-    (b"SQLite format 3\0", FileType.DATABASE),
-    (b"#!", FileType.SCRIPT),
-)
-_MAGICS = tuple(magic for magic, _ in _MAGIC)
+_NATIVE_MAGICS = (b"\x7fELF", b"\0asm", b"dex\n03", b"!<arch>\n", b"\xca\xfe\xba\xbe")
+_MACH_O_MAGICS = (b"\xfe\xed\xfa\xce", b"\xfe\xed\xfa\xcf", b"\xce\xfa\xed\xfe", b"\xcf\xfa\xed\xfe")
+_ARCHIVE_MAGICS = (b"\x1f\x8b\x08", b"BZh", b"\xfd7zXZ\0", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x28\xb5\x2f\xfd")
+_IMAGE_MAGICS = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF87a", b"GIF89a", b"II*\0", b"MM\0*", b"\0\0\1\0")
+_FONT_MAGICS = (b"wOFF", b"wOF2", b"OTTO", b"true\0", b"\0\1\0\0\0", b"ttcf")
+_MAGIC = {
+    **dict.fromkeys((*_NATIVE_MAGICS, *_MACH_O_MAGICS), FileType.NATIVE),
+    **dict.fromkeys(_ARCHIVE_MAGICS, FileType.ARCHIVE),
+    b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1": FileType.OLE,
+    b"%PDF-": FileType.PDF,
+    **dict.fromkeys(_IMAGE_MAGICS, FileType.IMAGE),
+    **dict.fromkeys(_FONT_MAGICS, FileType.FONT),
+    **dict.fromkeys((b"ID3", b"OggS", b"fLaC", b"\x1a\x45\xdf\xa3"), FileType.MEDIA),
+    b"SQLite format 3\0": FileType.DATABASE,
+    b"#!": FileType.SCRIPT,
+}
+_MAGICS = tuple(_MAGIC)
 _RIFF = {b"WEBP": FileType.IMAGE, b"WAVE": FileType.MEDIA, b"AVI ": FileType.MEDIA}
 _OFFICE_MARKS = (b"[Content_Types].xml", b"mimetypeapplication/vnd.oasis.opendocument", b"mimetypeapplication/epub")
 _TAR_PLACE = 257
@@ -249,7 +228,7 @@ _POINTER = "version https://git-lfs"
 def type_of(file: AuditedFile) -> FileType | None:
     """Return the type of a file by its content, None if its first bytes tell none."""
     raw = file.raw
-    found = next((kind for magic, kind in _MAGIC if raw.startswith(magic)), None) if raw.startswith(_MAGICS) else None
+    found = next(kind for magic, kind in _MAGIC.items() if raw.startswith(magic)) if raw.startswith(_MAGICS) else None
     return found or _of_container(raw) or _as_text(file)
 
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.capabilities.auditlog.log_folder import FileEnd, FolderContents, LogFile, chained_line, contents, read_line
+from server.capabilities.auditlog.log_folder import FileEnd, LogFile, LogFileName, chained_line, contents, read_line
 from server.capabilities.auditlog.reading import RecordFilter
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, anchors_in, verify
@@ -115,7 +115,7 @@ def test_a_file_that_retention_deletes_while_the_log_is_verified_is_no_damage(
     old = write_file(folder, "old", day=TODAY - timedelta(days=40))
     write_file(folder, "named by this")
 
-    def list_and_delete(place: Path) -> FolderContents:
+    def list_and_delete(place: Path) -> tuple[list[LogFileName], list[str]]:
         listed = contents(place)
         if old.exists():
             # The record of it is in a file that is not listed, as after midnight.

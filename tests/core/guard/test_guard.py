@@ -11,11 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skills_core import Library
-from skills_core.guard.guard import MAX_SEPARATE, Guard, Rule, Verdict, argument_texts, json_text, rules_of
+from skills_core.guard.guard import MAX_SEPARATE, Guard, GuardRule, Verdict, argument_texts, json_text, rules_of
 
 
 def guard(*rules: tuple[str, Verdict]) -> Guard:
-    return Guard([Rule(pattern, verdict) for pattern, verdict in rules])
+    return Guard([GuardRule(pattern, verdict) for pattern, verdict in rules])
 
 
 def test_the_text_is_the_tools_name_a_space_and_the_arguments_as_javascript_writes_them() -> None:
@@ -78,7 +78,7 @@ def test_a_rule_of_a_skill_that_the_caller_may_not_see_decides_without_being_nam
 ) -> None:
     write_skill(tmp_path, "zebra", fields="danger_patterns: [zebra-danger]\nconfirm_patterns: [zebra-confirm]")
     write_skill(tmp_path, "plain", fields="danger_patterns: [plain]")
-    whole = Guard([*rules_of(load(tmp_path).catalog.active), Rule("own", Verdict.DENY)])
+    whole = Guard([*rules_of(load(tmp_path).catalog.active), GuardRule("own", Verdict.DENY)])
     seen = whole.disclosing(lambda skill: None if skill.name == "zebra" else skill)
     for command, verdict in (("zebra-danger", Verdict.DENY), ("zebra-confirm", Verdict.CONFIRM)):
         decision = seen.decide("sh", {"c": command})

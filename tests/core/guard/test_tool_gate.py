@@ -9,11 +9,11 @@ import pytest
 
 from skills_core.errors import ToolFailedError
 from skills_core.format.yaml12 import JsonObject
-from skills_core.guard.guard import Rule, Verdict
+from skills_core.guard.guard import GuardRule, Verdict
 from skills_core.guard.tool import CallContext, CallDecision
 
-DENY = Rule("rm -rf", Verdict.DENY)
-ASK = Rule("push", Verdict.CONFIRM)
+DENY = GuardRule("rm -rf", Verdict.DENY)
+ASK = GuardRule("push", Verdict.CONFIRM)
 PATH: dict[str, Any] = {
     "type": "object",
     "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}},
