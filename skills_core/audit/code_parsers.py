@@ -264,7 +264,7 @@ _SUBSTITUTION = re.compile(r"[$<>]\(((?:[^()]|\([^()]*\))*+)\)|`([^`]*)`")
 _KEYWORDS = frozenset(
     {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "sudo", "nohup", "command", "exec", "env"}
 )
-# Words before a command that are no command of their own, as far as the rules are concerned.
+# Words before a command; the rules do not count them as commands.
 
 _LETTER = re.compile(r"\w")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")

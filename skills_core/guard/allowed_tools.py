@@ -47,10 +47,9 @@ _ANY_NAME = "\x01"
 
 @dataclass(frozen=True, slots=True)
 class _Permission:
-    """One entry; without a pattern, `whole` is true and both matchers are None."""
+    """One entry; without a pattern, both matchers are None."""
 
     name: str
-    whole: bool
     capabilities: frozenset[Capability] = frozenset()
     command: Callable[[Sequence[str]], bool] | None = None
     path: Callable[[str], bool] | None = None
@@ -76,25 +75,23 @@ class _Permission:
 
     def permits_some(self, tool: Tool) -> bool:
         """Tell whether the entry permits any call of the tool."""
-        fits = (self.command is not None and tool.role.command) or (self.path is not None and tool.role.path)
-        return self.names(tool) and bool(self.whole or fits)
+        has_command = self.command is None or tool.role.command is not None
+        return self.names(tool) and has_command and (self.path is None or tool.role.path is not None)
 
     def permits(self, tool: Tool, arguments: JsonObject) -> bool:
         """Tell whether the entry permits this call."""
         if not self.permits_some(tool):
             return False
-        if self.whole:
-            return True
         if self.command is not None:
             words = arguments.get(tool.role.command or "")
             return isinstance(words, list) and self.command([word for word in words if isinstance(word, str)])
+        if self.path is None:
+            return True
         path = _normalized_path(arguments.get(tool.role.path or "", ""))
-        if self.path is None or path is None:
-            return False
-        if tool.role.recursive:
+        if path is not None and tool.role.recursive:
             # Everything in the folder is reached, so everything in it must be permitted.
-            return self.path(f"{path}/{_ANY_NAME}".lstrip("/"))
-        return self.path(path)
+            path = f"{path}/{_ANY_NAME}".lstrip("/")
+        return path is not None and self.path(path)
 
 
 class AllowedTools:
@@ -162,16 +159,22 @@ def _parse_entry(text: str) -> _Permission | str:
         return "a name may end with * only after the name of a server, as in mcp__github__*"
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
-        return _Permission(name, whole=True, capabilities=capabilities)
+        return _Permission(name, capabilities)
     if name.startswith(_SERVER_PREFIX) or "/" in name:
         return "only tools for commands and files take a pattern, not those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
-        entry = _Permission(name, whole=False, capabilities=capabilities, command=command)
-        return entry if command else "its pattern is not a plain command, such as Bash(git log *)"
+        return (
+            _Permission(name, capabilities, command=command)
+            if command
+            else "its pattern is not a plain command, such as Bash(git log *)"
+        )
     path = path_matcher(pattern.strip())
-    entry = _Permission(name, whole=False, capabilities=capabilities, path=path)
-    return entry if path else "its pattern is not a path within the workspace, such as Read(src/**)"
+    return (
+        _Permission(name, capabilities, path=path)
+        if path
+        else "its pattern is not a path within the workspace, such as Read(src/**)"
+    )
 
 
 def _normalized_path(path: object) -> str | None:
@@ -190,6 +193,10 @@ _FOR_SHELLS = re.compile(r"[;&|<>$`\n\r\0]")
 _WORD_END = "\0"
 # Terminates each word: no argument of a program can contain it.
 
+_END_CODE = r"\x00"
+_REST = f"(?:[^{_END_CODE}]*{_END_CODE})*"
+# Any number of further words.
+
 
 def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
     """Return a function that tells whether a command matches the pattern, None if the pattern is not understood."""
@@ -206,11 +213,9 @@ def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
         words.append("*")
     *first, last = words
     expression = "^" + "".join(_word_expression(word) for word in first)
-    expression += (
-        f"(?:[^{_END_CODE}]*{_END_CODE})*$"
-        if last == "*"
-        else _word_expression(last) + (_REST if last.endswith("*") else "") + "$"
-    )
+    if last != "*":
+        expression += _word_expression(last)
+    expression += f"{_REST}$" if last.endswith("*") else "$"
     if pattern_fault(expression):
         return None
     matches = compile_matcher(expression)
@@ -221,10 +226,6 @@ def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
         return matches("".join(word + _WORD_END for word in command))
 
     return has_pattern
-
-
-_END_CODE = r"\x00"
-_REST = f"(?:[^{_END_CODE}]*{_END_CODE})*"
 
 
 def _word_expression(word: str) -> str:

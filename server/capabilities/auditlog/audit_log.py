@@ -3,7 +3,7 @@
 No request waits for the disk. The writer is a thread of its own rather than a task, because a file system that hangs
 would hang the end of the process too: a daemon thread is left behind after a bounded wait.
 
-Once a minute, if there are new records, the thread tells the end of its file, which `verify` takes as an anchor.
+Once a minute, if there are new records, the thread publishes the end of its file, which `verify` takes as an anchor.
 
 While the disk is full, records wait in memory and are written later. What does not fit there is counted, and the number
 is recorded as a gap.
@@ -200,9 +200,9 @@ class AuditLog:
         The thread calls `tell_anchor` with the end of its file: at the start, at most once a minute while there are new
         records, and at the end.
 
-        The clock alone does not delete, because one that jumps ahead would delete everything: ages are counted up to
-        the day after the latest earlier day of which the folder has records. So a clock must be ahead for more than
-        a day to delete what is not old, and a server that was off for long deletes on its second day.
+        A clock that jumps ahead must not delete everything. Therefore "today" is at most the day after the latest
+        earlier day with records: a clock must be ahead for more than a day to delete what is not old, and a server
+        that was off for long deletes on its second day.
 
         Raises:
             AuditLogError: the folder cannot be used.

@@ -297,7 +297,7 @@ def _value(value: object) -> str:
 
 def _tell_unreadable(reader: LogReader) -> None:
     if reader.unreadable:
-        print_notice(f"{reader.unreadable} lines are no records; run `skillserve audit-log verify`")
+        print_notice(f"{reader.unreadable} lines are not records; run `skillserve audit-log verify`")
 
 
 def record_command(done: CommandRecord | None) -> None:

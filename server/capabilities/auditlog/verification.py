@@ -134,26 +134,6 @@ class _Retention:
     before: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Deleted:
-    """The files that retention deleted.
-
-    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
-    """
-
-    names: frozenset[str]
-    before: str
-
-    @classmethod
-    def by(cls, records: Iterable[_Retention]) -> _Deleted:
-        kept = (*records,)
-        names = frozenset(name for each in kept for name in each.deleted)
-        return cls(names, max((each.before for each in kept), default=""))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names or name[:10] < self.before
-
-
 @dataclass(slots=True)
 class _Claims:
     """What files say about others: the hashes of records, by file and number, and what retention deleted."""
@@ -173,6 +153,14 @@ class _Claims:
             # A clock that was ahead must not account for files that somebody removes later.
             is_credible = before <= file[:10] <= datetime.now(UTC).date().isoformat()
             self.retentions.append(_Retention(file, entry.seq, entry.deleted, before if is_credible else ""))
+
+
+def _is_deleted(name: str, retentions: Iterable[_Retention]) -> bool:
+    """Tell whether retention deleted a file.
+
+    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
+    """
+    return any(name in each.deleted or name[:10] < each.before for each in retentions)
 
 
 def anchors_in(path: Path | str | int) -> set[FileEnd]:
@@ -214,11 +202,10 @@ def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verificat
     files, foreign = contents(folder)
     checked = {str(name): _check_file(folder, name, found, claims) for name in files}
     present = {name: file for name, file in checked.items() if file is not None}
-    deleted = _Deleted.by(claims.retentions)
     for name, claimed in sorted(claims.seen.items()):
         if name in present:
             _check_claims(present[name], claimed.items(), "another file")
-        elif name not in deleted:
+        elif not _is_deleted(name, claims.retentions):
             found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; another file names it"))
     _check_anchors(found, present, claims, anchors)
     _note_times(folder, found, files)
@@ -236,16 +223,13 @@ def _check_anchors(
     for anchor in anchors:
         by_file[anchor.file].append((anchor.records - 1, anchor.hash))
     covered = _covered(present, claims, by_file)
-    deleted, confirmed = (
-        _Deleted.by(claims.retentions),
-        _Deleted.by(each for each in claims.retentions if each.seq < covered.get(each.file, 0)),
-    )
+    confirmed = [each for each in claims.retentions if each.seq < covered.get(each.file, 0)]
     for name, named in sorted(by_file.items()):
         if name in present:
             _check_claims(present[name], named, "an anchor")
-        elif name not in deleted:
+        elif not _is_deleted(name, claims.retentions):
             found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; an anchor names it"))
-        elif name not in confirmed:
+        elif not _is_deleted(name, confirmed):
             message = "an anchor names this file; a record that no anchor covers says that retention deleted it"
             found.findings.append(LogFault(LogFaultKind.UNCONFIRMED, name, message))
     found.ends = [replace(end, anchored=covered.get(end.file, 0)) for end in found.ends]
