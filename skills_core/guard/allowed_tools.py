@@ -164,17 +164,11 @@ def _parse_entry(text: str) -> _Permission | str:
         return "only tools for commands and files take a pattern, not those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
-        return (
-            _Permission(name, capabilities, command=command)
-            if command
-            else "its pattern is not a plain command, such as Bash(git log *)"
-        )
+        entry = command and _Permission(name, capabilities, command=command)
+        return entry or "its pattern is not a plain command, such as Bash(git log *)"
     path = path_matcher(pattern.strip())
-    return (
-        _Permission(name, capabilities, path=path)
-        if path
-        else "its pattern is not a path within the workspace, such as Read(src/**)"
-    )
+    entry = path and _Permission(name, capabilities, path=path)
+    return entry or "its pattern is not a path within the workspace, such as Read(src/**)"
 
 
 def _normalized_path(path: object) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -89,18 +89,9 @@ def sarif_object(audited: Sequence[AuditedSkill], rules: Sequence[Rule]) -> dict
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "path": printable(finding.path),
-        "line": finding.line,
-        "column": finding.column,
-        "message": finding.message,
-        "fix": finding.fix,
-        "fingerprint": finding.fingerprint,
-        "suppressed": finding.suppressed,
-        "justification": finding.justification,
-    }
+    fields = asdict(finding) | {"path": printable(finding.path)}
+    justification = fields.pop("justification")
+    return {**fields, "suppressed": finding.suppressed, "justification": justification}
 
 
 def _counts(audited: Sequence[AuditedSkill]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from server.cli.console import (
 )
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
+from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from server.capabilities.auditlog.log_folder import FileEnd
     from server.capabilities.auditlog.reading import LogReader, RecordFilter
     from server.capabilities.auditlog.records import ChainedRecord
-    from server.capabilities.auditlog.verification import Verification
     from server.requests.records import CommandRecord
 
 _LIST = "list"
@@ -148,75 +148,24 @@ def verify(
     to its log, and each line that this command prints for a file begins with one. The exit code is 1 if the log is
     damaged, and 3 if there is no record at all.
     """
-    from server.capabilities.auditlog.verification import LogVerdict
-    from server.capabilities.auditlog.verification import verify as verified
+    from server.capabilities.auditlog.verification import (
+        LogVerdict,
+        verification_lines,
+        verification_object,
+        verify_log,
+    )
 
     where = _folder(folder, may_be_missing=True)
-    found = verified(where, _anchors(anchors or []))
+    found = verify_log(where, _anchors(anchors or []))
     if as_json:
-        print_json(_verification_object(found))
+        print_json(verification_object(found))
     else:
-        _print_verification(found, where)
+        for line in verification_lines(found, where):
+            print_text(line)
     if found.verdict is LogVerdict.CONSISTENT:
         print_notice("no anchor shows whether the newest records or whole files were removed; see --anchor")
     if found.verdict in {LogVerdict.DAMAGED, LogVerdict.EMPTY}:
         raise typer.Exit(EXIT_NO if found.verdict is LogVerdict.DAMAGED else EXIT_EMPTY)
-
-
-def _verification_object(found: Verification) -> dict[str, Any]:
-    from server.capabilities.auditlog.verification import LogVerdict
-
-    findings = [
-        {
-            "kind": each.kind,
-            "damage": each.kind.is_damage,
-            "file": each.file,
-            "line": each.line,
-            "message": each.message,
-        }
-        for each in found.findings
-    ]
-    files = [
-        {
-            "file": end.file,
-            "records": end.records,
-            "hash": end.hash,
-            "anchor": end.anchor,
-            "anchored_records": end.anchored,
-        }
-        for end in found.ends
-    ]
-    return {
-        "verdict": found.verdict,
-        "intact": found.verdict in {LogVerdict.CONSISTENT, LogVerdict.ANCHORED},
-        "records": found.records,
-        "anchored_records": found.anchored_records,
-        "anchored_until": found.anchored_until,
-        "findings": findings,
-        "files": files,
-    }
-
-
-def _print_verification(found: Verification, folder: Path) -> None:
-    from server.capabilities.auditlog.verification import LogVerdict
-
-    for end in found.ends:
-        print_text(f"{end.anchor}  {end.records} records, {end.anchored} anchored")
-    for each in found.findings:
-        where = each.file if each.line is None else f"{each.file}:{each.line}"
-        severity = "error" if each.kind.is_damage else "note"
-        print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
-    size = f"{found.records} records in {len(found.ends)} files"
-    match found.verdict:
-        case LogVerdict.DAMAGED:
-            print_text(f"NOT intact: {size}")
-        case LogVerdict.EMPTY:
-            print_text(one_line(f"empty: there is no record in {folder}"))
-        case LogVerdict.CONSISTENT:
-            print_text(f"consistent; end not anchored: {size}")
-        case LogVerdict.ANCHORED:
-            until = f"{found.anchored_until}, {found.anchored_records} of {size}"
-            print_text(f"consistent and anchored up to {until}")
 
 
 def _anchors(given: list[str]) -> set[FileEnd]:
@@ -231,11 +180,8 @@ def _anchors(given: list[str]) -> set[FileEnd]:
             try:
                 named = anchors_in(sys.stdin.fileno() if text == "-" else text)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                fail(
-                    f"--anchor {text!r:.300}: this is not an anchor, and as a file it cannot be read: {reason}",
-                    EXIT_USAGE,
-                )
+                why = f"this is not an anchor, and as a file it cannot be read: {system_message(error)}"
+                fail(f"--anchor {text!r:.300}: {why}", EXIT_USAGE)
         if not named:
             fail(f"--anchor {text!r:.300}: there is no anchor in this file", EXIT_USAGE)
         found |= named
@@ -359,8 +305,6 @@ def analytics(
     served = [skill.key for skill in open_quietly(directories).catalog.active]
     report = _report(counts, served)
     if as_json:
-        import json
-
         # In ASCII, because JSON would leave some control characters of the names as they are.
         print_text(json.dumps({"since": first.isoformat(), "until": last.isoformat(), **report}, indent=2))
     else:

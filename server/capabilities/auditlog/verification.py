@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.auditlog.log_folder import (
     FIRST,
@@ -25,9 +25,10 @@ from server.capabilities.auditlog.log_folder import (
     read_line,
 )
 from server.capabilities.auditlog.records import AuditEvent
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from server.capabilities.auditlog.records import ChainedRecord
@@ -180,7 +181,7 @@ def anchors_in(path: Path | str | int) -> set[FileEnd]:
     return found
 
 
-def verify(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
+def verify_log(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
     """Check all files of a log, and that it still has what `anchors` name; others may write to it meanwhile.
 
     Raises:
@@ -353,3 +354,54 @@ class _CheckedFile:
     def note(self, kind: LogFaultKind, message: str, line: int | None = None) -> None:
         """Add a finding in this file."""
         self.found.findings.append(LogFault(kind, self.name, message, line))
+
+
+def verification_object(found: Verification) -> dict[str, Any]:
+    """Return the object that `audit-log verify --json` prints."""
+    return {
+        "verdict": found.verdict,
+        "intact": found.verdict in {LogVerdict.CONSISTENT, LogVerdict.ANCHORED},
+        "records": found.records,
+        "anchored_records": found.anchored_records,
+        "anchored_until": found.anchored_until,
+        "findings": [
+            {
+                "kind": each.kind,
+                "damage": each.kind.is_damage,
+                "file": each.file,
+                "line": each.line,
+                "message": each.message,
+            }
+            for each in found.findings
+        ],
+        "files": [
+            {
+                "file": end.file,
+                "records": end.records,
+                "hash": end.hash,
+                "anchor": end.anchor,
+                "anchored_records": end.anchored,
+            }
+            for end in found.ends
+        ],
+    }
+
+
+def verification_lines(found: Verification, folder: Path) -> Iterator[str]:
+    """Yield the lines that `audit-log verify` prints as text."""
+    for end in found.ends:
+        yield f"{end.anchor}  {end.records} records, {end.anchored} anchored"
+    for each in found.findings:
+        where = each.file if each.line is None else f"{each.file}:{each.line}"
+        severity = "error" if each.kind.is_damage else "note"
+        yield one_line(f"{where}: {severity}[{each.kind}]: {each.message}")
+    size = f"{found.records} records in {len(found.ends)} files"
+    match found.verdict:
+        case LogVerdict.DAMAGED:
+            yield f"NOT intact: {size}"
+        case LogVerdict.EMPTY:
+            yield one_line(f"empty: there is no record in {folder}")
+        case LogVerdict.CONSISTENT:
+            yield f"consistent; end not anchored: {size}"
+        case LogVerdict.ANCHORED:
+            yield f"consistent and anchored up to {found.anchored_until}, {found.anchored_records} of {size}"
