@@ -229,6 +229,11 @@ class SkillUnderAudit:
         """The typed frontmatter of the SKILL.md."""
         return self.instructions.frontmatter
 
+    @property
+    def names(self) -> set[str]:
+        """The names that the skill has: that of its folder, and that in its frontmatter."""
+        return {self.name, self.frontmatter.name or self.name}
+
     @cached_property
     def body_start(self) -> int:
         """The position of the body in the text of the SKILL.md; 0 if the file cannot be parsed."""

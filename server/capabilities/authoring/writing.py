@@ -122,55 +122,38 @@ def _fix_file(reader: Reader, location: Location, name: str, folder: str) -> tup
     fixed = fix_main(raw, folder)
     fixes = fixed.fixes
     with reader.within(location) as (handle, prefix):
-        place = _OpenFolder(handle, prefix)
-        if name != MAIN_FILE and MAIN_FILE in place.names():
+        if name != MAIN_FILE and MAIN_FILE in _names_in(handle, prefix):
             raise FileExistsError(errno.EEXIST, f"a {MAIN_FILE} has appeared meanwhile")
         if fixed.fixes:
-            place.replace(name, fixed.raw, fingerprint)
+            _replace(handle, prefix, name, fixed.raw, fingerprint)
         if name == MAIN_FILE_LOWERCASE:
-            place.rename(name, MAIN_FILE)
+            _rename_to_main(handle, prefix, name)
             fixes = (Fix(Reason.FILE_NAME_CASE, f"renamed {name} to {MAIN_FILE}", 1), *fixes)
     return fixes
 
 
-@dataclass(frozen=True, slots=True)
-class _OpenFolder:
-    """A folder to write into, given by a handle, or by a path prefix where the system has no directory handles."""
+def _names_in(handle: int | None, prefix: str) -> list[str]:
+    """Return the names in the folder that `Reader.within` opened, as spelled on disk."""
+    return os.listdir(prefix if handle is None else handle)  # noqa: PTH208 - pathlib takes no handle
 
-    handle: int | None
-    prefix: str
 
-    def replace(self, name: str, raw: bytes, before: Fingerprint) -> None:
-        """Replace the content of a file that has not changed since it was read.
+def _replace(handle: int | None, prefix: str, name: str, raw: bytes, before: Fingerprint) -> None:
+    """Replace the content of a file, unless it has changed since it was read."""
+    status = os.stat(prefix + name, dir_fd=handle, follow_symlinks=False)
+    if not stat.S_ISREG(status.st_mode) or Fingerprint.of(status) != before:
+        raise BlockingIOError(errno.EAGAIN, "the file has just changed; try again")
+    finish = partial(_copy_owner_and_mode, status)
+    replace_within(handle, prefix, name, raw, beside=f".skillserve-{random_name()}", finish=finish)
 
-        Raises:
-            OSError: the file has changed or cannot be written.
-        """
-        status = os.stat(self.prefix + name, dir_fd=self.handle, follow_symlinks=False)
-        if not stat.S_ISREG(status.st_mode) or Fingerprint.of(status) != before:
-            raise BlockingIOError(errno.EAGAIN, "the file has just changed; try again")
-        finish = partial(_copy_owner_and_mode, status)
-        replace_within(self.handle, self.prefix, name, raw, beside=f".skillserve-{random_name()}", finish=finish)
 
-    def rename(self, name: str, to: str) -> None:
-        """Rename a file, also between two spellings that the disk treats as the same name.
-
-        Raises:
-            OSError: the folder cannot be written.
-        """
-        self._move(name, to)
-        if to not in self.names():
-            # On some disks that ignore case, a rename between spellings has no effect.
-            temporary = f".skillserve-{random_name()}"
-            self._move(name, temporary)
-            self._move(temporary, to)
-
-    def names(self) -> list[str]:
-        """Return the names in the folder as spelled on disk."""
-        return os.listdir(self.prefix if self.handle is None else self.handle)  # noqa: PTH208 - pathlib takes no handle
-
-    def _move(self, name: str, to: str) -> None:
-        os.replace(self.prefix + name, self.prefix + to, src_dir_fd=self.handle, dst_dir_fd=self.handle)
+def _rename_to_main(handle: int | None, prefix: str, name: str) -> None:
+    move = partial(os.replace, src_dir_fd=handle, dst_dir_fd=handle)
+    move(prefix + name, prefix + MAIN_FILE)
+    if MAIN_FILE not in _names_in(handle, prefix):
+        # On some disks that ignore case, a rename between spellings has no effect.
+        temporary = f"{prefix}.skillserve-{random_name()}"
+        move(prefix + name, temporary)
+        move(temporary, prefix + MAIN_FILE)
 
 
 def _copy_owner_and_mode(status: os.stat_result, descriptor: int) -> None:

@@ -133,11 +133,11 @@ def respelled_in(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[tuple[in
     """Yield where a Markdown file names another in a different case: the position, the path there, and the file's."""
     if not file.is_markdown or file.text is None:
         return
-    names, folder = {skill.name, skill.frontmatter.name or skill.name}, posixpath.dirname(file.path)
+    folder = posixpath.dirname(file.path)
     # A path is relative to the folder of the file or to that of the skill.
     for base in dict.fromkeys((f"{folder}/" if folder else "", "")):
         paths = [path.removeprefix(base) for path in skill.files if path.startswith(base) and path != file.path]
-        for mention in mentioned_paths(file.text, paths, names).respelled:
+        for mention in mentioned_paths(file.text, paths, skill.names).respelled:
             if resolve(skill, file, mention.written) is None:
                 yield mention.position, mention.written, f"{base}{mention.path}"
 
@@ -145,12 +145,11 @@ def respelled_in(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[tuple[in
 def named_files(skill: SkillUnderAudit, file: AuditedFile) -> frozenset[str]:
     """Return the paths of the files of the skill that a text file names."""
     text = file.text or ""
-    names = {skill.name, skill.frontmatter.name or skill.name}
-    found = set(mentioned_paths(text, skill.files.keys(), names).paths)
+    found = set(mentioned_paths(text, skill.files.keys(), skill.names).paths)
     folder = posixpath.dirname(file.path)
     if folder:
         beside = {path.removeprefix(f"{folder}/"): path for path in skill.files if path.startswith(f"{folder}/")}
-        found |= {beside[path] for path in mentioned_paths(text, beside.keys(), names).paths}
+        found |= {beside[path] for path in mentioned_paths(text, beside.keys(), skill.names).paths}
     for link in links_of(file):
         target = resolve(skill, file, link.target)
         if target is not None:
@@ -199,8 +198,7 @@ def _missing_scripts(skill: SkillUnderAudit, file: AuditedFile) -> Iterator[Hit]
     if not file.is_markdown or file.text is None:
         return
     linked = {posixpath.normpath(link.target) for link in links_of(file)}
-    names = {skill.name, skill.frontmatter.name or skill.name}
-    for script in missing_scripts(file.text, skill.files, names):
+    for script in missing_scripts(file.text, skill.files, skill.names):
         if script.path in linked:
             continue
         message = f"this runs {script.path[:200]!r}, which is not a file of the skill"

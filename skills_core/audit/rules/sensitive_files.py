@@ -255,7 +255,7 @@ def _persistence(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 def _agent_configuration(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file, unit in skill.code:
-        for start, what, severity in (*_configured(unit), *_registered(unit)):
+        for start, what, severity in (*_configured(unit), *_registered_servers(unit)):
             yield hit_at(skill, file, start, f"changes what an agent reads or may do: {what}", severity)
 
 
@@ -291,7 +291,7 @@ def _windows(unit: CodeUnit) -> Iterator[tuple[int, str]]:
             yield unit.start + found.start, found.text.split()[0]
 
 
-def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
+def _registered_servers(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
     for command in unit.commands:
         texts = [word.text for word in command.arguments]
         if (
