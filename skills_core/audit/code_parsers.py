@@ -355,7 +355,7 @@ class _ShellReader:
         return tuple(self._pipelines)
 
     def _piece(self, match: re.Match[str]) -> int:
-        """Add to the word; return where to go on, behind the line if this is a comment."""
+        """Add a piece to the current word, or skip a comment; return the position to continue at."""
         if not self._pieces:
             if match[0] == "#":
                 end = self._text.find("\n", match.end())
@@ -411,7 +411,7 @@ class _ShellReader:
 
 
 def _from_name(words: list[Word]) -> tuple[Word, ...]:
-    """Return the words from the name of the program on."""
+    """Return the words without the keywords and assignments that precede the name of the program."""
     names = (place for place, word in enumerate(words) if not (word.text in _KEYWORDS or _ASSIGNMENT.match(word.text)))
     return tuple(words[next(names, max(len(words) - 1, 0)) :])
 

@@ -327,7 +327,7 @@ class AuditLog:
         self._delete_old_days(today)
 
     def _current_file(self, today: date) -> LogFile:
-        """Return the file of the day; a file that others removed or changed is not continued, but named."""
+        """Return the file of the day. If others removed or changed it, begin another one, which names its end."""
         file = self._file
         if file is not None:
             intact = file.is_intact()
@@ -357,7 +357,7 @@ class AuditLog:
         self._checked_on = today
 
     def _day_of(self, name: LogFileName, today: date) -> str:
-        """Return the day by which a file is old; a day that is yet to come says nothing, so its last record decides."""
+        """Return the day that decides whether a file is old: that of its name, or of its last record if it is ahead."""
         return name.day.isoformat() if name.day <= today else last_day(self._folder, name)
 
     def _confirms_earlier_day(self, name: LogFileName, today: date) -> bool:

@@ -169,7 +169,6 @@ def verify(
 
 
 def _anchors(given: list[str]) -> set[FileEnd]:
-    """Return the anchors that were given, as such or in files."""
     from server.capabilities.auditlog.log_folder import anchors_of
     from server.capabilities.auditlog.verification import anchors_in
 
@@ -236,7 +235,7 @@ def _line(entry: ChainedRecord) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value that cannot be taken for another field."""
+    """Return the text of a value, quoted if it could be taken for another field."""
     text = str(value)
     return repr(text) if not text or " " in text or "=" in text else text
 

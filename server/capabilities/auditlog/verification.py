@@ -257,7 +257,7 @@ def _covered(
 
 
 def _note_times(folder: Path, found: Verification, files: Collection[LogFileName]) -> None:
-    """Note the time of the newest record that an anchor covers; it is in a file of the last day with any."""
+    """Note the time of the newest record that an anchor covers; it is in a file of the latest day that has one."""
     covered = {end.file: end.anchored for end in found.ends if end.anchored}
     last = max((name.day for name in files if str(name) in covered), default=None)
     for name in files:

@@ -343,7 +343,7 @@ def run_scripts(skill: SkillUnderAudit) -> Iterator[CodeUnit]:
 
 
 def _is_run(text: str, path: str) -> bool:
-    """Tell whether a text tells to run a script: by its line, or because its folder has nothing else."""
+    """Tell whether a document tells the model to run a script: each in `scripts/`, others if its line says so."""
     for place in positions_of(path, text):
         line = text[max(text.rfind("\n", 0, place) + 1, place - _LINE) : place]
         if path.startswith("scripts/") or _RUN.search(line):
@@ -415,7 +415,7 @@ def _takes_arguments(unit: CodeUnit) -> bool:
 
 
 def _outside_functions(text: str) -> str:
-    """Return a shell script without its functions, whose arguments are their own; one that gets all of them stays."""
+    """Return a shell script without its functions, whose arguments are their own; one called with `$@` stays."""
     bodies: dict[str, list[str]] = {}
     outside: list[str] = []
     current = outside

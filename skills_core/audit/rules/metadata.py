@@ -60,11 +60,7 @@ def _twins(skill: SkillUnderAudit) -> Iterator[Hit]:
     known = _WELL_KNOWN_SKELETONS | {skeleton(name): name for name in sorted(skill.siblings) if name not in WELL_KNOWN}
     for name in sorted(skill.names):
         rival = known.get(skeleton(name))
-        if (
-            rival is not None
-            and rival not in skill.names
-            and _lookalikes(name) >= _lookalikes(rival)
-        ):
+        if rival is not None and rival not in skill.names and _lookalikes(name) >= _lookalikes(rival):
             yield Hit(main, f"{printable(name)!a} looks like the name of another skill: {rival}", evidence=rival)
 
 
@@ -203,7 +199,6 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _place_of_grants(skill: SkillUnderAudit) -> int:
-    """Return where the frontmatter declares the tools."""
     text = (skill.main.text or "") if skill.main is not None else ""
     return max(text.find(_FIELD, 0, skill.body_start), 0)
 

@@ -123,7 +123,6 @@ _NODE_TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peer
 
 
 def _packages_of_command(file: AuditedFile, command: ShellCommand) -> Iterator[Package]:
-    """Yield the packages that a shell command installs."""
     texts = tuple(word.text for word in command.words)
     names = (command.name, *texts[1:])
     for installer in _BY_FIRST.get(command.name, ()):
@@ -348,7 +347,6 @@ def _commands(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, ShellComman
 
 
 def _packages(skill: SkillUnderAudit) -> tuple[Package, ...]:
-    """Return the packages that commands and manifests of the skill install."""
     installed = (package for file, command in _commands(skill) for package in _packages_of_command(file, command))
     return (*installed, *_packages_of_manifests(skill))
 
