@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped, printable
 from skills_core.errors import SkillsError
-from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document, repair
+from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document, read_layout, repair
 from skills_core.format.frontmatter import (
     DESCRIPTION_LIMIT,
     is_folder_name,
@@ -24,9 +24,8 @@ from skills_core.format.frontmatter import (
     unknown_fields,
     unquoted_fields,
 )
-from skills_core.format.hidden import find_hidden, without_hidden
-from skills_core.format.layout import read_layout
-from skills_core.mentions import mentioned_paths
+from skills_core.mentions.paths import mentioned_paths
+from skills_core.texts import find_hidden, without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
-from skills_core.texts.patterns import compile_matcher
+from skills_core.texts import compile_matcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -25,10 +25,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
 from server.requests.records import Decision, Use
-from skills_core.disk.files import Location, read_bounded
-from skills_core.disk.json_files import PRIVATE
-from skills_core.disk.opening import open_to_change
-from skills_core.disk.writing import write_file
+from skills_core.disk.files import Location, open_to_change, read_bounded
+from skills_core.disk.writing import PRIVATE, write_file
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:

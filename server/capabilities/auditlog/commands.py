@@ -29,8 +29,7 @@ from server.cli.console import (
     print_text,
 )
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError
-from skills_core.system_faults import system_message
+from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -21,10 +21,9 @@ from skills_core.disk.files import Fingerprint, Location, Reader
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.disk.sources import SkillKind
 from skills_core.disk.writing import random_name, replace_within
-from skills_core.errors import FileRefusedError, InvalidSourceError
+from skills_core.errors import FileRefusedError, InvalidSourceError, system_message
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -37,8 +37,7 @@ from server.config.values import InvalidValueError, read
 from skills_core.catalog.catalog import Catalog
 from skills_core.diagnostics import Reason, one_line, shortened
 from skills_core.disk.files import read_bounded, read_file
-from skills_core.disk.locations import project_of
-from skills_core.disk.sources import Strictness, explicit_sources
+from skills_core.disk.sources import Strictness, explicit_sources, project_of
 from skills_core.errors import FileRefusedError, InvalidSourceError, SkillsError
 from skills_core.guard.guard import GuardDecision, Verdict, log_decision
 from skills_core.loading.loader import MAX_MAIN_SIZE
