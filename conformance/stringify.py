@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from conformance.outcome import Outcome
 from conformance.processes import CheckError, Place, run, tail
 from conformance.suite import NODE
-from skills_core.guard.arguments import MAX_DEPTH, json_text
+from skills_core.guard.guard import MAX_DEPTH, json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -69,8 +69,7 @@ def _block_where_stopped() -> None:
 
 def _answered(words: list[str]) -> int:
     """Answer the hook and return the exit code; a command line that is not plain takes the long way."""
-    from server.capabilities.guard.hook.options import parse_plain_options  # noqa: PLC0415 - see above
-    from server.capabilities.guard.hook.run import answer_call  # noqa: PLC0415 - see above
+    from server.capabilities.guard.hook import answer_call, parse_plain_options  # noqa: PLC0415 - see above
 
     options = parse_plain_options(words)
     if options is not None:

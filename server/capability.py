@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
     from server.protocol.tool_call import Handler, ToolServices
+    from server.requests.records import CommandRecord
     from server.transport.event_streams import Draining
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
@@ -214,6 +215,8 @@ class Capability:
     """Its sections of `skillserve.toml`."""
     commands: Callable[[typer.Typer], None] | None = None
     """Adds its commands to the command line."""
+    record_command: Callable[[CommandRecord], None] | None = None
+    """Records what a command has changed."""
     checks: Callable[[Configuration], Iterator[Finding]] | None = None
     """Checks its settings for `config check`, and its files."""
     files: Callable[[Settings], Iterable[CheckedFile]] | None = None

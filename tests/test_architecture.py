@@ -93,14 +93,14 @@ CORE_EVALS_FLOORS = (
 )
 
 AUDIT_FLOORS = (
-    {"review", "sarif"},
+    {"review"},
     {"engine"},
     {"rules"},
-    {"matching"},
+    {"effects", "matching"},
     {"findings"},
     {"skill"},
-    {"code"},
-    {"search"},
+    {"code_units"},
+    {"code_parsers", "search"},
 )
 
 FLOORS = {

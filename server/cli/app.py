@@ -21,11 +21,23 @@ from server.cli.console import print_text
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
 from server.config.settings.server import LogFormat
+from server.requests.records import CommandRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+
+def _record(result: object, **_: object) -> object:
+    """Let capabilities record what a command has changed."""
+    if isinstance(result, CommandRecord):
+        for each in CAPABILITIES:
+            if each.record_command is not None:
+                each.record_command(result)
+    return result
+
+
 app = typer.Typer(
+    result_callback=_record,
     add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,

@@ -28,6 +28,7 @@ __all__ = [
     "OTHER_METHOD",
     "SESSION_METHOD",
     "Client",
+    "CommandRecord",
     "Decision",
     "Emitted",
     "OpenSpan",
@@ -159,6 +160,13 @@ class RequestRecord:
     reason: str = RequestReason.NONE
     seconds: float = 0.0
     trace_id: str = ""
+
+
+class CommandRecord(NamedTuple):
+    """What a command changed, for the audit log: the event, and the name of what was changed."""
+
+    event: str
+    target: str
 
 
 def address_of(scope: object) -> str:

@@ -25,8 +25,6 @@ from skills_core.audit.rules import (
     lures,
     metadata,
     packages,
-    scripts,
-    secrets,
     sensitive_files,
 )
 
@@ -140,12 +138,10 @@ RULES: Final[tuple[Rule, ...]] = (
     *lures.RULES,
     *sensitive_files.RULES,
     *data_flow.RULES,
-    *secrets.RULES,
     *files.RULES,
     *packages.RULES,
     *metadata.RULES,
     *body.RULES,
-    *scripts.RULES,
     Rule(
         INVALID_SUPPRESSION,
         Severity.WARNING,
@@ -223,7 +219,7 @@ def _finding(rule: Rule, hit: Hit) -> Finding:
         line,
         column,
         hit.message,
-        hit.fix or rule.fix,
+        rule.fix,
         _digest(rule.id, hit.file.path, evidence),
     )
 

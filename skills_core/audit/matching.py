@@ -96,7 +96,7 @@ def is_negated(file: AuditedFile, start: int) -> bool:
 
 
 def _is_called(what: str, file: AuditedFile, start: int) -> bool:
-    """Tell whether the lines around a position, within a paragraph, have words that say what is there."""
+    """Tell whether the pattern `what` matches near a position, within its paragraph."""
     text = file.text or ""
     before, after = text[max(0, start - _AROUND) : start], text[start : start + _AROUND]
     return is_found(what, before.rpartition("\n\n")[2] + after.partition("\n\n")[0])

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 
-__all__ = ["AuditReview"]
-
 _SHOWN_REASON = 200
 # Characters of a suppression's reason that a diagnostic shows.
 
@@ -68,7 +66,9 @@ class AuditReview:
         """
         if content.instructions.fault is not None:
             return content
-        findings = audit(replace(_under_audit(source, content), siblings=siblings))
+        main = content.main.path if content.main is not None else None
+        skill = SkillUnderAudit.of(source.name_of(content.folder), _files(source, content), main)
+        findings = audit(replace(skill, siblings=siblings))
         counted = [each for each in findings if _counts(each)]
         if not counted:
             return content
@@ -98,11 +98,6 @@ class AuditReview:
 
 def _counts(finding: Finding) -> bool:
     return finding.severity is Severity.ERROR or (finding.severity is Severity.WARNING and not finding.suppressed)
-
-
-def _under_audit(source: Source, content: SkillContent) -> SkillUnderAudit:
-    main = content.main.path if content.main is not None else None
-    return SkillUnderAudit.of(source.name_of(content.folder), _files(source, content), main)
 
 
 def _files(source: Source, content: SkillContent) -> Iterator[AuditedFile]:

@@ -107,7 +107,7 @@ class _Screen:
         return frozenset(patterns).difference(patterns[number] for number in possible if number < len(patterns))
 
     def _words(self) -> tuple[tuple[str, ...], Any]:
-        """Return the patterns and what reads a text for their words; the probe has the number behind the last one."""
+        """Return the patterns and the filter for their words, in which the probe comes after the last pattern."""
         patterns = tuple(self._patterns)
         compiled = self._compiled
         if compiled is None or len(compiled[0]) != len(patterns):

@@ -12,10 +12,11 @@ import re
 from bisect import bisect_right
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import itemgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from skills_core.audit.code.code_units import code_units, without_json
+from skills_core.audit.code_units import code_units, without_json
 from skills_core.audit.search import SearchedText, plain_prose
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from skills_core.audit.code.code_units import CodeUnit
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions
 
@@ -58,14 +59,13 @@ class AuditedFile:
     """One file of a skill; `path` is relative to the skill's folder, with `/`.
 
     `fault` says why the bytes could not be read; then `raw` is empty. `link` is the target of a symbolic link, which is
-    not followed, and `executable` the permission to run the file.
+    not followed.
     """
 
     path: str
     raw: bytes = field(default=b"", repr=False)
     fault: str = ""
     link: str | None = None
-    executable: bool = False
 
     @cached_property
     def name(self) -> str:
@@ -228,6 +228,11 @@ class SkillUnderAudit:
         """The typed frontmatter of the SKILL.md."""
         return self.instructions.frontmatter
 
+    @property
+    def names(self) -> set[str]:
+        """The names that the skill has: that of its folder, and that in its frontmatter."""
+        return {self.name, self.frontmatter.name or self.name}
+
     @cached_property
     def body_start(self) -> int:
         """The position of the body in the text of the SKILL.md; 0 if the file cannot be parsed."""
@@ -267,7 +272,7 @@ MAX_BYTES = 128 * 1024 * 1024
 """Bytes of all files of one skill that are read; the Skills extension allows 16 MiB."""
 
 _REPOSITORIES = frozenset({".git", ".hg", ".svn"})
-# Databases of version control are no part of a skill, and huge.
+# Databases of version control do not belong to a skill, and are huge.
 
 
 def read_folder(root: Path) -> SkillUnderAudit:
@@ -310,37 +315,28 @@ def _walk(reader: Reader, root: Path) -> Iterator[AuditedFile]:
             continue
         try:
             with reader.entries(Location(root, folder)) as entries:
-                listed = sorted(_kinds(root, folder, entries))
+                found = [_file_at(root, posixpath.join(folder, entry.name), entry) for entry in entries]
         except OSError as error:
             yield AuditedFile(folder or ".", fault=f"the folder cannot be listed: {system_message(error)}")
             continue
-        for path, kind, detail in listed:
-            if kind == "folder":
+        for path, file in sorted(found, key=itemgetter(0)):
+            if file is not None:
+                yield file
+            elif posixpath.basename(path) not in _REPOSITORIES:
                 waiting.append(path)
-            elif kind == "file":
-                yield AuditedFile(path, executable=bool(detail))
-            elif kind == "link":
-                yield AuditedFile(path, fault="a symbolic link, which is not followed", link=detail)
-            else:
-                yield AuditedFile(path, fault=detail)
 
 
-def _kinds(root: Path, folder: str, entries: Iterator[os.DirEntry[str]]) -> Iterator[tuple[str, str, str]]:
-    """Yield the path of each entry, its kind, and a detail: the target of a link, `x` for a program, a fault."""
-    for entry in entries:
-        path = posixpath.join(folder, entry.name)
-        try:
-            if entry.is_symlink() or getattr(entry, "is_junction", bool)():
-                yield path, "link", printable(os.readlink(root / path))  # noqa: PTH115 - the target stays text
-            elif entry.is_dir(follow_symlinks=False):
-                if entry.name not in _REPOSITORIES:
-                    yield path, "folder", ""
-            elif entry.is_file(follow_symlinks=False):
-                yield path, "file", "x" * bool(entry.stat(follow_symlinks=False).st_mode & 0o111)
-            else:
-                yield path, "special", "not a regular file"
-        except OSError as error:
-            yield path, "unread", system_message(error)
+def _file_at(root: Path, path: str, entry: os.DirEntry[str]) -> tuple[str, AuditedFile | None]:
+    """Return the path of an entry, and its file without the bytes; None in place of a file for a folder."""
+    try:
+        if entry.is_symlink() or getattr(entry, "is_junction", bool)():
+            target = printable(os.readlink(root / path))  # noqa: PTH115 - the target stays text
+            return path, AuditedFile(path, fault="a symbolic link, which is not followed", link=target)
+        if entry.is_dir(follow_symlinks=False):
+            return path, None
+        return path, AuditedFile(path, fault="" if entry.is_file(follow_symlinks=False) else "not a regular file")
+    except OSError as error:
+        return path, AuditedFile(path, fault=system_message(error))
 
 
 def _read(reader: Reader, root: Path, file: AuditedFile, left: int) -> AuditedFile:

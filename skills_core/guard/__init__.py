@@ -1,9 +1,6 @@
-"""Decide on tool calls by patterns over the tool's name and its arguments, as JSON and string by string.
+"""Decide on tool calls.
 
-`arguments` writes the texts of a call that are matched, and `guard` decides.
-`skills_core.texts` compiles the patterns.
+`guard` decides by patterns over a tool's name and its arguments, `allowed_tools` by what a skill permits.
+`argument_validator` checks arguments against a schema. All three meet in `tool_gate`, the gate for the calls of a run.
+`tool` describes a tool and a call.
 """
-
-from skills_core.guard.guard import Decision, Guard, Rule, Verdict, log_decision, rules_of
-
-__all__ = ["Decision", "Guard", "Rule", "Verdict", "log_decision", "rules_of"]

@@ -46,11 +46,10 @@ _ANY_NAME = "\x01"
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
-    """One entry; without a pattern, `whole` is true and both matchers are None."""
+class _Permission:
+    """One entry; without a pattern, both matchers are None."""
 
     name: str
-    whole: bool
     capabilities: frozenset[Capability] = frozenset()
     command: Callable[[Sequence[str]], bool] | None = None
     path: Callable[[str], bool] | None = None
@@ -76,25 +75,23 @@ class _Entry:
 
     def permits_some(self, tool: Tool) -> bool:
         """Tell whether the entry permits any call of the tool."""
-        fits = (self.command is not None and tool.role.command) or (self.path is not None and tool.role.path)
-        return self.names(tool) and bool(self.whole or fits)
+        has_command = self.command is None or tool.role.command is not None
+        return self.names(tool) and has_command and (self.path is None or tool.role.path is not None)
 
     def permits(self, tool: Tool, arguments: JsonObject) -> bool:
         """Tell whether the entry permits this call."""
         if not self.permits_some(tool):
             return False
-        if self.whole:
-            return True
         if self.command is not None:
             words = arguments.get(tool.role.command or "")
             return isinstance(words, list) and self.command([word for word in words if isinstance(word, str)])
+        if self.path is None:
+            return True
         path = _normalized_path(arguments.get(tool.role.path or "", ""))
-        if self.path is None or path is None:
-            return False
-        if tool.role.recursive:
+        if path is not None and tool.role.recursive:
             # Everything in the folder is reached, so everything in it must be permitted.
-            return self.path(f"{path}/{_ANY_NAME}".lstrip("/"))
-        return self.path(path)
+            path = f"{path}/{_ANY_NAME}".lstrip("/")
+        return path is not None and self.path(path)
 
 
 class AllowedTools:
@@ -102,18 +99,18 @@ class AllowedTools:
 
     def __init__(self, entries: Iterable[str] | None) -> None:
         """Parse the entries; None permits every tool, an empty list none."""
-        self._entries: tuple[_Entry, ...] | None = None
+        self._entries: tuple[_Permission, ...] | None = None
         self._none = False
         self.notes: tuple[str, ...] = ()
         if entries is not None:
             self._take(list(entries))
 
     def _take(self, texts: list[str]) -> None:
-        understood: list[_Entry] = []
+        understood: list[_Permission] = []
         notes: list[str] = []
         for text in texts[:MAX_ENTRIES]:
             entry = _parse_entry(text)
-            if isinstance(entry, _Entry):
+            if isinstance(entry, _Permission):
                 understood.append(entry)
             else:
                 notes.append(f"allowed-tools: {one_line(text)[:100]!r} permits nothing: {entry}")
@@ -152,7 +149,7 @@ class AllowedTools:
         return tuple(dict.fromkeys(entry.name for entry in entries if not any(map(entry.names, tools))))
 
 
-def _parse_entry(text: str) -> _Entry | str:
+def _parse_entry(text: str) -> _Permission | str:
     """Parse an entry, or return why it is not understood."""
     match = _ENTRY.fullmatch(text.strip())
     if match is None:
@@ -162,16 +159,16 @@ def _parse_entry(text: str) -> _Entry | str:
         return "a name may end with * only after the name of a server, as in mcp__github__*"
     capabilities = frozenset(capabilities_of(name))
     if pattern is None or pattern.strip() == "*":
-        return _Entry(name, whole=True, capabilities=capabilities)
+        return _Permission(name, capabilities)
     if name.startswith(_SERVER_PREFIX) or "/" in name:
         return "only tools for commands and files take a pattern, not those of servers"
     if Capability.RUN_COMMAND in capabilities:
         command = command_matcher(pattern.strip())
-        entry = _Entry(name, whole=False, capabilities=capabilities, command=command)
-        return entry if command else "its pattern is not a plain command, such as Bash(git log *)"
+        entry = command and _Permission(name, capabilities, command=command)
+        return entry or "its pattern is not a plain command, such as Bash(git log *)"
     path = path_matcher(pattern.strip())
-    entry = _Entry(name, whole=False, capabilities=capabilities, path=path)
-    return entry if path else "its pattern is not a path within the workspace, such as Read(src/**)"
+    entry = path and _Permission(name, capabilities, path=path)
+    return entry or "its pattern is not a path within the workspace, such as Read(src/**)"
 
 
 def _normalized_path(path: object) -> str | None:
@@ -190,6 +187,10 @@ _FOR_SHELLS = re.compile(r"[;&|<>$`\n\r\0]")
 _WORD_END = "\0"
 # Terminates each word: no argument of a program can contain it.
 
+_END_CODE = r"\x00"
+_REST = f"(?:[^{_END_CODE}]*{_END_CODE})*"
+# Any number of further words.
+
 
 def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
     """Return a function that tells whether a command matches the pattern, None if the pattern is not understood."""
@@ -206,11 +207,9 @@ def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
         words.append("*")
     *first, last = words
     expression = "^" + "".join(_word_expression(word) for word in first)
-    expression += (
-        f"(?:[^{_END_CODE}]*{_END_CODE})*$"
-        if last == "*"
-        else _word_expression(last) + (_REST if last.endswith("*") else "") + "$"
-    )
+    if last != "*":
+        expression += _word_expression(last)
+    expression += f"{_REST}$" if last.endswith("*") else "$"
     if pattern_fault(expression):
         return None
     matches = compile_matcher(expression)
@@ -221,10 +220,6 @@ def command_matcher(pattern: str) -> Callable[[Sequence[str]], bool] | None:
         return matches("".join(word + _WORD_END for word in command))
 
     return has_pattern
-
-
-_END_CODE = r"\x00"
-_REST = f"(?:[^{_END_CODE}]*{_END_CODE})*"
 
 
 def _word_expression(word: str) -> str:

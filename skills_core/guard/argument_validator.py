@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["ArgumentValidator"]
-
 MAX_VALUES = 20_000
 """Values in a schema, and in the arguments of one call."""
 
@@ -57,7 +55,10 @@ class ArgumentValidator:
         Raises:
             InvalidSchemaError: it is not JSON, not a JSON Schema of an object, too large, or has an outside reference.
         """
-        _require_bounded(schema)
+        if not isinstance(schema, dict):
+            raise InvalidSchemaError("it must be an object")
+        if too_much := _bounds_error(schema):
+            raise InvalidSchemaError(f"its parts {too_much}")
         cleaned: Any = _without_schema_keywords(schema)
         if cleaned.get("type", "object") != "object":
             raise InvalidSchemaError("its type must be object, because arguments have names")
@@ -120,13 +121,6 @@ def _children(value: object) -> Iterable[Any]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
-
-
-def _require_bounded(schema: object) -> None:
-    if not isinstance(schema, dict):
-        raise InvalidSchemaError("it must be an object")
-    if too_much := _bounds_error(schema):
-        raise InvalidSchemaError(f"its parts {too_much}")
 
 
 def _without_schema_keywords(value: Any) -> Any:  # noqa: ANN401 - JSON

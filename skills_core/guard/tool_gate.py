@@ -19,22 +19,18 @@ import anyio.to_thread
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, ToolFailedError, UnansweredError, did_you_mean, similar_to
-from skills_core.guard import Verdict, log_decision
 from skills_core.guard.argument_validator import ArgumentValidator
-from skills_core.guard.arguments import json_text
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallContext, CallDecision, ToolCall
+from skills_core.guard.guard import Verdict, json_text, log_decision
+from skills_core.guard.tool import CallContext, CallDecision, Secrets, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.guard import Decision, Guard
     from skills_core.guard.allowed_tools import AllowedTools
+    from skills_core.guard.guard import Guard, GuardDecision
     from skills_core.guard.tool import CallLimits, Tool
     from skills_core.interaction import User
-
-__all__ = ["ToolGate", "confirmation_question"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +49,7 @@ class _Admission:
     decision: CallDecision | None
     text: str = ""
     reason: str = ""
-    guard: Decision | None = None
+    guard: GuardDecision | None = None
     confirmed: bool = False
 
 
@@ -170,7 +166,7 @@ class ToolGate:
             return _Admission(CallDecision.DENIED, decision.reason, decision.reason, decision)
         return _Admission(None, guard=decision)
 
-    def _decide(self, tool: Tool, arguments: JsonObject) -> Decision:
+    def _decide(self, tool: Tool, arguments: JsonObject) -> GuardDecision:
         """Return the strictest decision of the guard on the forms of the call that patterns may be written for.
 
         Those are each name of the tool, and a command as a shell line: patterns are written for `rm -rf`, and in JSON
@@ -185,7 +181,7 @@ class ToolGate:
         decisions = [self._guard.decide(name, form) for name in names for form in forms]
         return max(decisions, key=lambda decision: _SEVERITY[decision.verdict])
 
-    async def _confirm(self, tool: Tool, arguments: JsonValue, decision: Decision) -> _Admission:
+    async def _confirm(self, tool: Tool, arguments: JsonValue, decision: GuardDecision) -> _Admission:
         question = confirmation_question(tool.name, tool.origin, arguments, decision.reason)
         if question is None:
             text = f"{decision.reason} The arguments are too long to be shown to the user: make them shorter."
@@ -234,7 +230,7 @@ class ToolGate:
             return text
         return f"{text[:limit]}\n[{len(text) - limit} more characters are not shown]"
 
-    def _log(self, call: ToolCall, tool: Tool | None, decision: Decision | None) -> None:
+    def _log(self, call: ToolCall, tool: Tool | None, decision: GuardDecision | None) -> None:
         name = one_line(call.tool)[:_MAX_NAME]
         origin = one_line(tool.origin)[:_MAX_NAME] if tool else "nowhere"
         where = f"{self._run_id}/{call.number}"

@@ -16,8 +16,7 @@ import anyio.to_thread
 from skills_core.context.assembly import left_out_note
 from skills_core.diagnostics import one_line
 from skills_core.guard.allowed_tools import AllowedTools
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallDecision, Effect, ToolCall
+from skills_core.guard.tool import CallDecision, Effect, Secrets, ToolCall
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser, Progress, discard_progress
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
@@ -49,7 +48,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.frontmatter import Evaluation
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.guard import Guard
+    from skills_core.guard.guard import Guard
     from skills_core.guard.tool import Tool
     from skills_core.interaction import ProgressCallback, User
     from skills_core.runs.evaluation import Evaluator

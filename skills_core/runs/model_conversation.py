@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.guard.secrets import Secrets
+    from skills_core.guard.tool import Secrets
     from skills_core.guard.tool_gate import ToolGate
     from skills_core.interaction import ProgressCallback
     from skills_core.runs.outcome import RunLimits

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 
 from skills_core.catalog.catalog import Catalog
-from skills_core.guard import Guard, rules_of
+from skills_core.guard.guard import Guard, rules_of
 from skills_core.interaction import NoUser
 from skills_core.runs.evaluation import ScoringError, ScoringResult
 from skills_core.runs.executor import RunContext, RunRequest, perform_run

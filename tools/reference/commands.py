@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.main import get_command
 
-from server.capabilities.guard.hook.call import BLOCKED
+from server.capabilities.guard.hook_call import BLOCKED
 from server.cli.app import app
 from server.cli.console import EXIT_EMPTY, EXIT_LIMIT, EXIT_NO, EXIT_NOT_RUN, EXIT_USAGE
 

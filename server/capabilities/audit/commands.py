@@ -12,8 +12,6 @@ from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from skills_core.audit.findings import Severity
 
-__all__ = ["audit"]
-
 
 class Format(StrEnum):
     """How findings are printed."""

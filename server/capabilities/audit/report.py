@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server import __version__
 from server.cli.console import EXIT_USAGE, fail
 from skills_core.audit.engine import RULES, RULES_BY_ID, audit
-from skills_core.audit.findings import Severity
-from skills_core.audit.sarif import sarif_log
+from skills_core.audit.findings import Severity, sarif_log
 from skills_core.audit.skill import read_file_of_skill, read_folder
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
@@ -22,10 +22,12 @@ from skills_core.format.instructions import may_be_document
 from skills_core.loading.discovery import find_skill_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from skills_core.audit.findings import Finding, Rule
     from skills_core.audit.skill import SkillUnderAudit
+
+Apply: TypeAlias = "Callable[[SkillUnderAudit], tuple[Finding, ...]]"
 
 _REASON = 200
 # Characters of a suppression's reason.
@@ -87,18 +89,9 @@ def sarif_object(audited: Sequence[AuditedSkill], rules: Sequence[Rule]) -> dict
 
 
 def _finding_object(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule,
-        "severity": finding.severity.value,
-        "path": printable(finding.path),
-        "line": finding.line,
-        "column": finding.column,
-        "message": finding.message,
-        "fix": finding.fix,
-        "fingerprint": finding.fingerprint,
-        "suppressed": finding.suppressed,
-        "justification": finding.justification,
-    }
+    fields = asdict(finding) | {"path": printable(finding.path)}
+    justification = fields.pop("justification")
+    return {**fields, "suppressed": finding.suppressed, "justification": justification}
 
 
 def _counts(audited: Sequence[AuditedSkill]) -> dict[str, int]:
@@ -125,34 +118,23 @@ def chosen_rules(ids: Sequence[str]) -> tuple[Rule, ...]:
     return tuple(rule for rule in RULES if rule.id in ids) if ids else RULES
 
 
-class _Audit(NamedTuple):
-    """How each skill is audited: by which rules, and whether its suppressions count."""
-
-    rules: Sequence[Rule]
-    suppressions: bool
-
-    def of(self, skill: SkillUnderAudit) -> tuple[Finding, ...]:
-        """Return the findings in a skill."""
-        return audit(skill, self.rules, suppressions=self.suppressions)
-
-
 def audit_path(path: Path, rules: Sequence[Rule], *, suppressions: bool = True) -> Iterator[AuditedSkill]:
     """Audit every skill at a path; exit with a message if there is none."""
-    how = _Audit(rules, suppressions)
+    apply = partial(audit, rules=rules, suppressions=suppressions)
     shown = printable(str(path))
     if not os.path.lexists(path):
         fail(f"{shown}: there is no such file or folder; name a folder of skills or a SKILL.md", EXIT_USAGE)
     if path.name.lower() == MAIN_FILE_LOWERCASE:
-        yield _audited_folder(path.parent, how, ())
+        yield _audited_folder(path.parent, apply, ())
     elif os.path.isdir(path):  # noqa: PTH112 - `Path` raises for paths that cannot be accessed
-        yield from _audited_below(path, how)
+        yield from _audited_below(path, apply)
     elif may_be_document(path.absolute()):
-        yield _audited_file(path, how)
+        yield _audited_file(path, apply)
     else:
-        fail(f"{shown}: this is no skill; name a folder of skills, a SKILL.md or a *.skill.md", EXIT_USAGE)
+        fail(f"{shown}: this is not a skill; name a folder of skills, a SKILL.md or a *.skill.md", EXIT_USAGE)
 
 
-def _audited_below(path: Path, how: _Audit) -> Iterator[AuditedSkill]:
+def _audited_below(path: Path, apply: Apply) -> Iterator[AuditedSkill]:
     (source,) = explicit_sources([path])
     found = [Path(each) for each in find_skill_files(source)]
     if not found:
@@ -162,20 +144,20 @@ def _audited_below(path: Path, how: _Audit) -> Iterator[AuditedSkill]:
         if each.name in _MAIN_FILES:
             nested = (other.relative_to(each.parent) for other in folders if each.parent in other.parents)
             siblings = {other.name for other in folders if other.parent == each.parent.parent and other != each.parent}
-            yield _audited_folder(path / each.parent, how, nested, siblings)
+            yield _audited_folder(path / each.parent, apply, nested, siblings)
         elif not any(folder in each.parents for folder in folders):
-            yield _audited_file(path / each, how)
+            yield _audited_file(path / each, apply)
 
 
-def _audited_folder(folder: Path, how: _Audit, nested: Iterable[Path], siblings: Iterable[str] = ()) -> AuditedSkill:
+def _audited_folder(folder: Path, apply: Apply, nested: Iterable[Path], siblings: Iterable[str] = ()) -> AuditedSkill:
     """Audit a folder, without the findings in the folders of skills that it contains, which have their own audit."""
     own = tuple(f"{each.as_posix()}/" for each in nested)
-    findings = how.of(replace(read_folder(folder), siblings=frozenset(siblings)))
+    findings = apply(replace(read_folder(folder), siblings=frozenset(siblings)))
     return AuditedSkill(_shown(folder), tuple(each for each in findings if not each.path.startswith(own)))
 
 
-def _audited_file(path: Path, how: _Audit) -> AuditedSkill:
-    return AuditedSkill(_shown(path.parent), how.of(read_file_of_skill(path)))
+def _audited_file(path: Path, apply: Apply) -> AuditedSkill:
+    return AuditedSkill(_shown(path.parent), apply(read_file_of_skill(path)))
 
 
 def _shown(folder: Path) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
+    from server.requests.records import CommandRecord
 
 
 def _add_commands(app: typer.Typer) -> None:
@@ -25,6 +26,12 @@ def _add_commands(app: typer.Typer) -> None:
 
     app.command()(analytics)
     app.add_typer(audit_log, name="audit-log")
+
+
+def _record_command(done: CommandRecord) -> None:
+    from server.capabilities.auditlog.commands import record_command
+
+    record_command(done)
 
 
 def _private_places(settings: Settings) -> Iterable[Path]:
@@ -47,6 +54,7 @@ CAPABILITY: Final = Capability(
     name="auditlog",
     sections=(SECTION,),
     commands=_add_commands,
+    record_command=_record_command,
     checks=_checks,
     private_places=_private_places,
     part=_part,

@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 import threading
 from collections import Counter, defaultdict
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -25,7 +25,8 @@ from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
 from server.requests.records import Decision, Use
-from skills_core.disk.files import open_new, open_to_change, read_bounded
+from skills_core.disk.files import Location, open_to_change, read_bounded
+from skills_core.disk.writing import PRIVATE, write_file
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
@@ -99,11 +100,12 @@ class UsageFile:
             sqlite3.Error: the counts cannot be written.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        rows = [(c.day, c.skill, c.event, c.client, self._hashed(c.user), count) for c, count in counts.items()]
         # SQLite would create it for everyone to read.
         os.close(open_to_change(self.path))
         with closing(sqlite3.connect(self.path, timeout=_BUSY_SECONDS)) as connection, connection:
+            connection.execute("BEGIN IMMEDIATE")
             connection.execute(_TABLE)
+            rows = [(c.day, c.skill, c.event, c.client, self._hashed(c.user), count) for c, count in counts.items()]
             connection.executemany(_ADD, sorted(rows))
             connection.execute("DELETE FROM uses WHERE day < ?", (keep_since,))
 
@@ -137,41 +139,17 @@ class UsageFile:
         return hmac.new(self._key, user.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]
 
     def _read_key(self) -> bytes:
-        """Return the key; create it if there is none, also where another server does so at the same time."""
-        with suppress(FileExistsError):
-            temporary = self._key_path.with_name(f".{secrets.token_hex(8)}.part")
-            if not os.path.lexists(self._key_path):
-                with open(open_new(temporary), "wb") as file:  # noqa: PTH123 - it is a descriptor
-                    file.write(secrets.token_bytes(_KEY_BYTES))
-                try:
-                    _move_if_free(temporary, self._key_path)
-                finally:
-                    temporary.unlink(missing_ok=True)
+        """Return the key; create it if there is none. The database is locked, so no other server does so too."""
         try:
             key = read_bounded(self._key_path)
+            if key is None:
+                key = secrets.token_bytes(_KEY_BYTES)
+                write_file(Location(self._key_path.parent, self._key_path.name), key, PRIVATE)
         except FileRefusedError as error:
             raise OSError(str(error)) from None
-        if key is None or len(key) != _KEY_BYTES:
-            raise OSError(f"{self._key_path}: this is no key; remove it, and users count as other ones from then on")
+        if len(key) != _KEY_BYTES:
+            raise OSError(f"{self._key_path}: this is not a key; remove it, and users count as other ones from then on")
         return key
-
-
-def _move_if_free(source: Path, target: Path) -> None:
-    """Give a file a name that no other file has.
-
-    Raises:
-        FileExistsError: another file has the name.
-    """
-    if os.name == "nt":
-        source.rename(target)  # never replaces a file there
-        return
-    try:
-        os.link(source, target)
-    except FileExistsError:
-        raise
-    except OSError:
-        # A file system without hard links; the worst that happens is that two servers use two keys once.
-        source.rename(target)
 
 
 logger = logging.getLogger(__name__)
@@ -248,8 +226,6 @@ class Analytics:
                 self._write(new)
 
     def _write(self, new: Counter[Counted]) -> None:
-        import sqlite3
-
         keep_since = (datetime.now(UTC).date() - self._retention).isoformat()
         try:
             self._file.add(new, keep_since)

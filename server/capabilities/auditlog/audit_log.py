@@ -3,7 +3,7 @@
 No request waits for the disk. The writer is a thread of its own rather than a task, because a file system that hangs
 would hang the end of the process too: a daemon thread is left behind after a bounded wait.
 
-Once a minute, if there are new records, the thread tells the end of its file, which `verify` takes as an anchor.
+Once a minute, if there are new records, the thread publishes the end of its file, which `verify` takes as an anchor.
 
 While the disk is full, records wait in memory and are written later. What does not fit there is counted, and the number
 is recorded as a gap.
@@ -15,7 +15,7 @@ import logging
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -97,20 +97,12 @@ def _administers(request: RequestRecord) -> bool:
     return is_extra or request.method == ADMIN_METHOD or request.tool in _ADMIN_TOOLS
 
 
-@dataclass(frozen=True, slots=True)
-class _Alike:
-    """What refused requests have in common, so that one record can stand for many of them."""
+@dataclass(slots=True)
+class _Refusals:
+    """Refused requests that are alike: how many are recorded, how many are not, and the last of these."""
 
-    event: AuditEvent
-    principal: str | None
-    kind: str | None
-    reason: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Counted:
     last: AuditRecord
-    recorded: int = 1
+    recorded: int = 0
     left: int = 0
 
 
@@ -125,51 +117,42 @@ class AuditSink:
         """Pass records to `write`."""
         self._write, self._clock = write, clock
         self._window = clock()
-        self._refused: dict[_Alike, _Counted] = {}
+        self._refused: dict[tuple[str | None, ...], _Refusals] = {}
         # Requests come from the event loop, and the end of a window from the thread of the log.
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def __call__(self, request: RequestRecord) -> None:
         """Record a request."""
         record = audit_record(request)
         with self._lock:
-            self._end_window()
+            self.end_window()
             if record is not None and (not _is_limited(record) or self._admits(record)):
                 self._write(record)
 
     def end_window(self) -> None:
         """Write the numbers of the last minute if it is over. Any thread may call this, now and then."""
         with self._lock:
-            self._end_window()
+            if self._clock() - self._window >= _WINDOW_SECONDS:
+                self.flush()
 
     def flush(self) -> None:
         """Write the numbers of requests that were not recorded one by one."""
         with self._lock:
-            self._flush()
-
-    def _end_window(self) -> None:
-        if self._clock() - self._window >= _WINDOW_SECONDS:
-            self._flush()
-
-    def _flush(self) -> None:
-        for counted in self._refused.values():
-            if counted.left:
-                self._write(
-                    structs.replace(counted.last, count=counted.left, target=None, address=None, request_id=None)
-                )
-        self._refused.clear()
-        self._window = self._clock()
+            for alike in self._refused.values():
+                if alike.left:
+                    fields = {"count": alike.left, "target": None, "address": None, "request_id": None}
+                    self._write(structs.replace(alike.last, **fields))
+            self._refused.clear()
+            self._window = self._clock()
 
     def _admits(self, record: AuditRecord) -> bool:
-        alike = _Alike(record.event, record.principal, record.kind, record.reason)
-        counted = self._refused.get(alike)
-        if counted is None:
-            self._refused[alike] = _Counted(record)
+        key = record.event, record.principal, record.kind, record.reason
+        alike = self._refused.setdefault(key, _Refusals(record))
+        if alike.recorded < _MOST_IN_WINDOW:
+            alike.recorded += 1
             return True
-        if counted.recorded < _MOST_IN_WINDOW:
-            self._refused[alike] = replace(counted, recorded=counted.recorded + 1)
-            return True
-        self._refused[alike] = replace(counted, last=record, left=counted.left + 1)
+        alike.last = record
+        alike.left += 1
         return False
 
 
@@ -211,9 +194,9 @@ class AuditLog:
         The thread calls `tell_anchor` with the end of its file: at the start, at most once a minute while there are new
         records, and at the end.
 
-        The clock alone does not delete, because one that jumps ahead would delete everything: ages are counted up to
-        the day after the latest earlier day of which the folder has records. So a clock must be ahead for more than
-        a day to delete what is not old, and a server that was off for long deletes on its second day.
+        A clock that jumps ahead must not delete everything. Therefore "today" is at most the day after the latest
+        earlier day with records: a clock must be ahead for more than a day to delete what is not old, and a server
+        that was off for long deletes on its second day.
 
         Raises:
             AuditLogError: the folder cannot be used.
@@ -338,7 +321,7 @@ class AuditLog:
         self._delete_old_days(today)
 
     def _current_file(self, today: date) -> LogFile:
-        """Return the file of the day; a file that others removed or changed is not continued, but named."""
+        """Return the file of the day. If others removed or changed it, begin another one, which names its end."""
         file = self._file
         if file is not None:
             intact = file.is_intact()
@@ -356,7 +339,7 @@ class AuditLog:
     def _delete_old_days(self, today: date) -> None:
         if self._checked_on == today:
             return
-        files = contents(self._folder).files
+        files, _ = contents(self._folder)
         days = {name: self._day_of(name, today) for name in files}
         if any(day < (today - self._retention).isoformat() for day in days.values()):
             # Even if nothing else is recorded, so that the next day can count from this one.
@@ -368,7 +351,7 @@ class AuditLog:
         self._checked_on = today
 
     def _day_of(self, name: LogFileName, today: date) -> str:
-        """Return the day by which a file is old; a day that is yet to come says nothing, so its last record decides."""
+        """Return the day that decides whether a file is old: that of its name, or of its last record if it is ahead."""
         return name.day.isoformat() if name.day <= today else last_day(self._folder, name)
 
     def _confirms_earlier_day(self, name: LogFileName, today: date) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import itertools
 import json
 import os
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.capabilities.auditlog.export import ExportFormat
+from server.capabilities.auditlog.reading import ExportFormat
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.auditlog.settings import AuditLogSettings, audit_log_folder
 from server.cli.commands.options import AsJson, Directories
@@ -28,7 +29,7 @@ from server.cli.console import (
     print_text,
 )
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError
+from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from server.capabilities.auditlog.log_folder import FileEnd
     from server.capabilities.auditlog.reading import LogReader, RecordFilter
     from server.capabilities.auditlog.records import ChainedRecord
-    from server.capabilities.auditlog.verification import Verification
+    from server.requests.records import CommandRecord
 
 _LIST = "list"
 
@@ -78,7 +79,7 @@ def list_records(  # noqa: PLR0913 - one parameter for each flag
     as_json: AsJson = False,
 ) -> None:
     """List records, oldest first."""
-    from server.capabilities.auditlog.export import object_of
+    from server.capabilities.auditlog.reading import object_of
 
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
@@ -114,7 +115,7 @@ def export(
 
     In CSV, text that a spreadsheet would take for a formula begins with an apostrophe.
     """
-    from server.capabilities.auditlog.export import exported
+    from server.capabilities.auditlog.reading import exported
 
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
@@ -146,79 +147,27 @@ def verify(
     to its log, and each line that this command prints for a file begins with one. The exit code is 1 if the log is
     damaged, and 3 if there is no record at all.
     """
-    from server.capabilities.auditlog.verification import LogVerdict
-    from server.capabilities.auditlog.verification import verify as verified
+    from server.capabilities.auditlog.verification import (
+        LogVerdict,
+        verification_lines,
+        verification_object,
+        verify_log,
+    )
 
     where = _folder(folder, may_be_missing=True)
-    found = verified(where, _anchors(anchors or []))
+    found = verify_log(where, _anchors(anchors or []))
     if as_json:
-        print_json(_verification_object(found))
+        print_json(verification_object(found))
     else:
-        _print_verification(found, where)
+        for line in verification_lines(found, where):
+            print_text(line)
     if found.verdict is LogVerdict.CONSISTENT:
         print_notice("no anchor shows whether the newest records or whole files were removed; see --anchor")
     if found.verdict in {LogVerdict.DAMAGED, LogVerdict.EMPTY}:
         raise typer.Exit(EXIT_NO if found.verdict is LogVerdict.DAMAGED else EXIT_EMPTY)
 
 
-def _verification_object(found: Verification) -> dict[str, Any]:
-    from server.capabilities.auditlog.verification import LogVerdict
-
-    findings = [
-        {
-            "kind": each.kind,
-            "damage": each.kind.is_damage,
-            "file": each.file,
-            "line": each.line,
-            "message": each.message,
-        }
-        for each in found.findings
-    ]
-    files = [
-        {
-            "file": end.file,
-            "records": end.records,
-            "hash": end.hash,
-            "anchor": end.anchor,
-            "anchored_records": end.anchored,
-        }
-        for end in found.ends
-    ]
-    return {
-        "verdict": found.verdict,
-        "intact": found.verdict in {LogVerdict.CONSISTENT, LogVerdict.ANCHORED},
-        "records": found.records,
-        "anchored_records": found.anchored_records,
-        "anchored_until": found.anchored_until,
-        "findings": findings,
-        "files": files,
-    }
-
-
-def _print_verification(found: Verification, folder: Path) -> None:
-    from server.capabilities.auditlog.verification import LogVerdict
-
-    for end in found.ends:
-        print_text(f"{end.anchor}  {end.records} records, {end.anchored} anchored")
-    for each in found.findings:
-        where = each.file if each.line is None else f"{each.file}:{each.line}"
-        severity = "error" if each.kind.is_damage else "note"
-        print_text(one_line(f"{where}: {severity}[{each.kind}]: {each.message}"))
-    size = f"{found.records} records in {len(found.ends)} files"
-    match found.verdict:
-        case LogVerdict.DAMAGED:
-            print_text(f"NOT intact: {size}")
-        case LogVerdict.EMPTY:
-            print_text(one_line(f"empty: there is no record in {folder}"))
-        case LogVerdict.CONSISTENT:
-            print_text(f"consistent; end not anchored: {size}")
-        case LogVerdict.ANCHORED:
-            until = f"{found.anchored_until}, {found.anchored_records} of {size}"
-            print_text(f"consistent and anchored up to {until}")
-
-
 def _anchors(given: list[str]) -> set[FileEnd]:
-    """Return the anchors that were given, as such or in files."""
     from server.capabilities.auditlog.log_folder import anchors_of
     from server.capabilities.auditlog.verification import anchors_in
 
@@ -229,11 +178,8 @@ def _anchors(given: list[str]) -> set[FileEnd]:
             try:
                 named = anchors_in(sys.stdin.fileno() if text == "-" else text)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
-                fail(
-                    f"--anchor {text!r:.300}: this is not an anchor, and as a file it cannot be read: {reason}",
-                    EXIT_USAGE,
-                )
+                why = f"this is not an anchor, and as a file it cannot be read: {system_message(error)}"
+                fail(f"--anchor {text!r:.300}: {why}", EXIT_USAGE)
         if not named:
             fail(f"--anchor {text!r:.300}: there is no anchor in this file", EXIT_USAGE)
         found |= named
@@ -278,7 +224,7 @@ def _filter(
 
 def _line(entry: ChainedRecord) -> str:
     """Return a record as one line; names come from clients, so control characters are escaped."""
-    from server.capabilities.auditlog.export import object_of
+    from server.capabilities.auditlog.reading import object_of
 
     fields: dict[str, Any] = object_of(entry)
     when, event = fields.pop("when"), fields.pop("event")
@@ -288,14 +234,47 @@ def _line(entry: ChainedRecord) -> str:
 
 
 def _value(value: object) -> str:
-    """Return a value that cannot be taken for another field."""
+    """Return the text of a value, quoted if it could be taken for another field."""
     text = str(value)
     return repr(text) if not text or " " in text or "=" in text else text
 
 
 def _tell_unreadable(reader: LogReader) -> None:
     if reader.unreadable:
-        print_notice(f"{reader.unreadable} lines are no records; run `skillserve audit-log verify`")
+        print_notice(f"{reader.unreadable} lines are not records; run `skillserve audit-log verify`")
+
+
+def record_command(done: CommandRecord) -> None:
+    """Record what a command changed, if the audit log is on; a failure is reported and does not change the exit code.
+
+    Revoking a token must be possible while the settings are wrong or the disk is full.
+    """
+    from server.capabilities.auditlog.recording import record_now
+    from server.capabilities.auditlog.records import AuditRecord, bounded, timestamp
+    from server.config.bootstrap import user_settings
+    from server.config.files import ConfigurationError
+    from server.config.machine import Machine, current_places
+
+    record = AuditRecord(
+        when=timestamp(),
+        event=AuditEvent(done.event),
+        principal=bounded(_user()),
+        kind="command",
+        target=bounded(done.target),
+        decision="allowed",
+    )
+    try:
+        record_now(user_settings(Machine(current_places()), {}), record)
+    except (ConfigurationError, SkillsError) as error:
+        print_notice(f"this is not recorded in the audit log: {error}")
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError, ImportError):
+        # A container's user often has no name.
+        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 def analytics(
@@ -322,8 +301,6 @@ def analytics(
     served = [skill.key for skill in open_quietly(directories).catalog.active]
     report = _report(counts, served)
     if as_json:
-        import json
-
         # In ASCII, because JSON would leave some control characters of the names as they are.
         print_text(json.dumps({"since": first.isoformat(), "until": last.isoformat(), **report}, indent=2))
     else:

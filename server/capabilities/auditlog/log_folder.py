@@ -31,6 +31,7 @@ from server.capabilities.auditlog.records import AuditEvent, AuditLogError, Chai
 from skills_core.disk.files import open_new, open_to_read
 from skills_core.disk.writing import LineWriter
 from skills_core.disk.writing import lines_of as whole_and_torn_lines
+from skills_core.errors import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -144,14 +145,6 @@ class LogFileName:
         return f"{self.day.isoformat()}-{self.writer}.jsonl"
 
 
-@dataclass(frozen=True, slots=True)
-class FolderContents:
-    """The files of the log in the order of their days, and the names of everything else in the folder."""
-
-    files: tuple[LogFileName, ...] = ()
-    foreign: tuple[str, ...] = ()
-
-
 def prepare(folder: Path) -> None:
     """Create the folder if it is missing, and require that no other user can write to it.
 
@@ -162,8 +155,7 @@ def prepare(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = folder.stat()
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AuditLogError(f"{folder}: the folder of the audit log cannot be used: {reason}") from None
+        raise AuditLogError(f"{folder}: the folder of the audit log cannot be used: {system_message(error)}") from None
     if not stat.S_ISDIR(found.st_mode):
         raise AuditLogError(f"{folder}: the folder of the audit log is not a folder; set audit_log.folder")
     if fault := rights_fault(found):
@@ -180,8 +172,8 @@ def rights_fault(found: os.stat_result) -> str | None:
     return "other users can write to it" if found.st_mode & _OTHERS else None
 
 
-def contents(folder: Path) -> FolderContents:
-    """Return what is in the folder; a missing folder is empty.
+def contents(folder: Path) -> tuple[list[LogFileName], list[str]]:
+    """Return the files of the log in the order of their days, and the names of all else; a missing folder is empty.
 
     Raises:
         AuditLogError: it cannot be read.
@@ -197,11 +189,10 @@ def contents(folder: Path) -> FolderContents:
                 else:
                     foreign.append(entry.name)
     except FileNotFoundError:
-        return FolderContents()
+        pass
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AuditLogError(f"{folder}: the audit log cannot be read: {reason}") from None
-    return FolderContents(tuple(sorted(files)), tuple(sorted(foreign)))
+        raise AuditLogError(f"{folder}: the audit log cannot be read: {system_message(error)}") from None
+    return sorted(files), sorted(foreign)
 
 
 def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
@@ -222,8 +213,7 @@ def lines_of(folder: Path, name: LogFileName) -> Iterator[tuple[bytes, bool]]:
     except FileNotFoundError:
         raise
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise AuditLogError(f"{path}: cannot be read: {reason}") from None
+        raise AuditLogError(f"{path}: cannot be read: {system_message(error)}") from None
 
 
 def ends_of_files(folder: Path, day: date) -> tuple[tuple[str, int, str], ...]:
@@ -231,7 +221,7 @@ def ends_of_files(folder: Path, day: date) -> tuple[tuple[str, int, str], ...]:
 
     There are files of later days if a clock was ahead.
     """
-    files = contents(folder).files
+    files, _ = contents(folder)
     latest: list[LogFileName] = []
     for group in ([name for name in files if name.day <= day], [name for name in files if name.day > day]):
         days = sorted({name.day for name in group})[-_DAYS:]

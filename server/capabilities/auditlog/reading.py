@@ -1,28 +1,37 @@
-"""Read the audit log: the records of all files in the order of their times, filtered, without changing anything."""
+"""Read the audit log: the records of all files in the order of their times, filtered, without changing anything.
+
+Records are exported to other programs as JSON lines, or as CSV for spreadsheets.
+"""
 
 from __future__ import annotations
 
+import csv
 import heapq
+import io
+import json
 import re
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from enum import StrEnum
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from server.capabilities.auditlog.log_folder import InvalidLineError, contents, lines_of, read_line
 from server.capabilities.auditlog.records import AuditEvent, timestamp
+from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidTimeError, SkillsError
 from skills_core.schedules.parsing import COMPACT, compact_span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from server.capabilities.auditlog.log_folder import LogFileName
     from server.capabilities.auditlog.records import ChainedRecord
 
-__all__ = ["OWN_EVENTS", "LogReader", "RecordFilter", "days_after", "moment_of"]
 
 OWN_EVENTS: Final = frozenset({AuditEvent.START, AuditEvent.END, AuditEvent.RETENTION})
 """Records about the log itself; a list of what happened leaves them out. A gap is listed."""
@@ -79,7 +88,7 @@ class LogReader:
         Raises:
             AuditLogError: a file cannot be read.
         """
-        files = [name for name in contents(self.folder).files if wanted.admits_day(name)]
+        files = [name for name in contents(self.folder)[0] if wanted.admits_day(name)]
         for _, names in groupby(files, key=lambda name: name.day):
             yield from heapq.merge(*(self._entries(name, wanted) for name in names), key=lambda entry: entry.when)
 
@@ -131,3 +140,48 @@ def moment_of(text: str, now: Callable[[], datetime] = lambda: datetime.now(UTC)
             pass
     expected = "expected a date such as 2026-11-23, a time such as 2026-11-23T12:00, or a span such as 7d"
     raise SkillsError(f"{text[:80]!r}: {expected}")
+
+
+COLUMNS: Final = (
+    *("when", "event", "principal", "kind", "roles", "client", "era", "address", "method", "tool", "skill", "digest"),
+    *("target", "decision", "reason", "request_id", "count", "lost", "since", "before"),
+)
+"""The columns of a CSV file, and the fields of a record in JSON."""
+
+_FORMULA: Final = ("=", "+", "-", "@", "\N{FULLWIDTH EQUALS SIGN}", "\N{FULLWIDTH PLUS SIGN}")
+_MORE_FORMULAS: Final = ("\N{FULLWIDTH HYPHEN-MINUS}", "\N{FULLWIDTH COMMERCIAL AT}", "\N{MINUS SIGN}", "|", "%")
+
+
+class ExportFormat(StrEnum):
+    """The format of an export."""
+
+    JSONL = "jsonl"
+    CSV = "csv"
+
+
+def object_of(entry: ChainedRecord) -> dict[str, Any]:
+    """Return a record as JSON, without the fields of the chain."""
+    fields = msgspec.to_builtins(entry)
+    return {name: fields[name] for name in COLUMNS if fields.get(name) not in (None, [], ())}
+
+
+def exported(entries: Iterable[ChainedRecord], kind: ExportFormat) -> Iterator[str]:
+    """Yield the lines of an export, without their ends."""
+    if kind is ExportFormat.JSONL:
+        yield from (json.dumps(object_of(entry)) for entry in entries)
+        return
+    yield ",".join(COLUMNS)
+    for entry in entries:
+        line = io.StringIO()
+        fields = object_of(entry)
+        csv.writer(line, lineterminator="").writerow([_cell(fields.get(name)) for name in COLUMNS])
+        yield line.getvalue()
+
+
+def _cell(value: object) -> str:
+    """Return the text of a cell that no spreadsheet takes for a formula; control characters are escaped."""
+    if value is None:
+        return ""
+    text = one_line(" ".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
+    is_formula = not isinstance(value, int) and text.lstrip().startswith((*_FORMULA, *_MORE_FORMULAS))
+    return f"'{text}" if is_formula else text

@@ -52,7 +52,7 @@ class RequestRecording(ServerPart):
 
 
 def record_now(settings: Settings, record: AuditRecord) -> None:
-    """Record what a command does, if the audit log is on.
+    """Record what a command did, if the audit log is on.
 
     Raises:
         AuditLogError: the record cannot be written.

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.auditlog.log_folder import (
     FIRST,
@@ -25,14 +25,13 @@ from server.capabilities.auditlog.log_folder import (
     read_line,
 )
 from server.capabilities.auditlog.records import AuditEvent
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from server.capabilities.auditlog.records import ChainedRecord
-
-__all__ = ["LogFault", "LogFaultKind", "LogVerdict", "Verification", "anchors_in", "verify"]
 
 _ATTEMPTS: Final = 3
 _CHUNK: Final = 1024 * 1024
@@ -136,26 +135,6 @@ class _Retention:
     before: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Deleted:
-    """The files that retention deleted.
-
-    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
-    """
-
-    names: frozenset[str]
-    before: str
-
-    @classmethod
-    def by(cls, records: Iterable[_Retention]) -> _Deleted:
-        kept = (*records,)
-        names = frozenset(name for each in kept for name in each.deleted)
-        return cls(names, max((each.before for each in kept), default=""))
-
-    def __contains__(self, name: str) -> bool:
-        return name in self.names or name[:10] < self.before
-
-
 @dataclass(slots=True)
 class _Claims:
     """What files say about others: the hashes of records, by file and number, and what retention deleted."""
@@ -177,6 +156,14 @@ class _Claims:
             self.retentions.append(_Retention(file, entry.seq, entry.deleted, before if is_credible else ""))
 
 
+def _is_deleted(name: str, retentions: Iterable[_Retention]) -> bool:
+    """Tell whether retention deleted a file.
+
+    The day counts too: older versions wrote no names, and what has the names is itself deleted some day.
+    """
+    return any(name in each.deleted or name[:10] < each.before for each in retentions)
+
+
 def anchors_in(path: Path | str | int) -> set[FileEnd]:
     """Return the anchors in a file of any kind, such as the log of a server; a number is an open descriptor.
 
@@ -194,7 +181,7 @@ def anchors_in(path: Path | str | int) -> set[FileEnd]:
     return found
 
 
-def verify(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
+def verify_log(folder: Path, anchors: Iterable[FileEnd] = ()) -> Verification:
     """Check all files of a log, and that it still has what `anchors` name; others may write to it meanwhile.
 
     Raises:
@@ -213,18 +200,17 @@ def _verify_listed(folder: Path, anchors: frozenset[FileEnd]) -> tuple[Verificat
     """Check the files that are there now; return also whether none of them vanished meanwhile."""
     found, claims = Verification(), _Claims()
     # Files are begun while we read; what one of these names must have been there before.
-    there = contents(folder)
-    checked = {str(name): _check_file(folder, name, found, claims) for name in there.files}
+    files, foreign = contents(folder)
+    checked = {str(name): _check_file(folder, name, found, claims) for name in files}
     present = {name: file for name, file in checked.items() if file is not None}
-    deleted = _Deleted.by(claims.retentions)
     for name, claimed in sorted(claims.seen.items()):
         if name in present:
             _check_claims(present[name], claimed.items(), "another file")
-        elif name not in deleted:
+        elif not _is_deleted(name, claims.retentions):
             found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; another file names it"))
     _check_anchors(found, present, claims, anchors)
-    _note_times(folder, found, there.files)
-    for each in there.foreign:
+    _note_times(folder, found, files)
+    for each in foreign:
         kind = LogFaultKind.IGNORED if LogFileName.parse(each) is None else LogFaultKind.FOREIGN
         found.findings.append(LogFault(kind, each, "this is not a file of the audit log; it was not opened"))
     return found, len(present) == len(checked)
@@ -238,16 +224,13 @@ def _check_anchors(
     for anchor in anchors:
         by_file[anchor.file].append((anchor.records - 1, anchor.hash))
     covered = _covered(present, claims, by_file)
-    deleted, confirmed = (
-        _Deleted.by(claims.retentions),
-        _Deleted.by(each for each in claims.retentions if each.seq < covered.get(each.file, 0)),
-    )
+    confirmed = [each for each in claims.retentions if each.seq < covered.get(each.file, 0)]
     for name, named in sorted(by_file.items()):
         if name in present:
             _check_claims(present[name], named, "an anchor")
-        elif name not in deleted:
+        elif not _is_deleted(name, claims.retentions):
             found.findings.append(LogFault(LogFaultKind.REMOVED, name, "this file is missing; an anchor names it"))
-        elif name not in confirmed:
+        elif not _is_deleted(name, confirmed):
             message = "an anchor names this file; a record that no anchor covers says that retention deleted it"
             found.findings.append(LogFault(LogFaultKind.UNCONFIRMED, name, message))
     found.ends = [replace(end, anchored=covered.get(end.file, 0)) for end in found.ends]
@@ -274,7 +257,7 @@ def _covered(
 
 
 def _note_times(folder: Path, found: Verification, files: Collection[LogFileName]) -> None:
-    """Note the time of the newest record that an anchor covers; it is in a file of the last day with any."""
+    """Note the time of the newest record that an anchor covers; it is in a file of the latest day that has one."""
     covered = {end.file: end.anchored for end in found.ends if end.anchored}
     last = max((name.day for name in files if str(name) in covered), default=None)
     for name in files:
@@ -371,3 +354,54 @@ class _CheckedFile:
     def note(self, kind: LogFaultKind, message: str, line: int | None = None) -> None:
         """Add a finding in this file."""
         self.found.findings.append(LogFault(kind, self.name, message, line))
+
+
+def verification_object(found: Verification) -> dict[str, Any]:
+    """Return the object that `audit-log verify --json` prints."""
+    return {
+        "verdict": found.verdict,
+        "intact": found.verdict in {LogVerdict.CONSISTENT, LogVerdict.ANCHORED},
+        "records": found.records,
+        "anchored_records": found.anchored_records,
+        "anchored_until": found.anchored_until,
+        "findings": [
+            {
+                "kind": each.kind,
+                "damage": each.kind.is_damage,
+                "file": each.file,
+                "line": each.line,
+                "message": each.message,
+            }
+            for each in found.findings
+        ],
+        "files": [
+            {
+                "file": end.file,
+                "records": end.records,
+                "hash": end.hash,
+                "anchor": end.anchor,
+                "anchored_records": end.anchored,
+            }
+            for end in found.ends
+        ],
+    }
+
+
+def verification_lines(found: Verification, folder: Path) -> Iterator[str]:
+    """Yield the lines that `audit-log verify` prints as text."""
+    for end in found.ends:
+        yield f"{end.anchor}  {end.records} records, {end.anchored} anchored"
+    for each in found.findings:
+        where = each.file if each.line is None else f"{each.file}:{each.line}"
+        severity = "error" if each.kind.is_damage else "note"
+        yield one_line(f"{where}: {severity}[{each.kind}]: {each.message}")
+    size = f"{found.records} records in {len(found.ends)} files"
+    match found.verdict:
+        case LogVerdict.DAMAGED:
+            yield f"NOT intact: {size}"
+        case LogVerdict.EMPTY:
+            yield one_line(f"empty: there is no record in {folder}")
+        case LogVerdict.CONSISTENT:
+            yield f"consistent; end not anchored: {size}"
+        case LogVerdict.ANCHORED:
+            yield f"consistent and anchored up to {found.anchored_until}, {found.anchored_records} of {size}"

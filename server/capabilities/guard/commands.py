@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003 - typer reads the annotations
 from typing import Annotated
 
 import typer
 
-from server.capabilities.guard.hook.options import HookOptions
 from server.cli.commands.options import (
     ConventionFiles,
     Directories,
@@ -17,13 +16,6 @@ from server.cli.commands.options import (
     TrustWorkspace,
 )
 from server.cli.console import EXIT_USAGE, fail
-
-__all__ = ["guard"]
-
-Project = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="The project of the call.", show_default="the working directory of the call"),
-]
 
 
 def guard(  # noqa: PLR0913 - one parameter for each flag
@@ -37,7 +29,10 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
     never_ask: Annotated[
         bool, typer.Option("--never-ask", help="Deny calls that need confirmation; for agents whose hooks cannot ask.")
     ] = False,
-    project: Project = None,
+    project: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="The project of the call.", show_default="the working directory of the call"),
+    ] = None,
     strict: Strict = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
@@ -48,6 +43,8 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
 
     Reads the call as JSON from stdin. Prints the decision deny or ask as JSON, or nothing if the call is allowed.
     """
+    from server.capabilities.guard.hook import HookOptions, answer_call
+
     options = HookOptions(
         tuple(directories or ()),
         tuple(skill or ()),
@@ -62,6 +59,4 @@ def guard(  # noqa: PLR0913 - one parameter for each flag
     )
     if options.contradiction:
         fail(options.contradiction, EXIT_USAGE)
-    from server.capabilities.guard.hook.run import answer_call
-
     raise SystemExit(answer_call(options))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.guard.guards import ServerGuard
 from server.capabilities.guard.settings import CHECK_TOOL_CALL
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
@@ -17,12 +17,10 @@ from server.requests.records import RequestReason
 from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.guard import Verdict
+from skills_core.guard.guard import Verdict
 
 if TYPE_CHECKING:
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
-
-__all__ = ["TOOLS"]
 
 _TOOL = "tool"
 _ARGUMENTS = "arguments"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.to_thread
 
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import Histories
 from server.capabilities.improve.checks import (

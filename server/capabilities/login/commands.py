@@ -2,53 +2,17 @@
 
 from __future__ import annotations
 
-import getpass
-import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.capabilities.auditlog.records import AuditEvent
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.config.files import ConfigurationError
-from skills_core.errors import SkillsError
+from server.requests.records import CommandRecord
 
 if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile
-
-
-def record_command(event: AuditEvent, target: str) -> None:
-    """Record an event, if the audit log is on; a failure is told, and changes neither the result nor the exit code.
-
-    Revoking a token must be possible while the settings are wrong or the disk is full.
-    """
-    from server.capabilities.auditlog.recording import record_now
-    from server.capabilities.auditlog.records import AuditRecord, bounded, timestamp
-    from server.config.bootstrap import user_settings
-    from server.config.machine import Machine, current_places
-
-    record = AuditRecord(
-        when=timestamp(),
-        event=event,
-        principal=bounded(_user()),
-        kind="command",
-        target=bounded(target),
-        decision="allowed",
-    )
-    try:
-        record_now(user_settings(Machine(current_places()), {}), record)
-    except (ConfigurationError, SkillsError) as error:
-        print_notice(f"this is not recorded in the audit log: {error}")
-
-
-def _user() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError, ImportError):
-        # A container's user often has no name.
-        return f"uid {os.getuid()}" if hasattr(os, "getuid") else "unknown"
 
 
 token = typer.Typer(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
@@ -65,7 +29,7 @@ def add(
         str | None,
         typer.Option(metavar="SPAN", help="Refuse the token after this span, as in 12h, 90d.", show_default="never"),
     ] = None,
-) -> None:
+) -> CommandRecord:
     """Create a token and print it.
 
     Only a hash of the token is stored, so it cannot be shown again.
@@ -80,7 +44,7 @@ def add(
             )
     print_text(_file().add(name, roles, _end_of(expires)))
     print_notice("store this token now: it cannot be shown again")
-    record_command(AuditEvent.TOKEN_ADDED, name)
+    return CommandRecord("token_added", name)
 
 
 @token.command("list")
@@ -99,12 +63,12 @@ def list_tokens(*, as_json: AsJson = False) -> None:
 @token.command("revoke")
 def revoke(
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name or ID of the token.")],
-) -> None:
+) -> CommandRecord:
     """Remove a token; running servers refuse it about a second later."""
     if not _file().revoke(name):
         fail(f"there is no token {name}; `skillserve token list` shows the tokens", EXIT_NO)
     print_text(f"revoked: {name}")
-    record_command(AuditEvent.TOKEN_REVOKED, name)
+    return CommandRecord("token_revoked", name)
 
 
 def _file() -> TokenFile:

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.after_run import no_improvements, nothing_after_run
 from server.capabilities.runs.service import RunService

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from server.capability import AfterRun, Improvements
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.guard.secrets import Secrets
+    from skills_core.guard.tool import Secrets
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.durable.heartbeat import InterruptedRun
     from skills_core.runs.durable.recorded_run import WorkerConfig

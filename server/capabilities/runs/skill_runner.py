@@ -16,7 +16,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.toolset import check_tool_settings, open_toolset
 from server.config.settings.names import BY_PATH, value_of
 from server.listing.snapshot import allow_all
-from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import Secrets
 from skills_core.interaction import NoUser, discard_progress
 from skills_core.runs.durable.recorded_run import root_run_id
 from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
-    from skills_core.guard import Guard
+    from skills_core.guard.guard import Guard
     from skills_core.interaction import ProgressCallback, User
     from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.ports import Journal

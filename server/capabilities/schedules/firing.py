@@ -21,7 +21,7 @@ import anyio
 import anyio.to_thread
 from msgspec import structs
 
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import record_scheduler_skills
 from server.capabilities.runs.after_run import no_follow_up

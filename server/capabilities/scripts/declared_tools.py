@@ -76,11 +76,10 @@ class DeclaredToolHandler:
     async def _execute(self, call: ToolCall, user: User) -> dict[str, Any]:
         # The sandbox is probed once, in a worker thread.
         runner = await anyio.to_thread.run_sync(self._opened)
-        from server.capabilities.guard.server_guard import ServerGuard
+        from server.capabilities.guard.guards import ServerGuard
         from server.capabilities.scripts.factory import variables_of
         from skills_core.guard.allowed_tools import AllowedTools
-        from skills_core.guard.secrets import Secrets
-        from skills_core.guard.tool import CallDecision, CallLimits
+        from skills_core.guard.tool import CallDecision, CallLimits, Secrets
         from skills_core.guard.tool_gate import ToolGate
         from skills_core.scripts.declared_tools import declared_tools
 

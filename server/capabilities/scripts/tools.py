@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.guard.server_guard import ServerGuard
+from server.capabilities.guard.guards import ServerGuard
 from server.capabilities.scripts.factory import described_setup, offers_scripts, script_runner, variables_of
 from server.capabilities.scripts.report import report_of
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
@@ -21,8 +21,8 @@ from server.wire.arguments import string
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
-from skills_core.guard import Verdict
-from skills_core.guard.secrets import Secrets
+from skills_core.guard.guard import Verdict
+from skills_core.guard.tool import Secrets
 from skills_core.guard.tool_gate import confirmation_question
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import IsolationKind

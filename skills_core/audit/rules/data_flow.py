@@ -7,16 +7,16 @@ import re
 from functools import partial
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code.code_units import PROGRAM_CALLS, SHELL_CALLS, Language
-from skills_core.audit.code.effects import command_sends, sends
+from skills_core.audit.code_units import PROGRAM_CALLS, SHELL_CALLS, Language
+from skills_core.audit.effects import command_sends, sends
 from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import hit_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from skills_core.audit.code.code_units import CodeUnit
-    from skills_core.audit.code.python_code import PythonCode
+    from skills_core.audit.code_parsers import PythonCode
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.skill import SkillUnderAudit
 
 

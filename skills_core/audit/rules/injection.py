@@ -92,12 +92,12 @@ _OVERRIDE = (
         r"\b(?:ignore|disregard|forget|override|discard|set aside|pay no attention to"
         r"|stop following)\s+(?:(?:all|any|every|the|of|these|those"
         rf"|each)\s+){{0,3}}{_OTHERS}\s+(?:\w+\s+){{0,2}}{_ORDERS}\b",
-        "tells the model to drop its instructions",
+        _MEANING,
     ),
     TextPattern(
         r"\b(?:ignore|disregard|forget)\s+(?:everything|anything|all)\s+(?:you (?:were|have been|are) told"
         r"|(?:that (?:was|came) )?(?:above|before|prior|previously|earlier))\b",
-        "tells the model to drop its instructions",
+        _MEANING,
     ),
     TextPattern(
         r"\b(?:bypass|disable|circumvent|turn off|switch off|evade)\s+(?:\w+\s+){0,2}(?:safety|security"

@@ -58,15 +58,14 @@ def _twins(skill: SkillUnderAudit) -> Iterator[Hit]:
     if main is None:
         return
     known = _WELL_KNOWN_SKELETONS | {skeleton(name): name for name in sorted(skill.siblings) if name not in WELL_KNOWN}
-    names = {skill.name, skill.frontmatter.name or skill.name}
-    for name in sorted(names):
+    for name in sorted(skill.names):
         rival = known.get(skeleton(name))
-        if rival is not None and rival not in names and _oddities(name) >= _oddities(rival):
+        if rival is not None and rival not in skill.names and _lookalikes(name) >= _lookalikes(rival):
             yield Hit(main, f"{printable(name)!a} looks like the name of another skill: {rival}", evidence=rival)
 
 
-def _oddities(name: str) -> int:
-    """Count the characters that an imitation replaces letters with; the name with fewer of them is the original."""
+def _lookalikes(name: str) -> int:
+    """Count the characters that can stand for letters; of two names that look alike, the original has fewer."""
     return sum(not char.isascii() or char.isdigit() for char in name)
 
 
@@ -200,7 +199,6 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 
 def _place_of_grants(skill: SkillUnderAudit) -> int:
-    """Return where the frontmatter declares the tools."""
     text = (skill.main.text or "") if skill.main is not None else ""
     return max(text.find(_FIELD, 0, skill.body_start), 0)
 

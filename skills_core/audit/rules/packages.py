@@ -17,7 +17,7 @@ from skills_core.audit.matching import hit_at
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from skills_core.audit.code.shell_code import Command, Word
+    from skills_core.audit.code_parsers import ShellCommand, Word
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 
@@ -69,55 +69,32 @@ _NODE_VALUED_TEXT = """
 --registry --prefix -w --workspace -c --call --cwd --cache --tag --filter --userconfig --dir -C
 """
 _NODE_VALUED = frozenset(_NODE_VALUED_TEXT.split())
+_RUNNER_SOURCES = {Ecosystem.PYTHON: frozenset({"--from", "--spec"}), Ecosystem.NODE: frozenset({"-p", "--package"})}
+
+
+def _pip(words: str, *, records: bool = False) -> _Installer:
+    return _Installer(tuple(words.split()), Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED, records=records)
+
+
+def _npm(words: str, *, records: bool = True) -> _Installer:
+    return _Installer(tuple(words.split()), Ecosystem.NODE, runs=False, valued=_NODE_VALUED, records=records)
+
+
+def _runner(words: str, ecosystem: Ecosystem, valued: frozenset[str]) -> _Installer:
+    sources = _RUNNER_SOURCES[ecosystem]
+    return _Installer(tuple(words.split()), ecosystem, runs=True, valued=valued | sources, sources=sources)
+
+
+_PIPS = ("pip", "pip3", "python -m pip", "python3 -m pip", "uv pip", "uv tool", "pipx", "uv pip3")
+_NODE_VERBS = {"npm": "install i add", "yarn": "add", "pnpm": "add install i", "bun": "add install i"}
+_NODE_RUNNERS = ("npx", "bunx", "pnpm dlx", "yarn dlx", "pnpx", "npm exec", "bun x")
 _INSTALL_COMMANDS = (
-    *(
-        _Installer((*words, "install"), Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED)
-        for words in (
-            ("pip",),
-            ("pip3",),
-            ("python", "-m", "pip"),
-            ("python3", "-m", "pip"),
-            ("uv", "pip"),
-            ("uv", "tool"),
-            ("pipx",),
-            ("uv", "pip3"),
-        )
-    ),
-    *(
-        _Installer(words, Ecosystem.PYTHON, runs=False, valued=_PIP_VALUED, records=True)
-        for words in (("uv", "add"), ("poetry", "add"), ("pdm", "add"))
-    ),
-    *(
-        _Installer(
-            words,
-            Ecosystem.PYTHON,
-            runs=True,
-            valued=_PIP_VALUED | {"--from", "--with", "--spec"},
-            sources=frozenset({"--from", "--spec"}),
-        )
-        for words in (("uvx",), ("uv", "tool", "run"), ("pipx", "run"))
-    ),
-    *(
-        _Installer((tool, verb), Ecosystem.NODE, runs=False, valued=_NODE_VALUED, records=True)
-        for tool, verbs in {
-            "npm": "install i add",
-            "yarn": "add",
-            "pnpm": "add install i",
-            "bun": "add install i",
-        }.items()
-        for verb in verbs.split()
-    ),
-    _Installer(("yarn", "global", "add"), Ecosystem.NODE, runs=False, valued=_NODE_VALUED),
-    *(
-        _Installer(
-            words,
-            Ecosystem.NODE,
-            runs=True,
-            valued=_NODE_VALUED | {"-p", "--package"},
-            sources=frozenset({"-p", "--package"}),
-        )
-        for words in (("npx",), ("bunx",), ("pnpm", "dlx"), ("yarn", "dlx"), ("pnpx",), ("npm", "exec"), ("bun", "x"))
-    ),
+    *(_pip(f"{words} install") for words in _PIPS),
+    *(_pip(words, records=True) for words in ("uv add", "poetry add", "pdm add")),
+    *(_runner(words, Ecosystem.PYTHON, _PIP_VALUED | {"--with"}) for words in ("uvx", "uv tool run", "pipx run")),
+    *(_npm(f"{tool} {verb}") for tool, verbs in _NODE_VERBS.items() for verb in verbs.split()),
+    _npm("yarn global add", records=False),
+    *(_runner(words, Ecosystem.NODE, _NODE_VALUED) for words in _NODE_RUNNERS),
     *(
         _Installer(("go", verb), Ecosystem.GO, runs=True, valued=frozenset({"-C", "-mod", "-tags"}))
         for verb in ("run", "install")
@@ -145,8 +122,7 @@ _REQUIREMENT = re.compile(r"^[ \t]*([A-Za-z0-9][A-Za-z0-9._-]*(?:\[[^\]\n]*\])?[
 _NODE_TABLES = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
 
 
-def _packages_of_command(file: AuditedFile, command: Command) -> Iterator[Package]:
-    """Yield the packages that a shell command installs."""
+def _packages_of_command(file: AuditedFile, command: ShellCommand) -> Iterator[Package]:
     texts = tuple(word.text for word in command.words)
     names = (command.name, *texts[1:])
     for installer in _BY_FIRST.get(command.name, ()):
@@ -341,38 +317,12 @@ def _is_typo(name: str, other: str) -> bool:
 _INDEX_OPTIONS = frozenset(
     {"-i", "--index-url", "--extra-index-url", "--index", "--default-index", "-f", "--find-links", "--registry"}
 )
-_INSTALLERS = frozenset(
-    {
-        "pip",
-        "pip3",
-        "uv",
-        "uvx",
-        "pipx",
-        "poetry",
-        "pdm",
-        "npm",
-        "npx",
-        "pnpm",
-        "yarn",
-        "bun",
-        "bunx",
-        "python",
-        "python3",
-    }
-)
-_KNOWN_HOSTS = frozenset(
-    {
-        ("pypi", "org"),
-        ("pythonhosted", "org"),
-        ("pytorch", "org"),
-        ("npmjs", "org"),
-        ("npmjs", "com"),
-        ("yarnpkg", "com"),
-        ("jsr", "io"),
-        ("pypi", "nvidia", "com"),
-        ("data", "pyg", "org"),
-    }
-)
+_INSTALLERS_TEXT = "pip pip3 uv uvx pipx poetry pdm npm npx pnpm yarn bun bunx python python3"
+_INSTALLERS = frozenset(_INSTALLERS_TEXT.split())
+_KNOWN_HOSTS_TEXT = """
+pypi.org pythonhosted.org pytorch.org npmjs.org npmjs.com yarnpkg.com jsr.io pypi.nvidia.com data.pyg.org
+"""
+_KNOWN_HOSTS = frozenset(tuple(host.split(".")) for host in _KNOWN_HOSTS_TEXT.split())
 # By their labels; hosts below them count too.
 
 _INDEX_LINES = re.compile(
@@ -392,12 +342,11 @@ _SHOWN = 4
 _COMMIT = re.compile(r"[@#][0-9a-f]{7,40}(?:#|$)|[@#]v?\d+\.\d")
 
 
-def _commands(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, Command]]:
+def _commands(skill: SkillUnderAudit) -> Iterator[tuple[AuditedFile, ShellCommand]]:
     return ((file, command) for file, unit in skill.code for command in unit.commands)
 
 
 def _packages(skill: SkillUnderAudit) -> tuple[Package, ...]:
-    """Return the packages that commands and manifests of the skill install."""
     installed = (package for file, command in _commands(skill) for package in _packages_of_command(file, command))
     return (*installed, *_packages_of_manifests(skill))
 

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.effects import (
+from skills_core.audit.code_parsers import UNKNOWN
+from skills_core.audit.code_units import Language
+from skills_core.audit.effects import (
     command_sends,
     normal_path,
     read_words,
@@ -20,7 +21,6 @@ from skills_core.audit.code.effects import (
     units_with_senders,
     writes_of,
 )
-from skills_core.audit.code.python_code import UNKNOWN
 from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import hit_at
 from skills_core.audit.search import find
@@ -28,9 +28,8 @@ from skills_core.audit.search import find
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from skills_core.audit.code.code_units import CodeUnit
-    from skills_core.audit.code.python_code import PythonCode
-    from skills_core.audit.code.shell_code import Pipeline
+    from skills_core.audit.code_parsers import Pipeline, PythonCode
+    from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.skill import SkillUnderAudit
 
 
@@ -69,7 +68,7 @@ _WHOLE_METHODS = {"items", "copy", "keys", "values"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Source:
+class _Secret:
     """Where a piece of code reads something secret."""
 
     unit: CodeUnit
@@ -77,24 +76,24 @@ class _Source:
     what: str
 
 
-def _credential_reads(unit: CodeUnit) -> Iterator[_Source]:
+def _credential_reads(unit: CodeUnit) -> Iterator[_Secret]:
     for access in reads_of(unit):
         if (match := _CREDENTIAL.search(access.path)) and not access.path.endswith(".pub"):
-            yield _Source(unit, access.start, match[0].lstrip("@=<:,"))
+            yield _Secret(unit, access.start, match[0].lstrip("@=<:,"))
     for command in unit.commands:
         if command.name == "security" and len(command.arguments) > 1 and command.arguments[0].text in _KEYCHAIN:
-            yield _Source(unit, command.start, "the keychain")
+            yield _Secret(unit, command.start, "the keychain")
 
 
-def _sweeps(unit: CodeUnit) -> Iterator[_Source]:
+def _sweeps(unit: CodeUnit) -> Iterator[_Secret]:
     """Yield where the whole environment is taken."""
     if unit.python is not None:
-        yield from (_Source(unit, unit.position(node), "os.environ") for node in _python_sweeps(unit.python))
+        yield from (_Secret(unit, unit.position(node), "os.environ") for node in _python_sweeps(unit.python))
     elif unit.language is Language.JAVASCRIPT:
-        yield from (_Source(unit, unit.start + match.start(), "process.env") for match in _JS_SWEEP.finditer(unit.text))
+        yield from (_Secret(unit, unit.start + match.start(), "process.env") for match in _JS_SWEEP.finditer(unit.text))
     for command in unit.commands:
         if command.name in _SWEEPS and not command.arguments:
-            yield _Source(unit, command.start, command.name)
+            yield _Secret(unit, command.start, command.name)
 
 
 def _python_sweeps(code: PythonCode) -> Iterator[ast.AST]:
@@ -144,7 +143,7 @@ def _for_a_program(chain: Sequence[ast.AST], named: set[str], called: set[str]) 
     return False
 
 
-def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source]], message: str) -> Iterator[Hit]:
+def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Secret]], message: str) -> Iterator[Hit]:
     """Yield the sources whose code, or code that it belongs with, sends data."""
     for unit, sends in units_with_senders([unit for _, unit in skill.code]):
         for source in sources(unit) if sends else ():
@@ -153,7 +152,7 @@ def _sent(skill: SkillUnderAudit, sources: Callable[[CodeUnit], Iterable[_Source
                 yield hit_at(skill, skill.files[unit.path], source.start, what, Severity.ERROR)
 
 
-def _only_prints(unit: CodeUnit, source: _Source) -> bool:
+def _only_prints(unit: CodeUnit, source: _Secret) -> bool:
     """Tell whether a shell command only prints what it reads: it is in a pipeline that neither sends nor writes."""
     if unit.language is not Language.SHELL:
         return False
@@ -166,7 +165,7 @@ def _only_prints(unit: CodeUnit, source: _Source) -> bool:
 
 
 def _credentials_sent(skill: SkillUnderAudit) -> Iterator[Hit]:
-    def sources(unit: CodeUnit) -> Iterator[_Source]:
+    def sources(unit: CodeUnit) -> Iterator[_Secret]:
         yield from _credential_reads(unit)
         for pipeline in unit.pipelines:
             yield from _uploads(unit, pipeline)
@@ -174,13 +173,13 @@ def _credentials_sent(skill: SkillUnderAudit) -> Iterator[Hit]:
     yield from _sent(skill, sources, "reads credentials, and its code sends data to another machine")
 
 
-def _uploads(unit: CodeUnit, pipeline: Pipeline) -> Iterator[_Source]:
+def _uploads(unit: CodeUnit, pipeline: Pipeline) -> Iterator[_Secret]:
     """Yield the secrets of a project that a pipeline sends itself."""
     if any(command_sends(command) for command in pipeline.commands):
         for command in pipeline.commands:
             for word in read_words(command):
                 if match := _PROJECT_SECRET.search(normal_path(word.text)):
-                    yield _Source(unit, command.start, match[0].lstrip("@=<"))
+                    yield _Secret(unit, command.start, match[0].lstrip("@=<"))
 
 
 def _credential_read(skill: SkillUnderAudit) -> Iterator[Hit]:
@@ -256,7 +255,7 @@ def _persistence(skill: SkillUnderAudit) -> Iterator[Hit]:
 
 def _agent_configuration(skill: SkillUnderAudit) -> Iterator[Hit]:
     for file, unit in skill.code:
-        for start, what, severity in (*_configured(unit), *_registered(unit)):
+        for start, what, severity in (*_configured(unit), *_registered_servers(unit)):
             yield hit_at(skill, file, start, f"changes what an agent reads or may do: {what}", severity)
 
 
@@ -292,7 +291,7 @@ def _windows(unit: CodeUnit) -> Iterator[tuple[int, str]]:
             yield unit.start + found.start, found.text.split()[0]
 
 
-def _registered(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
+def _registered_servers(unit: CodeUnit) -> Iterator[tuple[int, str, Severity]]:
     for command in unit.commands:
         texts = [word.text for word in command.arguments]
         if (

@@ -21,8 +21,7 @@ import anyio.to_thread
 from opentelemetry import trace
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallDecision, ToolCall
+from skills_core.guard.tool import CallDecision, Secrets, ToolCall
 from skills_core.runs.durable.recorded_run import root_run_id
 from skills_core.runs.json_codec import to_json
 from skills_core.runs.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, RunStatus, Score, Usage

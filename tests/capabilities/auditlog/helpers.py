@@ -8,7 +8,7 @@ from pathlib import Path
 from server.capabilities.auditlog.log_folder import LogFile, fields_of
 from server.capabilities.auditlog.reading import LogReader, RecordFilter
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord, ChainedRecord, timestamp
-from server.capabilities.auditlog.verification import LogFaultKind, verify
+from server.capabilities.auditlog.verification import LogFaultKind, verify_log
 
 TODAY = datetime.now(UTC).date()
 
@@ -44,8 +44,8 @@ def skills_in(folder: Path) -> list[str | None]:
 
 
 def damage(folder: Path) -> set[LogFaultKind]:
-    return {finding.kind for finding in verify(folder).findings if finding.kind.is_damage}
+    return {finding.kind for finding in verify_log(folder).findings if finding.kind.is_damage}
 
 
 def kinds(folder: Path) -> set[LogFaultKind]:
-    return {finding.kind for finding in verify(folder).findings}
+    return {finding.kind for finding in verify_log(folder).findings}

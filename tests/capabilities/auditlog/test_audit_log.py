@@ -18,7 +18,7 @@ from server.capabilities.auditlog.audit_log import AuditLog, append_now
 from server.capabilities.auditlog.log_folder import LogFile, anchors_of, fields_of
 from server.capabilities.auditlog.reading import LogReader, RecordFilter
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, bounded, timestamp
-from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, verify
+from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, verify_log
 from tests.capabilities.auditlog.helpers import TODAY, activation, damage, entries, kinds, skills_in, write_file
 from tests.server.sessions import REPOSITORY, server_environment
 
@@ -35,7 +35,7 @@ def test_what_is_recorded_is_in_the_log_in_its_order_when_the_server_has_ended(f
         for number in range(2000):
             log.record(activation(f"skill-{number}"))
     assert skills_in(folder) == [f"skill-{number}" for number in range(2000)]
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
 
 
 @posix
@@ -84,7 +84,7 @@ def test_threads_record_at_once(folder: Path) -> None:
         for thread in threads:
             thread.join()
     assert len(set(skills_in(folder))) == 1600
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
 
 
 def test_what_does_not_fit_into_memory_is_counted_as_a_gap(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -172,7 +172,7 @@ def test_two_processes_write_at_once_and_neither_harms_the_chain_of_the_other(fo
     found = skills_in(folder)
     for name in ("one", "two"):
         assert [skill for skill in found if skill and skill.startswith(name)] == [f"{name}-{n}" for n in range(3000)]
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
     whens = [entry.when for entry in entries(folder)]
     assert whens == sorted(whens)
 
@@ -249,7 +249,7 @@ def test_another_day_begins_another_file(folder: Path) -> None:
         log.record(activation("today"))
     assert skills_in(folder) == ["today"]
     assert [path.name[:10] for path in sorted(folder.iterdir())] == [str(TODAY - timedelta(days=1)), str(TODAY)]
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
 
 
 FUTURE = date(2099, 1, 1)
@@ -271,7 +271,7 @@ def test_a_log_that_was_begun_while_the_clock_was_ahead_goes_on_in_a_file_of_the
     later, today = sorted(folder.iterdir(), reverse=True)
     assert (later.name[:10], today.name[:10]) == (str(FUTURE), str(TODAY))
     assert b'"skill":"a"' in today.read_bytes()
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
 
 
 @pytest.mark.parametrize("which", [0, 1])
@@ -371,7 +371,7 @@ def test_the_log_tells_its_anchors_from_its_start_to_its_end(folder: Path) -> No
         log.record(activation("a"))
     anchors = {*anchors_of(" ".join(told))}
     assert len(anchors) == len(told) <= 2
-    found = verify(folder, anchors)
+    found = verify_log(folder, anchors)
     assert (found.verdict, found.anchored_records) == (LogVerdict.ANCHORED, found.records)
 
 
@@ -400,7 +400,7 @@ def test_a_file_that_others_changed_is_told_as_it_was(folder: Path) -> None:
         (file,) = folder.iterdir()
         file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
         log.record(activation("b"))
-    assert LogFaultKind.SHORTENED in {each.kind for each in verify(folder, anchors_of(" ".join(told))).findings}
+    assert LogFaultKind.SHORTENED in {each.kind for each in verify_log(folder, anchors_of(" ".join(told))).findings}
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from mcp_types import Implementation
 
 from server.capabilities.auditlog.analytics import Counted, UsageEvent, UsageFile
 from server.capabilities.auditlog.log_folder import anchors_of
-from server.capabilities.auditlog.verification import LogVerdict, verify
+from server.capabilities.auditlog.verification import LogVerdict, verify_log
 from server.capabilities.login.static_tokens import TokenFile
 from tests.capabilities.auditlog.helpers import entries, write_file
 from tests.conftest import write_skill
@@ -91,7 +91,7 @@ async def test_what_clients_do_is_recorded_and_counted_and_shown_by_the_commands
         ("admin", "anna", "/admin/status", "denied"),
         ("login_refused", None, "/mcp", "denied"),
     ]
-    assert verify(folder).verdict is LogVerdict.CONSISTENT
+    assert verify_log(folder).verdict is LogVerdict.CONSISTENT
     content = b"".join(file.read_bytes() for file in folder.iterdir())
     assert not any(secret.encode() in content for secret in (TEXT, token, "sks_0123456789ab_wrong"))
 

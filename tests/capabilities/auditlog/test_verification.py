@@ -14,10 +14,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.capabilities.auditlog.log_folder import FileEnd, FolderContents, LogFile, chained_line, contents, read_line
+from server.capabilities.auditlog.log_folder import FileEnd, LogFile, LogFileName, chained_line, contents, read_line
 from server.capabilities.auditlog.reading import RecordFilter
 from server.capabilities.auditlog.records import AuditEvent
-from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, anchors_in, verify
+from server.capabilities.auditlog.verification import LogFaultKind, LogVerdict, anchors_in, verify_log
 from tests.capabilities.auditlog.helpers import TODAY, damage, entries, kinds, skills_in, write_file
 from tests.thoroughness import examples
 
@@ -29,14 +29,14 @@ def folder(tmp_path: Path) -> Path:
 
 def test_a_log_as_it_was_written_is_consistent_and_its_ends_are_told(folder: Path) -> None:
     first, second = write_file(folder, "a", "b"), write_file(folder, "c")
-    found = verify(folder)
+    found = verify_log(folder)
     assert (found.findings, found.records, found.verdict) == ([], 7, LogVerdict.CONSISTENT)
     assert {(end.file, end.records) for end in found.ends} == {(first.name, 4), (second.name, 3)}
     assert {*skills_in(folder)} == {"a", "b", "c"}
 
 
 def test_a_missing_folder_is_an_empty_log(folder: Path) -> None:
-    assert verify(folder).ends == []
+    assert verify_log(folder).ends == []
     assert entries(folder) == []
 
 
@@ -91,7 +91,7 @@ def test_no_bytes_stop_the_reader_or_the_verification(
     file = write_file(folder, "a", ended=False)
     with file.open(mode) as opened:
         opened.write(content)
-    verify(folder)
+    verify_log(folder)
     assert skills_in(folder) == (["a"] if mode == "ab" else [])
     shutil.rmtree(folder)
 
@@ -115,7 +115,7 @@ def test_a_file_that_retention_deletes_while_the_log_is_verified_is_no_damage(
     old = write_file(folder, "old", day=TODAY - timedelta(days=40))
     write_file(folder, "named by this")
 
-    def list_and_delete(place: Path) -> FolderContents:
+    def list_and_delete(place: Path) -> tuple[list[LogFileName], list[str]]:
         listed = contents(place)
         if old.exists():
             # The record of it is in a file that is not listed, as after midnight.
@@ -124,7 +124,7 @@ def test_a_file_that_retention_deletes_while_the_log_is_verified_is_no_damage(
         return listed
 
     monkeypatch.setattr("server.capabilities.auditlog.verification.contents", list_and_delete)
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
 
 
 def test_a_file_that_somebody_removes_while_the_log_is_verified_is_missing(
@@ -142,9 +142,9 @@ def test_retention_by_a_wrong_clock_accounts_for_the_files_that_it_names_only(fo
     deleted, removed = (write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (40, 39))
     write_retention(folder, before="2098-01-01", deleted=[deleted.name])
     deleted.unlink()
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
     removed.unlink()
-    (found,) = verify(folder).findings
+    (found,) = verify_log(folder).findings
     assert (found.kind, found.file) == (LogFaultKind.REMOVED, removed.name)
 
 
@@ -152,7 +152,7 @@ def test_retention_without_names_as_older_versions_wrote_it_accounts_for_all_ear
     old, later = (write_file(folder, "a", day=TODAY - timedelta(days=back)) for back in (40, 20))
     write_retention(folder, before=f"{TODAY - timedelta(days=30)}")
     old.unlink()
-    assert verify(folder).findings == []
+    assert verify_log(folder).findings == []
     later.unlink()
     assert damage(folder) == {LogFaultKind.REMOVED}
 
@@ -210,7 +210,7 @@ def test_a_torn_tail_is_told_and_is_no_damage(folder: Path) -> None:
         opened.write(b'{"seq":2,"when":"2026')
     write_file(folder, "b")
     assert kinds(folder) == {LogFaultKind.TORN, LogFaultKind.OPEN}
-    assert verify(folder).verdict is LogVerdict.CONSISTENT
+    assert verify_log(folder).verdict is LogVerdict.CONSISTENT
     assert {*skills_in(folder)} == {"a", "b"}
 
 
@@ -243,23 +243,23 @@ def test_files_name_the_ends_of_the_latest_days(folder: Path) -> None:
 
 
 def ends(folder: Path) -> list[FileEnd]:
-    return verify(folder).ends
+    return verify_log(folder).ends
 
 
 def test_without_an_anchor_the_verdict_claims_nothing_about_the_end(folder: Path) -> None:
     first, second = write_file(folder, "a", "b"), write_file(folder, "c")
-    assert verify(folder).verdict is LogVerdict.CONSISTENT
+    assert verify_log(folder).verdict is LogVerdict.CONSISTENT
     second.unlink()
-    assert (verify(folder).verdict, verify(folder).anchored_records) == (LogVerdict.CONSISTENT, 0)
+    assert (verify_log(folder).verdict, verify_log(folder).anchored_records) == (LogVerdict.CONSISTENT, 0)
     first.unlink()
-    assert verify(folder).verdict is LogVerdict.EMPTY
+    assert verify_log(folder).verdict is LogVerdict.EMPTY
     folder.rmdir()
-    assert verify(folder).verdict is LogVerdict.EMPTY
+    assert verify_log(folder).verdict is LogVerdict.EMPTY
 
 
 def test_files_without_a_whole_record_are_an_empty_log(folder: Path) -> None:
     write_file(folder, "a").write_bytes(b"")
-    assert verify(folder).verdict is LogVerdict.EMPTY
+    assert verify_log(folder).verdict is LogVerdict.EMPTY
 
 
 def remove_all(file: Path) -> None:
@@ -285,11 +285,11 @@ def test_an_anchor_shows_that_the_newest_file_lost(
     write_file(folder, "a")
     newest = write_file(folder, "b", "c")
     anchors = [end for end in ends(folder) if end.file == newest.name]
-    assert verify(folder, anchors).verdict is LogVerdict.ANCHORED
+    assert verify_log(folder, anchors).verdict is LogVerdict.ANCHORED
     lose(newest)
     if writes_again:
         write_file(folder, "b", "c")
-    found = verify(folder, anchors)
+    found = verify_log(folder, anchors)
     assert found.verdict is LogVerdict.DAMAGED
     assert {each.kind for each in found.findings if each.kind.is_damage} <= {
         LogFaultKind.REMOVED,
@@ -310,8 +310,8 @@ def test_a_file_that_was_written_again_does_not_hold_to_its_anchor(folder: Path)
         text, prev = chained_line({**fields, **({"skill": "x"} if "skill" in fields else {})}, seq, prev)
         forged.append(text)
     file.write_bytes(b"".join(forged))
-    assert verify(folder).verdict is LogVerdict.CONSISTENT
-    found = verify(folder, anchors)
+    assert verify_log(folder).verdict is LogVerdict.CONSISTENT
+    found = verify_log(folder, anchors)
     assert (found.verdict, {each.kind for each in found.findings}) == (LogVerdict.DAMAGED, {LogFaultKind.CHANGED})
 
 
@@ -323,7 +323,7 @@ def test_an_anchor_covers_what_its_file_names_and_not_what_came_after_it(folder:
     second.append([{"when": "2999-01-02T00:00:00.000Z", "event": "read"}] * 3)
     second.close(ended=False)
     write_file(folder, "later")
-    found = verify(folder, [anchor])
+    found = verify_log(folder, [anchor])
     assert (found.verdict, found.anchored_records, found.anchored_until) == (
         LogVerdict.ANCHORED,
         6,
@@ -349,7 +349,7 @@ def test_retention_explains_a_missing_file_to_an_anchor_only_where_an_anchor_cov
     file.close(ended=False)
     if covered:
         anchors += [file.anchor]
-    found = verify(folder, anchors)
+    found = verify_log(folder, anchors)
     unconfirmed = {each.kind for each in found.findings} - {LogFaultKind.OPEN}
     expected = (LogVerdict.ANCHORED, set()) if covered else (LogVerdict.CONSISTENT, {LogFaultKind.UNCONFIRMED})
     assert (found.verdict, unconfirmed) == expected
@@ -370,4 +370,4 @@ def test_two_anchors_that_contradict_each_other_are_damage(folder: Path) -> None
     (end,) = ends(folder)
     other = FileEnd(end.file, end.records, "0" * 64)
     for anchors in ([end, other], [other, end]):
-        assert verify(folder, anchors).verdict is LogVerdict.DAMAGED
+        assert verify_log(folder, anchors).verdict is LogVerdict.DAMAGED

@@ -15,7 +15,7 @@ from tests.capabilities.guard.helpers import DENYING, Hook, call, posix
 from tests.conftest import write_skill
 from tests.thoroughness import EVERY_CASE, combined
 
-OPTIONS = "from server.capabilities.guard.hook import options as m\n"
+OPTIONS = "from server.capabilities.guard import hook as m\n"
 
 
 @posix
@@ -72,8 +72,8 @@ def test_a_closed_input_is_denied(hook: Hook) -> None:
 
 def test_input_without_end_is_denied_at_the_deadline(hook: Hook) -> None:
     code = (
-        "from server.capabilities.guard.hook import run\n"
-        "from server.capabilities.guard.hook.options import HookOptions\n"
+        "from server.capabilities.guard import hook as run\n"
+        "from server.capabilities.guard.hook import HookOptions\n"
         "run.SECONDS = 0.2\n"
         "run.answer_call(HookOptions())"
     )
@@ -95,8 +95,8 @@ def test_input_without_end_is_denied_at_the_deadline(hook: Hook) -> None:
 
 
 BROKEN = {
-    "while it decides": "from server.capabilities.guard.hook import decide as m; m.load_guard_skills = None",
-    "of memory": "from server.capabilities.guard.hook import run as m; m.decide_call = lambda *_: bytearray(1 << 62)",
+    "while it decides": "from server.capabilities.guard import hook as m; m.load_guard_skills = None",
+    "of memory": "from server.capabilities.guard import hook as m; m.decide_call = lambda *_: bytearray(1 << 62)",
 }
 
 
@@ -219,7 +219,7 @@ def test_a_signal_that_ends_the_guard_blocks_the_call(hook: Hook, skills: Path, 
 
 WAITING = """
 import os, sys
-from server.capabilities.guard.hook import run as run
+from server.capabilities.guard import hook as run
 read_call = run.read_call
 class Waiting:
     buffer = property(lambda self: self)
@@ -235,11 +235,11 @@ main()
 FAILING = {
     "no thread": "import threading; threading.Thread.start = lambda _: 1 / 0",
     "no memory for the answer": "import json; json.dumps = lambda *_, **__: bytearray(1 << 62)\n"
-    "from server.capabilities.guard.hook import run as m; m.decide_call = None",
-    "no memory for the reason": "from server.capabilities.guard.hook import run as m\n"
+    "from server.capabilities.guard import hook as m; m.decide_call = None",
+    "no memory for the reason": "from server.capabilities.guard import hook as m\n"
     "m.one_line = m.decide_call = lambda *_: bytearray(1 << 62)",
-    "an end from within": "from server.capabilities.guard.hook import run as m; m.decide_call = lambda *_: sys.exit(0)",
-    "an interruption": "from server.capabilities.guard.hook import run as m\n"
+    "an end from within": "from server.capabilities.guard import hook as m; m.decide_call = lambda *_: sys.exit(0)",
+    "an interruption": "from server.capabilities.guard import hook as m\n"
     "def interrupt(*_): raise KeyboardInterrupt\nm.decide_call = interrupt",
     "options that cannot be read": OPTIONS + "m.parse_plain_options = None",
     "a command line that fails": OPTIONS + "m.parse_plain_options = lambda _: None\n"

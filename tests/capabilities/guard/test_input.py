@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.guard.hook.call import HookCall, OtherEventError, UnreadableCallError, read_call
+from server.capabilities.guard.hook_call import HookCall, OtherEventError, UnreadableCallError, read_call
 from tests.capabilities.guard.helpers import DENYING, Hook, call, decision
 from tests.conftest import write_skill
 

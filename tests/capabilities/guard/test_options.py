@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 from typer.main import get_command
 
-from server.capabilities.guard.hook.options import PLAIN_OPTIONS, HookOptions, parse_plain_options
-from server.capabilities.guard.hook.run import SECONDS
+from server.capabilities.guard.hook import PLAIN_OPTIONS, SECONDS, HookOptions, parse_plain_options
 from server.cli.app import app
 from tests.capabilities.guard.helpers import DENYING, Hook, call
 from tests.conftest import write_skill

@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from server.capabilities.auditlog.log_folder import anchors_of
-from server.capabilities.auditlog.verification import LogVerdict, verify
+from server.capabilities.auditlog.verification import LogVerdict, verify_log
 from tests.capabilities.operation.conftest import Collector, attributes
 from tests.capabilities.operation.processes import ServerProcess, served_by_process
 from tests.capabilities.operation.serving import modern, modern_headers
@@ -97,7 +97,7 @@ async def test_the_audit_log_is_anchored_in_the_collector_to_its_end(
         await stop(served)
     told = [attributes(span) for span in collector.spans if span.name == "audit log anchor"]
     anchors = [*anchors_of(" ".join(each["skillserve.audit_log.anchor"] for each in told))]
-    found = verify(folder, anchors)
+    found = verify_log(folder, anchors)
     assert (found.verdict, found.anchored_records) == (LogVerdict.ANCHORED, found.records)
 
 

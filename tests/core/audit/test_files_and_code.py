@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
-from skills_core.audit.code.python_code import UNKNOWN, PythonCode, parsed_python
-from skills_core.audit.code.shell_code import pipelines_in
+from skills_core.audit.code_parsers import UNKNOWN, PythonCode, parsed_python, pipelines_in
 from skills_core.audit.findings import Finding
 from skills_core.audit.rules.files import FileType, type_of
 from skills_core.audit.rules.metadata import skeleton

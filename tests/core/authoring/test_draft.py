@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.authoring.draft import DescriptionError, with_description
+from skills_core.authoring.fixes import DescriptionError, with_description
 from skills_core.format.document import parse_document
 from skills_core.texts import find_hidden
 

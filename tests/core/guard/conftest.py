@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 
 from skills_core.format.yaml12 import JsonObject, JsonValue
-from skills_core.guard import Guard, Rule
 from skills_core.guard.allowed_tools import AllowedTools
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallContext, CallLimits, Effect, Perform, Role, Tool
+from skills_core.guard.guard import Guard, GuardRule
+from skills_core.guard.tool import CallContext, CallLimits, Effect, Perform, Role, Secrets, Tool
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser, User
 
@@ -46,7 +45,7 @@ def make_gate() -> MakeGate:
     def make(
         *tools: Tool,
         allowed: Sequence[str] | None = None,
-        rules: Sequence[Rule] = (),
+        rules: Sequence[GuardRule] = (),
         user: User | None = None,
         secrets: Mapping[str, str] | None = None,
         **limits: Any,

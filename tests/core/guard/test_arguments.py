@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import skills_core
 from skills_core.errors import NestedTooDeepError
 from skills_core.format.yaml12 import JsonValue
-from skills_core.guard.arguments import MAX_DEPTH, json_text
+from skills_core.guard.guard import MAX_DEPTH, json_text
 
 TEXTS = st.text(st.characters(codec=None, categories=None) | st.sampled_from('"\\\n\x7f\u2028\ud83d\ude00'))
 NUMBERS = (
@@ -258,7 +258,7 @@ def test_the_module_has_only_light_imports() -> None:
         "package = types.ModuleType('skills_core')\n"
         "package.__path__ = [sys.argv[1]]\n"
         "sys.modules['skills_core'] = package\n"
-        "from skills_core.guard.arguments import json_text\n"
+        "from skills_core.guard.guard import json_text\n"
         "print(json_text({'a': 1.0}), *{'pydantic', 'yaml', 'asyncio', 'typing_extensions'} & set(sys.modules))\n"
     )
     done = subprocess.run(

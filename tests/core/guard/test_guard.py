@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 from skills_core import Library
 from skills_core.errors import ToolFailedError
 from skills_core.format.yaml12 import JsonObject
-from skills_core.guard import Guard, Rule, Verdict, rules_of
-from skills_core.guard.arguments import MAX_SEPARATE, argument_texts, json_text
-from skills_core.guard.secrets import MIN_SECRET, Secrets
-from skills_core.guard.tool import CallContext, CallDecision
+from skills_core.guard.guard import MAX_SEPARATE, Guard, GuardRule, Verdict, argument_texts, json_text, rules_of
+from skills_core.guard.tool import MIN_SECRET, CallContext, CallDecision, Secrets
 
 
 def guard(*rules: tuple[str, Verdict]) -> Guard:
-    return Guard([Rule(pattern, verdict) for pattern, verdict in rules])
+    return Guard([GuardRule(pattern, verdict) for pattern, verdict in rules])
 
 
 def test_the_text_is_the_tools_name_a_space_and_the_arguments_as_javascript_writes_them() -> None:
@@ -86,7 +84,7 @@ def test_a_rule_of_a_skill_that_the_caller_may_not_see_decides_without_being_nam
 ) -> None:
     write_skill(tmp_path, "zebra", fields="danger_patterns: [zebra-danger]\nconfirm_patterns: [zebra-confirm]")
     write_skill(tmp_path, "plain", fields="danger_patterns: [plain]")
-    whole = Guard([*rules_of(load(tmp_path).catalog.active), Rule("own", Verdict.DENY)])
+    whole = Guard([*rules_of(load(tmp_path).catalog.active), GuardRule("own", Verdict.DENY)])
     seen = whole.disclosing(lambda skill: None if skill.name == "zebra" else skill)
     for command, verdict in (("zebra-danger", Verdict.DENY), ("zebra-confirm", Verdict.CONFIRM)):
         decision = seen.decide("sh", {"c": command})
@@ -161,8 +159,8 @@ def test_strings_beyond_the_first_thousand_are_matched_together() -> None:
     assert len(argument_texts("x", many)) == MAX_SEPARATE + 1
 
 
-DENY = Rule("rm -rf", Verdict.DENY)
-ASK = Rule("push", Verdict.CONFIRM)
+DENY = GuardRule("rm -rf", Verdict.DENY)
+ASK = GuardRule("push", Verdict.CONFIRM)
 PATH: dict[str, Any] = {
     "type": "object",
     "properties": {"path": {"type": "string"}, "depth": {"type": "integer"}},

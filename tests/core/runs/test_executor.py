@@ -18,9 +18,8 @@ from pydantic_ai.profiles import ModelProfile
 
 from skills_core import Library, Skill
 from skills_core.errors import ToolFailedError
-from skills_core.guard import Guard, rules_of
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Tool
+from skills_core.guard.guard import Guard, rules_of
+from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Secrets, Tool
 from skills_core.interaction import NoUser, Progress
 from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
 from skills_core.runs.models import open_model, parse_model

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from skills_core.diagnostics import Reason, Severity
-from skills_core.guard import Rule, Verdict
+from skills_core.guard.guard import GuardRule, Verdict
 from skills_core.guard.tool import CallDecision, Effect
 from skills_core.scripts.declared_tools import declared_tools
 from skills_core.scripts.runner import READ_ONLY_HINT, ScriptRunner
@@ -56,7 +56,7 @@ async def test_patterns_match_a_tool_by_the_name_that_its_skill_declares(
 ) -> None:
     (tool,) = declared_tools(skill(), runner, prefix=prefix).tools
     for verdict, decision in ((Verdict.DENY, CallDecision.DENIED), (Verdict.CONFIRM, CallDecision.NOBODY_TO_ASK)):
-        gate = make_gate(tool, rules=[Rule(r'^double \{"n":14\}$', verdict)])
+        gate = make_gate(tool, rules=[GuardRule(r'^double \{"n":14\}$', verdict)])
         assert (await gate.call(tool.name, {"n": 14}, 1)).decision is decision
         assert (await gate.call(tool.name, {"n": 15}, 2)).decision is CallDecision.DONE
 
@@ -65,7 +65,7 @@ async def test_patterns_match_a_tool_also_by_the_name_that_clients_call(
     skill: Any, runner: ScriptRunner, make_gate: Any
 ) -> None:
     (tool,) = declared_tools(skill(), runner, prefix="numbers__").tools
-    gate = make_gate(tool, rules=[Rule("^double ", Verdict.CONFIRM), Rule("^numbers__double ", Verdict.DENY)])
+    gate = make_gate(tool, rules=[GuardRule("^double ", Verdict.CONFIRM), GuardRule("^numbers__double ", Verdict.DENY)])
     assert (await gate.call(tool.name, {"n": 14}, 1)).decision is CallDecision.DENIED
 
 

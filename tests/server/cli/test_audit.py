@@ -99,7 +99,11 @@ def test_wrong_use_exits_with_2(bad: Path, arguments: list[str], message: str) -
 
 def test_a_path_without_a_skill_exits_with_2(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
-    for path, message in ((tmp_path, "no skill here"), (tmp_path / "a.txt", "no skill"), (tmp_path / "b", "no such")):
+    for path, message in (
+        (tmp_path, "no skill here"),
+        (tmp_path / "a.txt", "not a skill"),
+        (tmp_path / "b", "no such"),
+    ):
         result = run("audit", path)
         assert (result.returncode, result.stdout) == (2, "")
         assert message in result.stderr

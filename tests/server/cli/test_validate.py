@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.authoring.apply_fixes import apply_fixes
+from server.capabilities.authoring.writing import apply_fixes
 from server.config.machine import current_environment
 from skills_core import Library, Reason, explicit_sources
 from tests.conftest import MakeSkill, write_skill

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.authoring.validation_report import ValidationResult, validation_object
+from server.capabilities.authoring.validation import ValidationResult, validation_object
 from skills_core import Reason
 from skills_core.authoring.advice import ADVICE
 from skills_core.disk.sources import Strictness

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.settings import RunSettings
 from server.config.bootstrap import open_library, settings_of

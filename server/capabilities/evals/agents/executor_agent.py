@@ -17,7 +17,7 @@ from server.config.machine import current_environment
 from skills_core.diagnostics import shortened
 from skills_core.disk.sources import Source, explicit_sources
 from skills_core.evals.agents.transcript import AgentRun, Transcript
-from skills_core.guard import Guard, rules_of
+from skills_core.guard.guard import Guard, rules_of
 from skills_core.guard.tool import CallDecision
 from skills_core.live.library import load_catalog
 from skills_core.loading.single_skill import parse_skill

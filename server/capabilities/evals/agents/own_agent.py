@@ -17,7 +17,7 @@ import anyio.to_thread
 from msgspec import structs
 
 from server.capabilities.evals.agents.run_folder import agent_environment
-from server.capabilities.guard.factory import guard_of
+from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.prices import price_of

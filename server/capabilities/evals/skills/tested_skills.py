@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.errors import EvalError
 from server.config.machine import current_environment
-from skills_core.authoring.draft import with_description
+from skills_core.authoring.fixes import with_description
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, is_ignored

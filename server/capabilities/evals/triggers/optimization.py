@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.skills.tested_skills import digest_of
 from server.capabilities.history.histories import recorded_change
-from skills_core.authoring.draft import with_description
+from skills_core.authoring.fixes import with_description
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import write_file

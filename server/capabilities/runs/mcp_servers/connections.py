@@ -26,8 +26,7 @@ from server.capabilities.runs.mcp_servers.config_file import file_secrets
 from server.capabilities.runs.mcp_servers.stdio import open_server
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
-from skills_core.guard.secrets import Secrets
-from skills_core.guard.tool import Effect, Role, Tool
+from skills_core.guard.tool import Effect, Role, Secrets, Tool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from server.capabilities.runs.mcp_servers.config_file import ServerSpec, file_secrets, parse_servers, read_servers
 from server.config.files import ConfigurationError
-from skills_core.guard.secrets import Secrets
+from skills_core.guard.tool import Secrets
 
 FILE = Path("/home/me/mcp.json")
 

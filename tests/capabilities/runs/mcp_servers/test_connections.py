@@ -18,8 +18,8 @@ import pytest
 
 from server.capabilities.runs.mcp_servers.config_file import parse_servers
 from server.capabilities.runs.mcp_servers.connections import ConnectedTools, ServerTimeouts, connect_servers
-from skills_core.guard import Guard
 from skills_core.guard.allowed_tools import AllowedTools
+from skills_core.guard.guard import Guard
 from skills_core.guard.tool import CallDecision, CallLimits, Effect
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser

@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from skills_core.guard import Rule, Verdict
+from skills_core.guard.guard import GuardRule, Verdict
 from skills_core.guard.tool import CallDecision
 from skills_core.interaction import NoUser
 from skills_core.runs.run_skills import RunSkills
@@ -83,7 +83,7 @@ async def test_a_skill_reads_nothing_else(path: str, skill: Any, make_gate: Any,
 
 
 async def test_the_guard_judges_a_path_as_it_is_spelled_on_disk(skill: Any, make_gate: Any) -> None:
-    rule = Rule("references/forms", Verdict.DENY)
+    rule = GuardRule("references/forms", Verdict.DENY)
     gate = make_gate(read_skill_file_tool(RunSkills(skill)), rules=[rule])
     for path in ("references/forms.md", "References/FORMS.md", f"{skill.root_uri}REFERENCES/forms.md"):
         call = await gate.call("read_skill_file", {"path": path}, 1)

@@ -1,26 +1,33 @@
-"""The guard of a server: the rules of the configuration and of all active skills, compiled once a catalog."""
+"""Guards with the patterns of the settings and of skills: for one call, and for the callers of a server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
-from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
-from skills_core.guard import log_decision
+from skills_core.guard.guard import Guard, GuardRule, Verdict, log_decision, rules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from server.hosting.host import Host
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
-    from skills_core.guard import Decision, Guard
+    from skills_core.guard.guard import GuardDecision
+    from skills_core.skills.skill import Skill
+
+
+def guard_of(skills: Iterable[Skill], settings: GuardSettings) -> Guard:
+    """Return a guard with the patterns of the settings and of `skills`."""
+    own = [
+        *(GuardRule(pattern, Verdict.DENY) for pattern in settings.danger_patterns),
+        *(GuardRule(pattern, Verdict.CONFIRM) for pattern in settings.confirm_patterns),
+    ]
+    return Guard([*own, *rules_of(skills)])
 
 
 class ServerGuard:
-    """Gives the guard for a caller.
+    """Gives the guard for a caller, and compiles the rules once a catalog.
 
     It decides by the rules of all active skills, whatever the caller sees: the rules protect the server and its users,
     and a caller who sees less must not be allowed more. Its reasons disclose only the rules of skills in the caller's
@@ -44,12 +51,14 @@ class ServerGuard:
             return guard
         return guard.disclosing(view.catalog.shown)
 
-    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> Decision:
+    async def decide(self, tool: str, arguments: Mapping[str, Any], view: View) -> GuardDecision:
         """Return and log what the guard decides on a call by a client with this view."""
+        import anyio.to_thread  # the hook, which starts for each call, does without
+
         # Compiling the patterns of many skills, or searching a long text, must not hold up the other requests.
         return await anyio.to_thread.run_sync(self._decide, tool, dict(arguments), view)
 
-    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> Decision:
+    def _decide(self, tool: str, arguments: dict[str, Any], view: View) -> GuardDecision:
         decision = self.for_view(view).decide(tool, arguments)
         log_decision(tool, decision)
         return decision

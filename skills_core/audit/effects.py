@@ -7,15 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.audit.code.code_units import Language
-from skills_core.audit.code.python_code import UNKNOWN
+from skills_core.audit.code_parsers import UNKNOWN
+from skills_core.audit.code_units import Language
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from skills_core.audit.code.code_units import CodeUnit
-    from skills_core.audit.code.python_code import PythonCode
-    from skills_core.audit.code.shell_code import Command, Word
+    from skills_core.audit.code_parsers import PythonCode, ShellCommand, Word
+    from skills_core.audit.code_units import CodeUnit
 
 
 _HOME = re.compile(
@@ -44,16 +43,12 @@ class Access:
 
 _OPENS = {"open", "io.open", "codecs.open", "builtins.open", ".open"}
 _WRITING_MODE = re.compile("[wax+]")
+_COPIES = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
 _READ_METHODS = {".read_text", ".read_bytes", ".glob", ".rglob", ".iterdir", ".read", ".add"}
 _READ_FUNCTIONS = {"os.listdir", "os.walk", "glob.glob", "sqlite3.connect", "dotenv.dotenv_values", "netrc.netrc"}
-_READ_FUNCTIONS |= {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")}
+_READ_FUNCTIONS |= _COPIES
 _PYTHON_WRITES = {".write_text", ".write_bytes", ".touch", ".symlink_to", ".hardlink_to"}
-_TO_SECOND = {f"shutil.{name}" for name in ("copy", "copy2", "copyfile", "copytree", "move")} | {
-    "os.rename",
-    "os.replace",
-    "os.symlink",
-    "os.link",
-}
+_TO_SECOND = _COPIES | {"os.rename", "os.replace", "os.symlink", "os.link"}
 
 _SHELL_READS_TEXT = """
 cat tac less more head tail grep egrep rg awk sed cut sort uniq tr cp mv tar zip gzip bzip2 xz 7z base64
@@ -106,7 +101,7 @@ def writes_of(unit: CodeUnit) -> Iterator[Access]:
             yield Access(normal_path(word.text), word.start)
 
 
-def read_words(command: Command) -> Iterator[Word]:
+def read_words(command: ShellCommand) -> Iterator[Word]:
     """Yield the words of a command that may name a file that it reads."""
     yield from command.read
     if command.name not in _SHELL_READS or (
@@ -123,7 +118,7 @@ def read_words(command: Command) -> Iterator[Word]:
         option = word.text
 
 
-def _written_words(command: Command) -> Iterator[Word]:
+def _written_words(command: ShellCommand) -> Iterator[Word]:
     yield from command.written
     if command.name in _SHELL_WRITES or _POWERSHELL.match(command.name):
         yield from (word for word in command.arguments if not word.text.startswith("-"))
@@ -213,19 +208,10 @@ def _first_argument(arguments: str) -> str:
 
 
 _LOCAL = re.compile(r"^\w+://(?:localhost|127\.\d|0\.0\.0\.0|\[::1\])")
-_NETWORK_MODULES = (
-    "requests.",
-    "httpx.",
-    "urllib.request.",
-    "urllib3.",
-    "aiohttp.",
-    "http.client.",
-    "socket.",
-    "smtplib.",
-    "ftplib.",
-    "paramiko.",
-    "websocket",
-)
+_NETWORK_MODULES_TEXT = """
+requests. httpx. urllib.request. urllib3. aiohttp. http.client. socket. smtplib. ftplib. paramiko. websocket
+"""
+_NETWORK_MODULES = tuple(_NETWORK_MODULES_TEXT.split())
 _SENDING = re.compile(
     r"(?:\.|^)(?:post|put|patch|delete|request|get|head|urlopen|Request|HTTPS?Connection|create_connection|connect|sendall|sendto|send"
     r"|SMTP|SMTP_SSL|FTP|FTP_TLS|SSHClient|urlencode|stream|Session|Client|AsyncClient|ClientSession|socket)$"
@@ -313,7 +299,7 @@ def _of_network(code: PythonCode, name: str) -> bool:
     return any(func is not None and code.name_of(func).startswith(_NETWORK_MODULES) for func in made)
 
 
-def command_sends(command: Command) -> bool:
+def command_sends(command: ShellCommand) -> bool:
     """Tell whether a shell command sends data to another machine."""
     texts = [word.text for word in command.arguments]
     if (

@@ -185,7 +185,7 @@ class Answer:
 
 
 def write_error(message: str) -> None:
-    """Write a message to stderr; a closed stderr is no error."""
+    """Write a message to stderr, unless it is closed."""
     try:
         _write(_STDERR, f"skillserve: {message}\n")
     except OSError:

@@ -9,8 +9,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from skills_core.audit.code.python_code import PythonCode, parsed_python
-from skills_core.audit.code.shell_code import Command, Pipeline, Word, pipelines_in
+from skills_core.audit.code_parsers import Pipeline, PythonCode, ShellCommand, Word, parsed_python, pipelines_in
 
 if TYPE_CHECKING:
     import ast
@@ -114,17 +113,13 @@ _MAX_INLINE = 5_000
 _BLOCK = "if 1:"
 # Before an indented program: so it is valid, and all positions stay.
 
-SHELL_CALLS = {
-    "os.system",
-    "os.popen",
-    "subprocess.getoutput",
-    "subprocess.getstatusoutput",
-    "asyncio.create_subprocess_shell",
-    "commands.getoutput",
-}
+_SHELL_CALLS_TEXT = """
+os.system os.popen subprocess.getoutput subprocess.getstatusoutput asyncio.create_subprocess_shell commands.getoutput
+"""
+SHELL_CALLS = frozenset(_SHELL_CALLS_TEXT.split())
 """Functions of Python that run a text with a shell."""
 
-PROGRAM_CALLS = {f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen")}
+PROGRAM_CALLS = frozenset(f"subprocess.{name}" for name in ("run", "call", "check_call", "check_output", "Popen"))
 """Functions of Python that run a list of words, or with `shell=True` a text."""
 
 _EXECUTES = re.compile(
@@ -135,7 +130,7 @@ _EXECUTES = re.compile(
 _STRING = re.compile(r"""(["'`])((?:\\.|(?!\1)[^\\])*+)\1""", re.DOTALL)
 
 
-class Source(Protocol):
+class CodeFile(Protocol):
     """A file as far as finding its code needs it."""
 
     @property
@@ -205,7 +200,7 @@ class CodeUnit:
         return ()
 
     @cached_property
-    def commands(self) -> tuple[Command, ...]:
+    def commands(self) -> tuple[ShellCommand, ...]:
         """The shell commands of all pipelines."""
         return tuple(command for pipeline in self.pipelines for command in pipeline.commands)
 
@@ -223,7 +218,7 @@ class CodeUnit:
             if isinstance(first, (ast.List, ast.Tuple)):
                 texts = (code.text_of(each) for each in first.elts)
                 words = tuple(Word(text or "", text or "", 0) for text in texts)
-                found: tuple[Pipeline, ...] = (Pipeline((Command(words),)),)
+                found: tuple[Pipeline, ...] = (Pipeline((ShellCommand(words),)),)
             else:
                 found = pipelines_in(code.text_of(first) or "")
             yield from _moved(found, self.position(call))
@@ -234,7 +229,7 @@ class CodeUnit:
             yield from _moved(pipelines_in(f"{match['text']} {words}"), self.start + match.start())
 
 
-def code_units(file: Source) -> tuple[CodeUnit, ...]:
+def code_units(file: CodeFile) -> tuple[CodeUnit, ...]:
     """Return the code in a file."""
     text = file.text
     if text is None:
@@ -249,7 +244,7 @@ def code_units(file: Source) -> tuple[CodeUnit, ...]:
     return () if language is None else (CodeUnit(file.path, language, text),)
 
 
-def _language_of(file: Source, text: str) -> Language | None:
+def _language_of(file: CodeFile, text: str) -> Language | None:
     if file.suffix in _SUFFIXES:
         return _SUFFIXES[file.suffix]
     if not file.is_script:
@@ -260,7 +255,7 @@ def _language_of(file: Source, text: str) -> Language | None:
     return Language.OTHER
 
 
-def _of_markdown(file: Source, text: str) -> Iterator[CodeUnit]:
+def _of_markdown(file: CodeFile, text: str) -> Iterator[CodeUnit]:
     opened: re.Match[str] | None = None
     for fence in _FENCE.finditer(text) if "```" in text or "~~~" in text else ():
         if opened is None:
@@ -275,7 +270,7 @@ def _of_markdown(file: Source, text: str) -> Iterator[CodeUnit]:
             yield CodeUnit(file.path, Language.SHELL, match[1], match.start(1), in_document=True)
 
 
-def _fenced(file: Source, text: str, opened: re.Match[str], end: int) -> CodeUnit:
+def _fenced(file: CodeFile, text: str, opened: re.Match[str], end: int) -> CodeUnit:
     language = _TAGS.get(opened["tag"].lower(), Language.OTHER)
     body = text[opened.end() : end]
     if opened["indent"] and language is Language.PYTHON:
@@ -283,14 +278,14 @@ def _fenced(file: Source, text: str, opened: re.Match[str], end: int) -> CodeUni
     return CodeUnit(file.path, language, body, opened.end(), in_document=True)
 
 
-def _of_notebook(file: Source, text: str) -> Iterator[CodeUnit]:
+def _of_notebook(file: CodeFile, text: str) -> Iterator[CodeUnit]:
     """Yield the code cells; their strings are joined, so a position in a cell is that of the cell or a little later."""
     for cell in cells_of(text):
         if cell.is_code and cell.strings:
             yield CodeUnit(file.path, Language.PYTHON, cell.source(text), cell.strings[0][0])
 
 
-def _of_package(file: Source, text: str) -> Iterator[CodeUnit]:
+def _of_package(file: CodeFile, text: str) -> Iterator[CodeUnit]:
     try:
         scripts = json.loads(text).get("scripts", {})
         commands = [command for command in scripts.values() if isinstance(command, str)]
@@ -305,7 +300,7 @@ def _moved(pipelines: tuple[Pipeline, ...], start: int) -> Iterator[Pipeline]:
     for pipeline in pipelines:
         yield Pipeline(
             tuple(
-                Command(
+                ShellCommand(
                     *(
                         tuple(replace(word, start=start) for word in words)
                         for words in (command.words, command.written, command.read)

@@ -1,6 +1,9 @@
-"""Python as the rules read it: calls by their full names, and the texts that expressions stand for.
+"""Python and shell commands as the rules read them; the code is parsed and never run.
 
-The code is parsed and never run. A name stands for what is assigned to it anywhere in the file.
+Of Python, the rules read calls by their full names, and the texts that expressions stand for: a name stands for what is
+assigned to it anywhere in the file. Of shell code, they read words, redirections and pipelines: quotes, escapes,
+comments, continued lines and here-documents as POSIX shells read them, without expanding variables. Commands inside
+`$(…)` and backticks are commands as well.
 """
 
 from __future__ import annotations
@@ -16,7 +19,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["UNKNOWN", "PythonCode", "parsed_python"]
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands in a text for the part that is known only when the code runs."""
@@ -237,3 +239,184 @@ def _plain_name(node: ast.expr) -> str:
     if isinstance(node, ast.Subscript):
         return _plain_name(node.value)
     return node.id if isinstance(node, ast.Name) else ""
+
+
+_MAX_SUBSTITUTIONS = 4
+# Nested command substitutions that are followed.
+
+_PARENTHESES = r"\((?:[^()]|\([^()]*\))*+\)"
+_TOKEN = re.compile(
+    rf"""(?P<continued>\\\r?\n)
+      | (?P<blank>[ \t\r]+)
+      | (?P<end>\n|;;?|&&|\|\||&(?!>)|[()])
+      | (?P<pipe>\|&?)
+      | (?P<heredoc>\d?<<-?[ \t]*(?P<quote>['"]?)(?P<mark>[\w.-]+)(?P=quote))
+      | (?P<redirect>&>>?|\d?(?:>>|>\||<<<|[<>](?!\()[>&]?))
+      | (?P<piece>'[^']*'
+          | "(?:[^"\\$`]++|\\.|\${_PARENTHESES}|`[^`]*+`|\$)*+"
+          | \${_PARENTHESES} | `[^`]*` | \${{[^}}\n]{{0,200}}}} | [<>]{_PARENTHESES}
+          | \\. | [^\s'"\\$`<>|;&()#]+ | .)""",
+    re.VERBOSE | re.DOTALL,
+)
+# The quantifiers that end in `+` never give back what they took, so that no text takes more than linear time.
+
+_SUBSTITUTION = re.compile(r"[$<>]\(((?:[^()]|\([^()]*\))*+)\)|`([^`]*)`")
+_KEYWORDS = frozenset(
+    {"if", "then", "else", "elif", "do", "while", "until", "!", "{", "time", "sudo", "nohup", "command", "exec", "env"}
+)
+# Words before a command; the rules do not count them as commands.
+
+_LETTER = re.compile(r"\w")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: `text` without its quotes, `raw` as it stands; `start` is its position."""
+
+    text: str
+    raw: str
+    start: int
+
+
+@dataclass(frozen=True)
+class ShellCommand:
+    """One simple command; `written` are the targets of `>` and `>>`, `read` those of `<`."""
+
+    words: tuple[Word, ...]
+    written: tuple[Word, ...] = ()
+    read: tuple[Word, ...] = ()
+
+    @cached_property
+    def name(self) -> str:
+        """The program's name without its folder, empty without a word."""
+        return self.words[0].text.rpartition("/")[2] if self.words else ""
+
+    @cached_property
+    def arguments(self) -> tuple[Word, ...]:
+        """The words after the name."""
+        return self.words[1:]
+
+    @property
+    def start(self) -> int:
+        """The position of the first word."""
+        return next((word.start for word in (*self.words, *self.written, *self.read)), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Commands that are joined by pipes, with those of the substitutions in their words."""
+
+    commands: tuple[ShellCommand, ...]
+
+
+def pipelines_in(text: str, offset: int = 0, depth: int = 0) -> tuple[Pipeline, ...]:
+    """Return the pipelines of a text; positions begin with `offset`."""
+    return _ShellReader(text, offset, depth).read()
+
+
+class _ShellReader:
+    """Reads one text; the parts of the current word, command and pipeline until they end."""
+
+    def __init__(self, text: str, offset: int, depth: int) -> None:
+        self._text, self._offset, self._depth = text, offset, depth
+        self._pipelines: list[Pipeline] = []
+        self._commands: list[ShellCommand] = []
+        self._words: list[Word] = []
+        self._targets: dict[str, list[Word]] = {">": [], "<": []}
+        self._pieces: list[str] = []
+        self._start = 0
+        self._redirect = ""
+        self._marks: list[str] = []
+
+    def read(self) -> tuple[Pipeline, ...]:
+        """Return the pipelines of the text."""
+        position = 0
+        while match := _TOKEN.match(self._text, position):
+            position = match.end()
+            if match["piece"] is not None:
+                position = self._piece(match)
+                continue
+            if match["redirect"] is not None and "".join(self._pieces).isdigit():
+                self._pieces = []  # the number of a stream: `2>file`
+            self._end_word()
+            if match["redirect"] is not None:
+                self._redirect = match[0]
+            elif match["heredoc"] is not None:
+                self._marks.append(match["mark"])
+            elif match["pipe"] is not None:
+                self._end_command()
+            elif match["end"] is not None:
+                self._end_pipeline()
+                if match[0] == "\n":
+                    position = self._skip_documents(position)
+        self._end_word()
+        self._end_pipeline()
+        return tuple(self._pipelines)
+
+    def _piece(self, match: re.Match[str]) -> int:
+        """Add a piece to the current word, or skip a comment; return the position to continue at."""
+        if not self._pieces:
+            if match[0] == "#":
+                end = self._text.find("\n", match.end())
+                return len(self._text) if end < 0 else end
+            self._start = match.start()
+        self._pieces.append(match[0])
+        return match.end()
+
+    def _end_word(self) -> None:
+        if not self._pieces:
+            return
+        word = Word("".join(map(_unquoted, self._pieces)), "".join(self._pieces), self._offset + self._start)
+        self._pieces = []
+        if self._redirect:
+            self._targets["<" if "<" in self._redirect else ">"].append(word)
+            self._redirect = ""
+        else:
+            self._words.append(word)
+        self._add_inner(word)
+
+    def _add_inner(self, word: Word) -> None:
+        """Read the substitutions of a word; their commands belong to this pipeline, because their output enters it."""
+        if self._depth >= _MAX_SUBSTITUTIONS or word.raw.startswith("'"):
+            return
+        for match in _SUBSTITUTION.finditer(word.raw):
+            inner = match.lastindex or 1
+            for pipeline in pipelines_in(match[inner], word.start + match.start(inner), self._depth + 1):
+                self._commands.extend(pipeline.commands)
+
+    def _end_command(self) -> None:
+        written, read = self._targets[">"], self._targets["<"]
+        if written or read or any(_LETTER.search(word.text) for word in self._words):
+            self._commands.append(ShellCommand(_from_name(self._words), tuple(written), tuple(read)))
+        self._words, self._targets = [], {">": [], "<": []}
+
+    def _end_pipeline(self) -> None:
+        self._end_command()
+        if self._commands:
+            self._pipelines.append(Pipeline(tuple(self._commands)))
+        self._commands = []
+
+    def _skip_documents(self, position: int) -> int:
+        """Return the position behind the here-documents that begin at `position`."""
+        for mark in self._marks:
+            while position < len(self._text):
+                end = self._text.find("\n", position)
+                line = self._text[position : end if end >= 0 else len(self._text)]
+                position = end + 1 if end >= 0 else len(self._text)
+                if line.strip() == mark:
+                    break
+        self._marks = []
+        return position
+
+
+def _from_name(words: list[Word]) -> tuple[Word, ...]:
+    """Return the words without the keywords and assignments that precede the name of the program."""
+    names = (place for place, word in enumerate(words) if not (word.text in _KEYWORDS or _ASSIGNMENT.match(word.text)))
+    return tuple(words[next(names, max(len(words) - 1, 0)) :])
+
+
+def _unquoted(piece: str) -> str:
+    if piece[0] in "'\"" and len(piece) > 1:
+        return piece[1:-1]
+    return piece[1:] if piece[0] == "\\" and len(piece) > 1 else piece
