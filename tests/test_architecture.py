@@ -113,7 +113,7 @@ FLOORS = {
 }
 
 CAPABILITIES = "capabilities"
-ARROWS_LEFT = 100
+ARROWS_LEFT = 95
 """Imports of modules of capabilities by modules of the core."""
 TIES_LEFT = {
     ("auditlog", "login"),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.operation.admin_actions import read_status, to_json
+from server.capabilities.operation.tools import read_status
 from server.listing.resources import STATUS_URI, contents_of, offers_status, served_uri, status_contents
 from server.requests.notes import note_denied, note_skill
 from server.requests.records import RequestReason, Use
@@ -48,7 +49,9 @@ class ResourceHandlers:
         """Handle `resources/read`."""
         view, uri = self._host.view(ctx), str(params.uri)
         if uri == STATUS_URI and offers_status(view.settings):
-            return status_contents(to_json(await read_status(view.catalog, view.settings)), view.envelope)
+            return status_contents(
+                json.dumps(await read_status(view.catalog, view.settings), ensure_ascii=False), view.envelope
+            )
         if uri == STATUS_URI and offers_status(self._host.settings):
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)

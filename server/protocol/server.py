@@ -12,8 +12,7 @@ import mcp_types as types
 from mcp.server.lowlevel.server import NotificationOptions, Server
 
 from server.capabilities.improve.factory import create_improving_host_service
-from server.capabilities.replicas.keys import shared_keys
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.settings import ReplicaSettings, shared_keys
 from server.capabilities.runs.supervisor import RunSupervisor
 from server.capabilities.schedules.background import scheduled_runs
 from server.capabilities.schedules.prompts import SchedulePrompts

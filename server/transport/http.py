@@ -20,8 +20,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.roles import Profiles
 from server.capabilities.login.settings import LoginSettings
-from server.capabilities.operation.admin_routes import guarded_routes, open_routes
-from server.capabilities.operation.routes import OperationRoutes, metrics_of
+from server.capabilities.operation.routes import OperationRoutes, guarded_routes, metrics_of, open_routes
 from server.capabilities.operation.settings import OperationSettings
 from server.config.machine import tokens_file
 from server.transport.bodies import RecordedRefusals, RequestBodies
@@ -350,9 +349,7 @@ class HttpServer(_Uvicorn):
                 connection.transport.abort()
 
 
-async def serve_locally(
-    host: Host, listener: socket.socket, records: Records | None = None, routes: Sequence[Route] = ()
-) -> None:
+async def serve_locally(host: Host, listener: socket.socket, records: Records, routes: Sequence[Route] = ()) -> None:
     """Serve the admin endpoint and `routes` on a socket that only the server's user can reach, until cancelled."""
     app = Starlette(routes=[*open_routes(host, records), *routes])
     server = _Uvicorn(app, "off", host.settings.limits.receive_seconds)

@@ -16,8 +16,7 @@ import anyio
 from server import __version__
 from server.capabilities.auditlog.recording import recording
 from server.capabilities.history.at_start import record_edits
-from server.capabilities.replicas.errors import NO_CLIENT, ReplicaSettingsError
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettings, ReplicaSettingsError
 from server.capabilities.runs.offered import needs_event_streams, offers_runs
 from server.capabilities.runs.telemetry import can_trace, traced
 from server.capabilities.schedules.prompts import SchedulePrompts

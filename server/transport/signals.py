@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from server.capabilities.operation.admin_actions import log_reload
+from server.capabilities.operation.tools import log_reload
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator

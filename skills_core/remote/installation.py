@@ -24,18 +24,7 @@ from skills_core.errors import FileRefusedError, InstallRefusedError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "ORIGIN_FILE",
-    "Installed",
-    "Origin",
-    "disk_faults",
-    "edited_files",
-    "fold_path",
-    "install",
-    "kind_of",
-    "named_files",
-]
-
+logger = logging.getLogger(__name__)
 
 ORIGIN_FILE = ".skillserve-origin.json"
 """The file in a fetched folder that records its origin; hidden, so that no server serves it."""
@@ -169,8 +158,6 @@ def named_files(paths: Sequence[str]) -> str:
     return f"{names} and {len(paths) - _MAX_SHOWN_FILES} more" if len(paths) > _MAX_SHOWN_FILES else names
 
 
-logger = logging.getLogger(__name__)
-
 _VERSION = 1
 _MAX_RECORD = 8 * 1024 * 1024
 
@@ -218,7 +205,7 @@ def install(
             exists = _check_place(target, origin, force=force)
             if exists and not force and _read_origin(target) == origin:
                 return Installed.UNCHANGED
-            with _temporary_sibling(target) as temporary:
+            with hidden_folder(target.parent) as temporary:
                 _write(temporary / target.name, contents, origin)
                 _move_into_place(temporary, target, exists=exists)
     except OSError as error:
@@ -307,16 +294,17 @@ def _read_origin(folder: Path) -> Origin | None:
 
 
 @contextmanager
-def _temporary_sibling(target: Path) -> Generator[Path]:
-    """Create a private hidden folder next to `target`, and remove it after the block."""
-    temporary = Path(tempfile.mkdtemp(prefix=".skillserve-", dir=target.parent))
+def hidden_folder(parent: Path | None, prefix: str = ".skillserve-") -> Generator[Path]:
+    """Create a private folder in `parent`, or with temporary files of the system, and remove it after the block."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
-        yield temporary
+        yield folder
     finally:
-        _remove(temporary)
+        remove_hidden(folder)
 
 
-def _remove(folder: Path) -> None:
+def remove_hidden(folder: Path) -> None:
+    """Remove a folder that is of no use any more; log a warning if that fails."""
     if left := remove_tree(folder):
         logger.warning("a temporary folder cannot be removed: %s: %s", folder, one_line(left))
 
@@ -342,4 +330,4 @@ def _move_into_place(temporary: Path, target: Path, *, exists: bool) -> None:
     # Beside the temporary folder, because that is removed even if the previous content cannot be restored.
     aside = temporary.with_name(f"{temporary.name}-before")
     if replace_folder(new, target, aside) == aside:
-        _remove(aside)
+        remove_hidden(aside)

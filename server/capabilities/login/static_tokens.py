@@ -30,16 +30,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.login.access_token import LoginToken
 
-__all__ = [
-    "PREFIX",
-    "StaticTokens",
-    "StoredToken",
-    "TokenFile",
-    "TokenFileError",
-    "hash_of",
-    "is_name",
-]
-
+logger = logging.getLogger(__name__)
 
 PREFIX: Final = "sks_"
 """The beginning of every static token."""
@@ -185,8 +176,6 @@ class TokenFile:
             raise TokenFileError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
         return before
 
-
-logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
 _ISSUER: Final = "skillserve"

@@ -1,7 +1,7 @@
 """Figures of a server for Prometheus.
 
-Each label has a bounded number of values: names that clients choose freely are no labels, and of the names of skills
-and tools only the first thousand are told apart.
+Each label has a bounded number of values: names that clients choose freely are not labels, and only the first thousand
+names of skills and of tools are told apart.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from server.hosting.reloads import ReloadFigures
     from server.requests.records import RequestRecord
 
-__all__ = ["Metrics", "ServerFigures"]
-
 OTHER: Final = "(other)"
 """The value of a label beyond its bound."""
 
@@ -48,24 +46,16 @@ class ServerFigures:
     reloads: ReloadFigures
     running: int
     draining: bool
-    hears_replicas: bool | None = None
-    """Whether this replica hears of the others; None if there are no others."""
+    replicas_connected: bool | None = None
+    """Whether this replica receives the messages of the others; None if there are no others."""
 
 
-class _Names:
-    """The values of one label."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: set[str] = set()
-
-    def __call__(self, name: str) -> str:
-        if name in self._known:
-            return name
-        if len(self._known) >= self._most:
-            return OTHER
-        self._known.add(name)
+def _bounded(name: str, known: set[str]) -> str:
+    """Return the value of a label for a name; `known` are the names that have a value of their own."""
+    if name in known or len(known) < MAX_NAMES:
+        known.add(name)
         return name
+    return OTHER
 
 
 class Metrics:
@@ -100,7 +90,7 @@ class Metrics:
             ("skill", "use"),
             registry=registry,
         )
-        self._skills, self._tools = _Names(MAX_NAMES), _Names(MAX_NAMES)
+        self._skills, self._tools = set[str](), set[str]()
         # Finding a labelled child takes longer than counting.
         self._children: dict[tuple[str, ...], tuple[Counter, Histogram | None]] = {}
 
@@ -117,11 +107,11 @@ class Metrics:
         if record.decision is Decision.DENIED:
             self._denials.labels(record.reason).inc()
         if record.use is not None and record.decision is Decision.ALLOWED:
-            self._uses.labels(self._skills(record.skill), record.use).inc()
+            self._uses.labels(_bounded(record.skill, self._skills), record.use).inc()
 
     def _child(self, record: RequestRecord) -> tuple[Counter, Histogram | None]:
         # The methods of records are those of the server, so their number is bounded.
-        tool = self._tools(record.tool) if record.tool else ""
+        tool = _bounded(record.tool, self._tools) if record.tool else ""
         requests = self._requests.labels(record.method, tool, record.era, record.decision, record.reason)
         found = requests, None if record.method in _STREAMS else self._seconds.labels(record.method)
         if tool != OTHER:
@@ -170,9 +160,11 @@ def _families(figures: ServerFigures) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily("skillserve_requests_running", "Requests that are being answered.", figures.running)
     yield GaugeMetricFamily("skillserve_draining", "Whether the server is about to stop.", int(figures.draining))
-    if figures.hears_replicas is not None:
+    if figures.replicas_connected is not None:
         yield GaugeMetricFamily(
-            "skillserve_replicas_connected", "Whether this replica hears of the others.", int(figures.hears_replicas)
+            "skillserve_replicas_connected",
+            "Whether this replica receives the messages of the others.",
+            int(figures.replicas_connected),
         )
     yield _gauge("skillserve_info", "The version of the server.", "version", {figures.version: 1})
 

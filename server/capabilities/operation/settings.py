@@ -27,7 +27,6 @@ class OperationSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 SECTION: Final = Section(name="operation", kind=OperationSettings)
 
-
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.
 

@@ -1,15 +1,17 @@
-"""The tools for operators: `skills_status` and `reload_skills`.
+"""The tools for operators, `skills_status` and `reload_skills`, and what they share with signals and routes.
 
-They are listed even if no skill is active, since that is when they are needed most.
+The tools are listed even if no skill is active, since that is when they are needed most.
 """
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.operation.admin_actions import log_reload, read_status
+import anyio.to_thread
+
 from server.config.settings.tools import OptionalTool
-from server.hosting.status import StatusFilter, change_object
+from server.hosting.status import StatusFilter, change_object, change_summary, status_object
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
 from server.wire.invalid_request import InvalidRequestError
@@ -18,9 +20,25 @@ from skills_core.disk.sources import Scope, Strictness
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
+    from server.config.settings.model import Settings
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
 
-__all__ = ["TOOLS"]
+logger = logging.getLogger(__name__)
+
+
+async def read_status(catalog: Catalog, settings: Settings, choice: StatusFilter | None = None) -> dict[str, Any]:
+    """Return what `status --json` prints for a catalog."""
+    # The status covers every skill, so it is built in a thread and does not block other requests.
+    return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusFilter())
+
+
+def log_reload(change: Change) -> Change:
+    """Log what a requested reload changed, and return it."""
+    logger.info("reloaded on request: %s", change_summary(change))
+    return change
+
 
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}

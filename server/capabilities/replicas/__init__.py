@@ -1,4 +1,4 @@
-"""Replicas: several servers with the same skills, which hear of each other's changes through Redis."""
+"""Replicas: several servers with the same skills, which notify each other of changes through Redis."""
 
 from __future__ import annotations
 

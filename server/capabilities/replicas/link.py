@@ -1,11 +1,11 @@
 """The connection of a replica to the others: sealed messages on channels of Redis.
 
 Redis delivers a message at most once, and not at all while the connection is away, so nothing may depend on a single
-message. Whoever needs to know of gaps gives `on_connected`, which is called after each connection. A replica hears its
-own messages too. Since it sends one at least every `BEAT_SECONDS`, a connection on which nothing comes is dead, and one
-that returns none of its own messages is not a connection yet: it may be forbidden to send.
+message. A listener that must know of gaps uses `on_connected`, which is called after each connection. A replica also
+receives its own messages. Since it sends one at least every `BEAT_SECONDS`, a connection without messages is dead, and
+one without its own messages is not usable yet: the replica may not be allowed to send.
 
-Messages are sealed with the secret of the replicas: Redis, and whoever else uses it, can neither read nor forge them.
+Messages are sealed with the secret of the replicas: Redis and its other users can neither read nor forge them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
 
-from server.capabilities.replicas.errors import LinkLostError, ReplicaSettingsError
+from server.capabilities.replicas.settings import ReplicaSettingsError
 from server.limits.pacing import Backoff
 from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
     Handler: TypeAlias = "Callable[[Mapping[str, Any]], None]"
 
-__all__ = ["BEAT_SECONDS", "RedisLink"]
-
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS: Final = 1.0
@@ -50,11 +49,15 @@ _CALL_SECONDS: Final = 3.0
 _LASTING_SECONDS: Final = 5.0
 # A connection that was lost sooner is tried again with longer and longer pauses.
 _FOREIGN_SECONDS: Final = 600.0
-# Messages of others are logged at most this often.
+# A warning about messages that other servers sent is logged at most this often.
+
+
+class LinkLostError(SkillsError):
+    """Redis cannot be reached now, or refuses a message."""
 
 
 class _Trouble(StrEnum):
-    """Why there is no connection: what the operator is told; each is logged once until the connection is back."""
+    """Why there is no connection, as logged once until the connection is back."""
 
     AWAY = "Redis cannot be reached: {reason}"
     LOGIN = "Redis refuses the login: check the user and password in replicas.redis_url"
@@ -219,8 +222,8 @@ class RedisLink:
         message = trouble.format(reason=_reason(error), name=one_line(self._prefix))
         logger.log(
             level,
-            "%s. This replica goes on serving, and tries again; it notices changes of the disk by itself, and hears of "
-            "those that others notice when Redis is back",
+            "%s. This replica goes on serving, and tries again; it still notices changes on its disk, and learns of "
+            "those that other replicas notice when Redis is back",
             message,
         )
         return message

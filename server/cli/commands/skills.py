@@ -151,7 +151,7 @@ def _print_xml(lists: Snapshot) -> None:
 
 
 def _print_received(lists: Snapshot, client: ClientProfile, shown: CatalogFormat, *, as_json: bool) -> None:
-    from server.capabilities.visibility.visible_texts import activation_tool, instructions_for
+    from server.capabilities.visibility.served_listing import activation_tool, instructions_for
 
     tool, instructions = activation_tool(lists, client), instructions_for(lists, client)
     if as_json:

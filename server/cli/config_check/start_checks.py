@@ -103,8 +103,7 @@ def _taken_by(path: str) -> str | None:
 
 
 def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
-    from server.capabilities.replicas.errors import NO_CLIENT
-    from server.capabilities.replicas.keys import shared_keys
+    from server.capabilities.replicas.settings import NO_CLIENT, shared_keys
 
     replicas = checked.settings.section(ReplicaSettings)
     if not replicas.enabled:

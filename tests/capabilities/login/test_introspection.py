@@ -8,8 +8,8 @@ import anyio
 import pytest
 
 from server.access.principal import PrincipalKind
-from server.capabilities.login.access_token import ProviderUnavailableError
 from server.capabilities.login.introspection import Introspection
+from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER, FakeProvider, settings
 
 ACTIVE = {"active": True, "sub": "anna", "aud": [AUDIENCE], "iss": ISSUER, "scope": "read", "roles": ["a"]}

@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from server.capabilities.login.challenge import Refusal
-from server.capabilities.login.login import Login
+from server.capabilities.login.login import Login, Refusal
 from server.logs.json_logs import JsonHandler, log_request
 from server.requests.notes import NOTES
 from server.requests.records import Records, RequestRecord

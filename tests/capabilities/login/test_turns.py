@@ -11,9 +11,8 @@ import anyio
 import httpx2
 import pytest
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.login.introspection import Introspection
-from server.capabilities.login.provider import sender_of
+from server.capabilities.login.introspection import Introspection, sender_of
+from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import ISSUER, JWKS, FakeProvider, settings
 from tests.capabilities.login.serving import serving, write_skill
 from tests.capabilities.login.test_http_login import bearer
@@ -97,7 +96,7 @@ async def test_a_token_that_was_valid_is_asked_about_while_invented_ones_take_al
 async def test_a_token_at_which_the_provider_fails_holds_up_its_own_sender_only(
     provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.capabilities.login.provider._AWAY_SECONDS", 3600.0)
+    monkeypatch.setattr("server.capabilities.login.introspection._AWAY_SECONDS", 3600.0)
     monkeypatch.setattr("server.capabilities.login.introspection._OUTAGE_SECONDS", 0.0)
     provider.answers |= {"known": ACTIVE, "users": ACTIVE, "another": ACTIVE}
     provider.answers["invented"] = ProviderUnavailableError("HTTP 500", status=500)

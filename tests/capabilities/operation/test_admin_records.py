@@ -103,11 +103,11 @@ async def test_an_admin_request_that_fails_is_recorded_as_failed(
 ) -> None:
     make_skill("one")
 
-    async def fail(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no disk")
 
-    monkeypatch.setattr("server.capabilities.operation.admin_routes.reload_everything", fail)
-    monkeypatch.setattr("server.capabilities.operation.admin_routes.read_status", fail)
+    monkeypatch.setattr("server.capabilities.operation.routes.log_reload", fail)
+    monkeypatch.setattr("server.capabilities.operation.routes.read_status", fail)
     async with serving(skills, admin_token=TOKEN) as served:
         for method, path in (("POST", "/admin/reload"), ("GET", "/admin/status")):
             answer = await served.client.request(method, served.at(path), headers=bearer(TOKEN))

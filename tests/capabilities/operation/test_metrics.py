@@ -331,6 +331,6 @@ async def test_metrics_tell_that_a_server_drains(make_skill: MakeSkill, skills: 
 
 @pytest.mark.parametrize(("hears", "expected"), [(None, None), (False, 0), (True, 1)])
 def test_a_replica_tells_whether_it_hears_of_the_others(hears: bool | None, expected: int | None) -> None:  # noqa: FBT001
-    text = Metrics().text(replace(empty_figures(), hears_replicas=hears))[0].decode()
+    text = Metrics().text(replace(empty_figures(), replicas_connected=hears))[0].decode()
     lines = [line for line in text.splitlines() if line.startswith("skillserve_replicas_connected ")]
     assert lines == ([] if expected is None else [f"skillserve_replicas_connected {expected}.0"])

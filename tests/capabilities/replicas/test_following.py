@@ -16,9 +16,9 @@ import pytest
 from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
-from server.capabilities.replicas import following, link
-from server.capabilities.replicas.following import catalog_digest
-from server.capabilities.replicas.replica import Replica
+from server.capabilities.replicas import link
+from server.capabilities.replicas import replica as following
+from server.capabilities.replicas.replica import Replica, catalog_digest
 from server.config.machine import current_environment
 from server.config.settings.model import Settings
 from server.hosting.host import Host

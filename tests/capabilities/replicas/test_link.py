@@ -12,9 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.replicas.errors import LinkLostError, ReplicaSettingsError
-from server.capabilities.replicas.link import RedisLink
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.link import LinkLostError, RedisLink
+from server.capabilities.replicas.settings import ReplicaSettings, ReplicaSettingsError
 from server.limits.pacing import Backoff
 from tests.capabilities.replicas.redis_server import PASSWORD, SECRET, RedisServer
 from tests.server.settings import make_settings

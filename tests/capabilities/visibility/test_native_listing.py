@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.visibility.native_listing import native_skills
+from server.capabilities.visibility.report import native_skills
 from server.capabilities.visibility.served_listing import EntryState
 from server.clients import Evidence, NativeListing, Overflow
 from tests.capabilities.visibility.conftest import catalog_of, skill_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.visibility.repacking import Repacker, largest, text_of
+from server.capabilities.visibility.report import Repacker, text_of
 from server.config.settings.model import Settings
 from server.config.settings.skills import CatalogSettings
 from server.listing.layout import CatalogPlace, ListingLayout
@@ -85,9 +85,3 @@ def test_entries_in_both_texts_count_once_and_those_in_the_instructions_alone_to
     assert instructions.shown <= alone.shown < both.shown < 31
     assert (alone.budget, both.budget) == (2500, 5000)
     assert len(both.unseen) == 31 - both.shown
-
-
-@given(st.integers(0, 50), st.integers(-1, 60))
-def test_the_largest_number_that_holds_is_found(high: int, bound: int) -> None:
-    expected = None if bound < 0 else min(bound, high)
-    assert largest(0, high, lambda number: number <= bound) == expected

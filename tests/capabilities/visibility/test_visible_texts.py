@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
-from server.capabilities.visibility.visible_texts import VisibleTexts, names_in, visible_texts
+from server.capabilities.visibility.served_listing import (
+    EntryState,
+    Obstacle,
+    ServedSkills,
+    Sight,
+    VisibleTexts,
+    names_in,
+    served_skills,
+    visible_texts,
+)
 from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog

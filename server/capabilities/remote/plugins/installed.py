@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
-from server.capabilities.remote.address import Address, AddressError
+from server.wire.address import Address, AddressError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.json_files import json_bytes, parse_json
@@ -28,7 +28,6 @@ from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
 
 _EXPECTED: Final = (
     "expected the URL of an MCP server (https://example.com/mcp), a folder, an archive (.zip, .tar.gz) or a git "

@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from server.capabilities.remote.address import AddressError
 from server.capabilities.remote.plugins.folder import SkillChangeKind, compare_skills
 from server.capabilities.remote.plugins.installed import PluginError, PluginReceipt, parse_origin, write_receipt
 from server.capabilities.remote.plugins.staging import stage_plugin
+from server.wire.address import AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.remote.entries import shown
 from skills_core.remote.installation import kind_of, named_files
+from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,18 +23,6 @@ if TYPE_CHECKING:
     from server.capabilities.remote.plugins.folder import PluginsFolder, SkillChange
     from server.capabilities.remote.plugins.installed import Origin
     from server.capabilities.remote.plugins.staging import StagedPlugin
-
-__all__ = [
-    "InstallOptions",
-    "InstalledPlugin",
-    "PluginResult",
-    "PluginState",
-    "error_result",
-    "install_plugin",
-    "installed_plugins",
-    "remove_plugin",
-    "update_plugin",
-]
 
 
 class PluginState(StrEnum):
@@ -113,7 +101,7 @@ async def install_plugin(
             uris = tuple(skill.uri for skill in staged.skills) if chosen else None
             now = _now()
             receipt = _receipt(origin, uris, (now, now), staged)
-            _put(plugins, name, staged, receipt, options)
+            _put(plugins, staging / name, receipt, options)
             changes = compare_skills((), staged.skills)
             findings = staged.findings
             return PluginResult(name, PluginState.INSTALLED, origin.shown, place, changes, findings, staged.commit)
@@ -156,7 +144,7 @@ async def update_plugin(
                 found = (*staged.findings, *refusals)
                 return replace(_refused(name, origin.shown, place, found), changes=changes)
             updated = _receipt(origin, receipt.chosen, (receipt.installed, _now()), staged)
-            _put(plugins, name, staged, updated, options)
+            _put(plugins, staging / name, updated, options)
             findings = staged.findings
             return PluginResult(name, PluginState.UPDATED, origin.shown, place, changes, findings, staged.commit)
 
@@ -217,12 +205,10 @@ def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextM
     return nullcontext() if options.dry_run else plugins.changing()
 
 
-def _put(
-    plugins: PluginsFolder, name: str, staged: StagedPlugin, receipt: PluginReceipt, options: InstallOptions
-) -> None:
+def _put(plugins: PluginsFolder, staged: Path, receipt: PluginReceipt, options: InstallOptions) -> None:
     if not options.dry_run:
-        write_receipt(staged.place, receipt)
-        plugins.put(staged.place, name)
+        write_receipt(staged, receipt)
+        plugins.put(staged, staged.name)
 
 
 def error_result(name: str, error: PluginError) -> PluginResult:

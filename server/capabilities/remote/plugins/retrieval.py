@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
     from server.capabilities.remote.plugins.installed import Origin
 
-
 MAX_FILES: Final = 20_000
 """Entries of an archive or repository."""
 
@@ -55,13 +54,6 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 
 
-class Unpacked(NamedTuple):
-    """What was written in bytes, and the paths of links that were left out."""
-
-    size: int
-    links: tuple[str, ...]
-
-
 class _Member(NamedTuple):
     """A member of an archive: its path, whether it is a link, and its content; None if it is a folder or a link."""
 
@@ -70,11 +62,11 @@ class _Member(NamedTuple):
     content: IO[bytes] | None
 
 
-def unpack(archive: Path, target: Path, limit: int) -> Unpacked:
-    """Write the files of an archive below the new folder `target`, at most `limit` bytes.
+def unpack(archive: Path, target: Path, limit: int) -> list[str]:
+    """Write the files of an archive below the new folder `target`, at most `limit` bytes; return the links left out.
 
     Raises:
-        PluginError: the file is no archive of a known form, is damaged, or is refused.
+        PluginError: the file is not an archive of a known form, is damaged, or is refused.
         OSError: a file cannot be written.
     """
     target.mkdir()
@@ -97,7 +89,7 @@ def unpack(archive: Path, target: Path, limit: int) -> Unpacked:
                 links.append(path)
             elif entry.content is not None:
                 left -= _copy(entry.content, target, path, left)
-    return Unpacked(limit - left, tuple(links))
+    return links
 
 
 def safe_path(name: str) -> str | None:
@@ -204,7 +196,7 @@ def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Member]:
 
 
 class _Bounded:
-    """A file of which no more is read than was allowed last, and nothing beyond `end`."""
+    """A file that limits reading to what `allow` allowed last, and seeking to what precedes `end`."""
 
     def __init__(self, raw: IO[bytes], end: int) -> None:
         self._raw = raw
@@ -288,24 +280,17 @@ _LINK: Final = "120000"
 _MODULE: Final = "160000"
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """The commit whose files were written, and the paths of links and submodules that were left out."""
-
-    commit: str
-    left_out: tuple[str, ...]
-
-
 class _Blob(NamedTuple):
     path: str
     identifier: str
     size: int
 
 
-async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int) -> Exported:
+async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int) -> tuple[str, list[str]]:
     """Fetch the commit that `origin` names, and write the folders of its skills below the new folder `target`.
 
-    `scratch` is a new folder for git's objects. At most `limit` bytes are fetched, and written.
+    Return the commit, and the paths of links and submodules that were left out. `scratch` is a new folder for git's
+    objects. At most `limit` bytes are fetched, and written.
 
     Raises:
         PluginError: git is not there, the repository cannot be fetched, or an entry of it is refused.
@@ -335,7 +320,7 @@ async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int)
         most = sum(blob.size + len(blob.identifier) + 64 for blob in batch)
         content = await git.run("cat-file", "--batch", stdin=asked, output=most + _MAX_LISTING)
         await anyio.to_thread.run_sync(_write, content, batch, target)
-    return Exported(commit, left_out)
+    return commit, left_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -434,7 +419,7 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-def _entries_of(listing: bytes) -> tuple[list[_Blob], tuple[str, ...]]:
+def _entries_of(listing: bytes) -> tuple[list[_Blob], list[str]]:
     """Return the files of a commit, and the paths of its links and submodules.
 
     Raises:
@@ -455,7 +440,7 @@ def _entries_of(listing: bytes) -> tuple[list[_Blob], tuple[str, ...]]:
             left_out.append(path)
         else:
             blobs.append(_Blob(path, identifier, int(size)))
-    return blobs, tuple(left_out)
+    return blobs, left_out
 
 
 def _of_skills(blobs: Sequence[_Blob]) -> list[_Blob]:

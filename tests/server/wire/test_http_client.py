@@ -9,12 +9,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 import pytest
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.login.provider import Provider
-from server.capabilities.remote.address import Address
-from server.capabilities.remote.client import RemoteError, RemoteLimits, connect
-from server.capabilities.remote.http_call import HttpAnswer, HttpCallError, HttpCalls
+from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from server.capabilities.remote.client import RemoteError, connect
 from server.capabilities.schedules.delivery import _post
+from server.wire.address import Address
+from server.wire.http_client import HttpAnswer, HttpCallError, HttpCalls
 from skills_core import Reason
 from tests.capabilities.remote.answering import OK, answering
 
@@ -55,7 +54,7 @@ async def by_webhook(url: str) -> str:
 
 async def by_remote(url: str) -> str:
     try:
-        async with connect(Address.parse(url), RemoteLimits(5, 5, 5)):
+        async with connect(Address.parse(url)):
             return ""
     except RemoteError as error:
         return str(error)
