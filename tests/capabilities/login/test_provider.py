@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.capabilities.login.provider import Provider, ProviderUnavailableError
-from tests.capabilities.remote.answering import OK, answering
+from tests.server.wire.answering import OK, answering
 
 
 async def refused(url: str) -> str:
