@@ -112,21 +112,27 @@ def edited_files(folder: Path, files: Mapping[str, str], *, record: str) -> list
     `record` is the path of the file that holds the digests.
     """
     found = {
-        path
-        for path in _files_below(folder)
+        path: digest
+        for path, digest in digests_below(folder).items()
         if path in files or (path != record and _LEFTOVERS.isdisjoint(path.split("/")))
     }
-    differing = found.symmetric_difference(files)
+    return sorted(path for path in found.keys() | files.keys() if found.get(path) != files.get(path))
+
+
+def digests_below(folder: Path) -> dict[str, str]:
+    """Return the digest of each file below a folder by its path; empty if it cannot be read, as that of a link."""
+    digests: dict[str, str] = {}
     with Reader() as reader:
-        for path in found.intersection(files):
+        for path in sorted(_files_below(folder)):
             try:
-                raw, _ = reader.read(Location(folder, path))
+                digests[path] = _digest_of(reader.read(Location(folder, path))[0])
             except FileRefusedError:
-                differing.add(path)
-            else:
-                if "sha256:" + hashlib.sha256(raw).hexdigest() != files[path]:
-                    differing.add(path)
-    return sorted(differing)
+                digests[path] = ""
+    return digests
+
+
+def _digest_of(raw: bytes) -> str:
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
 def _files_below(folder: Path) -> Iterator[str]:
@@ -171,14 +177,14 @@ class Installed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FolderOrigin:
     """The origin of a folder's content; `files` maps each path to its digest."""
 
     server: str
     uri: str
     files: Mapping[str, str]
 
-    def same_skill(self, other: Origin | None) -> bool:
+    def same_skill(self, other: FolderOrigin | None) -> bool:
         """Tell whether both are the same skill of the same server, in any version."""
         return other is not None and (self.server, self.uri) == (other.server, other.uri)
 
@@ -197,8 +203,8 @@ def install(
     """
     for fault in (*disk_faults([folder]), *disk_faults(contents)):
         raise InstallRefusedError(root / folder, fault.code, f"{fault.path}: {fault.message}")
-    digests = {path: "sha256:" + hashlib.sha256(raw).hexdigest() for path, raw in contents.items()}
-    origin = Origin(server, uri, digests)
+    digests = {path: _digest_of(raw) for path, raw in contents.items()}
+    origin = FolderOrigin(server, uri, digests)
     target = root.joinpath(*folder.split("/"))
     try:
         with _parent_folders(root, target.parent):
@@ -247,7 +253,7 @@ def _make_folder(path: Path) -> bool:
     return kind is None
 
 
-def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
+def _check_place(target: Path, origin: FolderOrigin, *, force: bool) -> bool:
     """Tell whether there is a folder to replace.
 
     Raises:
@@ -280,14 +286,14 @@ def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
     return True
 
 
-def _read_origin(folder: Path) -> Origin | None:
+def _read_origin(folder: Path) -> FolderOrigin | None:
     """Return the record in a folder; None if there is no readable one."""
     try:
         with Reader() as reader:
             raw, _ = reader.read(Location(folder, ORIGIN_FILE), _MAX_RECORD)
         match json.loads(raw):
             case {"version": 1, "server": str(server), "uri": str(uri), "files": dict(files)}:
-                return Origin(server, uri, {str(path): str(digest) for path, digest in files.items()})
+                return FolderOrigin(server, uri, {str(path): str(digest) for path, digest in files.items()})
     except (FileRefusedError, ValueError, RecursionError):
         pass
     return None
@@ -309,7 +315,7 @@ def remove_hidden(folder: Path) -> None:
         logger.warning("a temporary folder cannot be removed: %s: %s", folder, one_line(left))
 
 
-def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
+def _write(folder: Path, contents: Mapping[str, bytes], origin: FolderOrigin) -> None:
     folder.mkdir()
     for path, raw in contents.items():
         file = folder.joinpath(*path.split("/"))

@@ -44,6 +44,10 @@ _OUTAGE_SECONDS: Final = 300.0
 # overloads the provider, or makes it limit this server, does not lock out those who work.
 _RETRY_SECONDS: Final = 10.0
 # Meanwhile, it is asked about a token at most this often, because each question may last until its time limit.
+_CHECK_SECONDS: Final = 5.0
+# Costs nothing while the last answer about a token is fresh.
+_AT_ONCE: Final = 16
+# Half of the questions that may be open about known tokens; the others are for new requests.
 _QUIET_SECONDS: Final = 2.0
 # So long after a warning, faults are logged as information.
 _BAD_REQUEST: Final = 400
@@ -147,6 +151,8 @@ class Introspection:
         self._pending: dict[bytes, _Question] = {}
         self._questions = _OpenQuestions()
         self._quiet_until = float("-inf")
+        # The texts of tokens are needed for the questions, and the requests that are open contain them anyway.
+        self._open: dict[str, dict[anyio.CancelScope, LoginToken]] = {}
 
     async def verify(self, text: str, address: str = "") -> LoginToken | None:
         """Return the token if the provider says that it is active and meant for this server.
@@ -168,7 +174,7 @@ class Introspection:
                 break
             await pending.done.wait()
             if pending.fault is not None:
-                return self._outlasting(digest, pending.fault)
+                return self._last_answer(digest, pending.fault)
             # Whoever asked may have been cancelled, or got an answer that is not remembered.
         self._pending[digest] = question = _Question()
         try:
@@ -176,11 +182,44 @@ class Introspection:
                 return await self._ask(text, digest)
         except ProviderUnavailableError as error:
             question.fault = error
-            return self._outlasting(digest, error)
+            return self._last_answer(digest, error)
         finally:
             self._pending.pop(digest).done.set()
 
-    def _outlasting(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:
+    @contextmanager
+    def ended_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
+        """Let the provider end a response that is being sent, by refusing its token or changing what it allows."""
+        responses = self._open.setdefault(text, {})
+        responses[response] = token
+        try:
+            yield
+        finally:
+            del responses[response]
+            if not responses:
+                del self._open[text]
+
+    async def run(self) -> None:
+        """Verify the tokens of open responses again and again until cancelled."""
+        while True:
+            await anyio.sleep(_CHECK_SECONDS)
+            tokens = iter([*self._open.items()])
+            async with anyio.create_task_group() as tasks:
+                for _ in range(min(_AT_ONCE, len(self._open))):
+                    tasks.start_soon(self._check_each, tokens)
+
+    async def _check_each(self, tokens: Iterator[tuple[str, dict[anyio.CancelScope, LoginToken]]]) -> None:
+        """Check tokens that no other task takes from the same iterator."""
+        for text, responses in tokens:
+            try:
+                found = await self.verify(text)
+            except ProviderUnavailableError:
+                # Its last answer would have counted for some minutes.
+                found = None
+            for response, token in responses.items():
+                if found is None or _rights(found) != _rights(token):
+                    response.cancel()
+
+    def _last_answer(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:
         """Return the token of the last answer if that still counts.
 
         Raises:
@@ -261,55 +300,6 @@ def _remember(known: OrderedDict[bytes, Any], digest: bytes, value: object, at_m
     known.move_to_end(digest)
     while len(known) > at_most:
         known.popitem(last=False)
-
-
-_CHECK_SECONDS: Final = 5.0
-# Costs nothing while the last answer about a token is fresh.
-_AT_ONCE: Final = 16
-# Half of the questions that may be open about known tokens; the others are for new requests.
-
-
-class OpenResponses:
-    """Ends the responses to tokens that the provider no longer confirms."""
-
-    def __init__(self, introspection: Introspection) -> None:
-        """Watch no response yet."""
-        self._introspection = introspection
-        # The texts of tokens are needed for the questions, and the requests that are open contain them anyway.
-        self._open: dict[str, dict[anyio.CancelScope, LoginToken]] = {}
-
-    @contextmanager
-    def ended_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
-        """Let the provider end a response that is being sent, by refusing its token or changing what it allows."""
-        responses = self._open.setdefault(text, {})
-        responses[response] = token
-        try:
-            yield
-        finally:
-            del responses[response]
-            if not responses:
-                del self._open[text]
-
-    async def run(self) -> None:
-        """Verify at intervals until cancelled."""
-        while True:
-            await anyio.sleep(_CHECK_SECONDS)
-            tokens = iter([*self._open.items()])
-            async with anyio.create_task_group() as tasks:
-                for _ in range(min(_AT_ONCE, len(self._open))):
-                    tasks.start_soon(self._check_each, tokens)
-
-    async def _check_each(self, tokens: Iterator[tuple[str, dict[anyio.CancelScope, LoginToken]]]) -> None:
-        """Check tokens that no other task takes from the same iterator."""
-        for text, responses in tokens:
-            try:
-                found = await self._introspection.verify(text)
-            except ProviderUnavailableError:
-                # Its last answer would have counted for some minutes.
-                found = None
-            for response, token in responses.items():
-                if found is None or _rights(found) != _rights(token):
-                    response.cancel()
 
 
 def _rights(token: LoginToken) -> tuple[object, ...]:

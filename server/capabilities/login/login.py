@@ -21,7 +21,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from server.access.principal import STRANGER, PrincipalKind
-from server.capabilities.login.introspection import Introspection, OpenResponses
+from server.capabilities.login.introspection import Introspection
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys, looks_like_jwt
 from server.capabilities.login.provider import Provider, ProviderUnavailableError
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
@@ -160,19 +160,15 @@ class Login:
         self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
         self._introspection = Introspection(settings, self._provider) if settings.introspection_url else None
-        self._open_responses = OpenResponses(self._introspection) if self._introspection is not None else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
         """Keep keys, static tokens and the tokens of open responses current until cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
-                if self._keys is not None:
-                    tasks.start_soon(self._keys.run)
-                if self._static is not None:
-                    tasks.start_soon(self._static.run)
-                if self._open_responses is not None:
-                    tasks.start_soon(self._open_responses.run)
+                for each in (self._keys, self._static, self._introspection):
+                    if each is not None:
+                        tasks.start_soon(each.run)
         finally:
             with anyio.move_on_after(1, shield=True):
                 await self._provider.aclose()
@@ -194,27 +190,27 @@ class Login:
     async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
         """Return the token of a request, or why the request is refused."""
         if not self._records.wanted:
-            return await self._judged(scope)
+            return await self._logged(scope)
         notes = Notes(self._records.new_id(), principal=STRANGER, address=address_of(scope))
         # The lines about a refused login have the id of its record.
         outer = NOTES.set(notes)
         try:
-            result = await self._judged(scope)
+            result = await self._logged(scope)
         finally:
             NOTES.reset(outer)
         if isinstance(result, Refusal):
             self._records.emit(_record(scope, notes, result))
         return result
 
-    async def _judged(self, scope: Scope) -> LoginToken | Refusal:
-        result = await self._judge(scope)
+    async def _logged(self, scope: Scope) -> LoginToken | Refusal:
+        result = await self._verify(scope)
         if isinstance(result, Refusal):
             # Clients that log in begin with a request without a token.
             level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
             logger.log(level, "login refused: %s", result)
         return result
 
-    async def _judge(self, scope: Scope) -> LoginToken | Refusal:
+    async def _verify(self, scope: Scope) -> LoginToken | Refusal:
         text = _text(scope)
         if isinstance(text, Refusal):
             return text
@@ -242,13 +238,9 @@ class Login:
         if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
             return self._static.ended_by_revocation(token, response)
         text = _text(request)
-        if (
-            token.principal.kind is not PrincipalKind.OPAQUE
-            or self._open_responses is None
-            or isinstance(text, Refusal)
-        ):
+        if token.principal.kind is not PrincipalKind.OPAQUE or self._introspection is None or isinstance(text, Refusal):
             return nullcontext()
-        return self._open_responses.ended_by_refusal(text, token, response)
+        return self._introspection.ended_by_refusal(text, token, response)
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.capabilities.remote.plugins.folder import PluginsFolder, SkillChange
-    from server.capabilities.remote.plugins.installed import Origin
+    from server.capabilities.remote.plugins.installed import PluginOrigin
     from server.capabilities.remote.plugins.staging import StagedPlugin
 
 
@@ -76,7 +76,7 @@ class InstalledPlugin:
 
 
 async def install_plugin(
-    plugins: PluginsFolder, name: str, origin: Origin, chosen: Sequence[str], options: InstallOptions
+    plugins: PluginsFolder, name: str, origin: PluginOrigin, chosen: Sequence[str], options: InstallOptions
 ) -> PluginResult:
     """Install the chosen skills of an origin, or all, as a new plugin.
 
@@ -110,7 +110,7 @@ async def install_plugin(
 async def update_plugin(
     plugins: PluginsFolder,
     name: str,
-    origin: Origin | None,
+    origin: PluginOrigin | None,
     headers: Sequence[str],
     options: InstallOptions,
     ref: str | None = None,
@@ -150,7 +150,7 @@ async def update_plugin(
 
 
 def _receipt(
-    origin: Origin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
+    origin: PluginOrigin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
 ) -> PluginReceipt:
     installed, updated = times
     return PluginReceipt(
@@ -193,7 +193,7 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     return tuple(found)
 
 
-def _origin_in_receipt(place: Path, receipt: PluginReceipt, headers: Sequence[str], ref: str | None) -> Origin:
+def _origin_in_receipt(place: Path, receipt: PluginReceipt, headers: Sequence[str], ref: str | None) -> PluginOrigin:
     try:
         parse_origin(receipt.server, ref=receipt.ref, kind=receipt.kind)
     except AddressError as error:

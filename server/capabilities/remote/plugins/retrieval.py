@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from typing import IO
 
-    from server.capabilities.remote.plugins.installed import Origin
+    from server.capabilities.remote.plugins.installed import PluginOrigin
 
 MAX_FILES: Final = 20_000
 """Entries of an archive or repository."""
@@ -286,7 +286,7 @@ class _Blob(NamedTuple):
     size: int
 
 
-async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int) -> tuple[str, list[str]]:
+async def export_skills(origin: PluginOrigin, scratch: Path, target: Path, limit: int) -> tuple[str, list[str]]:
     """Fetch the commit that `origin` names, and write the folders of its skills below the new folder `target`.
 
     Return the commit, and the paths of links and submodules that were left out. `scratch` is a new folder for git's
@@ -327,7 +327,7 @@ async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int)
 class _Git:
     program: str
     folder: Path
-    origin: Origin
+    origin: PluginOrigin
 
     async def fetch(self, limit: int) -> None:
         """Fetch the commit alone.

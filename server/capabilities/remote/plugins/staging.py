@@ -26,15 +26,15 @@ from skills_core.disk.sources import Scope, SkillKind, Source, Strictness, expli
 from skills_core.errors import FileRefusedError, InstallRefusedError, InvalidSourceError
 from skills_core.format.frontmatter import name_fault
 from skills_core.live.library import Library
-from skills_core.remote.installation import ORIGIN_FILE, install
+from skills_core.remote.installation import digests_below, install
 from skills_core.remote.verification import path_below, shown
 from skills_core.skills.gates import Environment
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
-    from server.capabilities.remote.plugins.installed import Origin
+    from server.capabilities.remote.plugins.installed import PluginOrigin
     from server.wire.address import Address
     from skills_core.remote.verification import Entry
     from skills_core.skills.skill import Skill
@@ -84,7 +84,7 @@ class _OriginFiles:
     notes: tuple[Diagnostic, ...] = ()
 
 
-async def _files_of(origin: Origin, scratch: Path) -> _OriginFiles:
+async def _files_of(origin: PluginOrigin, scratch: Path) -> _OriginFiles:
     """Return the files of a folder, an archive or a repository; `scratch` is an empty folder for them."""
     if origin.kind is OriginKind.GIT:
         commit, left_out = await export_skills(origin, scratch / "objects", scratch / "files", MAX_PLUGIN_SIZE)
@@ -92,7 +92,7 @@ async def _files_of(origin: Origin, scratch: Path) -> _OriginFiles:
     return await anyio.to_thread.run_sync(_from_disk, origin, scratch / "files")
 
 
-def _from_disk(origin: Origin, files: Path) -> _OriginFiles:
+def _from_disk(origin: PluginOrigin, files: Path) -> _OriginFiles:
     assert origin.path is not None  # noqa: S101 - that of a folder or archive
     is_folder = origin.kind is OriginKind.FOLDER
     if not (origin.path.is_dir() if is_folder else origin.path.is_file()):
@@ -103,7 +103,7 @@ def _from_disk(origin: Origin, files: Path) -> _OriginFiles:
     return _OriginFiles(_single_folder(files), None, _note_on(origin, links))
 
 
-def _note_on(origin: Origin, paths: Sequence[str]) -> tuple[Diagnostic, ...]:
+def _note_on(origin: PluginOrigin, paths: Sequence[str]) -> tuple[Diagnostic, ...]:
     if not paths:
         return ()
     more = f" and {len(paths) - _MAX_NAMED} more" if len(paths) > _MAX_NAMED else ""
@@ -131,7 +131,7 @@ class _FoundSkill(NamedTuple):
 
 
 def _copy_skills(
-    given: _OriginFiles, origin: Origin, chosen: Sequence[str], root: Path, *, keep_missing: bool
+    given: _OriginFiles, origin: PluginOrigin, chosen: Sequence[str], root: Path, *, keep_missing: bool
 ) -> StagedPlugin:
     """Write the chosen skills of an origin, or all, below the new folder `root`; no file is executable."""
     place, found, problems = _skills_of(given.root)
@@ -183,7 +183,7 @@ def _skills_of(root: Path) -> tuple[Path, list[_FoundSkill], tuple[Diagnostic, .
 
 
 def _selected(
-    found: Sequence[_FoundSkill], chosen: Sequence[str], origin: Origin
+    found: Sequence[_FoundSkill], chosen: Sequence[str], origin: PluginOrigin
 ) -> tuple[list[_FoundSkill], list[Diagnostic]]:
     if not chosen:
         return list(found), []
@@ -206,17 +206,15 @@ def _written(
     place: Path,
     found: Sequence[_FoundSkill],
     selected: Sequence[_FoundSkill],
-    origin: Origin,
+    origin: PluginOrigin,
     root: Path,
 ) -> StagedPlugin:
     names = {each.uri: _folder_name(each) for each in found}
     folders = FolderNames(names.values())
     receipts: list[SkillReceipt] = []
-    files: dict[str, str] = {}
     whole: list[tuple[str, str, frozenset[str]]] = []
     for each in selected:
         contents = _contents(place, each)
-        digests = {path: "sha256:" + hashlib.sha256(raw).hexdigest() for path, raw in contents.items()}
         folder = _nested_folder(each, whole)
         if folder is None:
             folder = folders.claim(names[each.uri], each.path or names[each.uri])
@@ -229,13 +227,10 @@ def _written(
             except InstallRefusedError as error:
                 return StagedPlugin(faults=(Diagnostic(Severity.ERROR, error.reason, error.message, shown(each.uri)),))
             whole.append((each.path, folder, frozenset(contents)))
-            raw = (root / folder / ORIGIN_FILE).read_bytes()
-            files[f"{root.name}/{folder}/{ORIGIN_FILE}"] = "sha256:" + hashlib.sha256(raw).hexdigest()
-        files |= {f"{root.name}/{folder}/{path}": digest for path, digest in digests.items()}
-        digest = "sha256:" + hashlib.sha256(json.dumps(sorted(digests.items())).encode()).hexdigest()
+        digest = _digest_over((path, file.digest) for path, file in each.skill.content.files.items())
         version = each.skill.content.instructions.frontmatter.version
         receipts.append(SkillReceipt(each.uri, each.skill.content.name, folder, version, digest))
-    return StagedPlugin(tuple(receipts), files)
+    return StagedPlugin(tuple(receipts))
 
 
 def _folder_name(found: _FoundSkill) -> str:
@@ -275,7 +270,7 @@ def _contents(place: Path, each: _FoundSkill) -> dict[str, bytes]:
     return contents
 
 
-def _noted(note: Diagnostic, given: _OriginFiles, origin: Origin) -> Diagnostic:
+def _noted(note: Diagnostic, given: _OriginFiles, origin: PluginOrigin) -> Diagnostic:
     """Return a diagnostic about a file with its place in the origin instead of the folder it was unpacked to."""
     before = str(given.root)
     if note.path.startswith(before):
@@ -284,7 +279,7 @@ def _noted(note: Diagnostic, given: _OriginFiles, origin: Origin) -> Diagnostic:
 
 
 async def stage_plugin(
-    origin: Origin, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool = False
+    origin: PluginOrigin, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool = False
 ) -> StagedPlugin:
     """Bring the chosen skills of an origin, or all, into the folder `place`, which need not exist.
 
@@ -319,7 +314,7 @@ async def _from_server(
         return StagedPlugin(faults=tuple(_at_final_place(each, place, final) for each in faults))
     skills = _receipts(fetched, root)
     warnings = (_at_final_place(each, place, final) for result in fetched for each in result.skill.diagnostics)
-    staged = StagedPlugin(tuple(receipt for receipt, _ in skills), _digests(place, skills), findings=tuple(warnings))
+    staged = StagedPlugin(tuple(receipt for receipt, _ in skills), findings=tuple(warnings))
     return _checked(staged, place, final)
 
 
@@ -334,10 +329,14 @@ def _receipts(fetched: Sequence[Fetched], root: Path) -> list[tuple[SkillReceipt
         else:
             paths = ((receipt.folder, path_below(outer.root, entry.root)) for receipt, outer in found)
             folder = next(f"{above}/{path}" for above, path in paths if path is not None)
-        files = sorted((file.path, file.digest) for file in entry.files)
-        digest = "sha256:" + hashlib.sha256(json.dumps(files).encode()).hexdigest()
+        digest = _digest_over((file.path, file.digest) for file in entry.files)
         found.append((SkillReceipt(entry.uri, entry.name, folder, _version(entry), digest), entry))
     return found
+
+
+def _digest_over(files: Iterable[tuple[str, str]]) -> str:
+    """Return the digest over the paths and digests of a skill's files."""
+    return "sha256:" + hashlib.sha256(json.dumps(sorted(files)).encode()).hexdigest()
 
 
 def _version(entry: Entry) -> str | None:
@@ -349,18 +348,6 @@ def _version(entry: Entry) -> str | None:
         return shown(str(value))
     except ValueError:  # Python refuses to print integers of thousands of digits
         return None
-
-
-def _digests(place: Path, skills: Sequence[tuple[SkillReceipt, Entry]]) -> dict[str, str]:
-    """Return the digest of each file by its path in the plugin."""
-    digests: dict[str, str] = {}
-    for receipt, entry in skills:
-        above = f"{SKILLS_FOLDER}/{receipt.folder}"
-        digests |= {f"{above}/{file.path}": file.digest for file in entry.files}
-        origin = f"{above}/{ORIGIN_FILE}"
-        if (place / origin).exists():  # not in the folder of a nested skill
-            digests[origin] = "sha256:" + hashlib.sha256((place / origin).read_bytes()).hexdigest()
-    return digests
 
 
 def _checked(staged: StagedPlugin, place: Path, final: Path) -> StagedPlugin:
@@ -380,7 +367,8 @@ def _checked(staged: StagedPlugin, place: Path, final: Path) -> StagedPlugin:
     # A server does not find a folder that lies too deep.
     invalid += [name for folder, name in listed.items() if folder not in found]
     placed = (_at_final_place(each, place, final) for each in findings)
-    return replace(staged, findings=(*staged.findings, *placed), invalid=tuple(invalid))
+    files = {f"{SKILLS_FOLDER}/{path}": digest for path, digest in digests_below(place / SKILLS_FOLDER).items()}
+    return replace(staged, files=files, findings=(*staged.findings, *placed), invalid=tuple(invalid))
 
 
 def _at_final_place(diagnostic: Diagnostic, place: Path, final: Path) -> Diagnostic:
