@@ -131,7 +131,7 @@ def limit_responses(limit: int, structure: int | None) -> Generator[HttpExchange
 
 
 class BoundedTransport(httpx2.AsyncBaseTransport):
-    """Wraps another transport and counts the responses in the exchange of their call."""
+    """Wraps another transport, and counts the bytes of each response in the exchange of its call."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         """Wrap `inner`, which is closed together with this transport."""
@@ -263,8 +263,8 @@ class HttpCalls:
     ) -> None:
         """Open no connection yet.
 
-        A request with its answer may take `seconds`, of which connecting may take `connect_seconds`. With `max_bytes`
-        0, no body is read. With `socket`, all requests go to the program that listens on that Unix socket.
+        A request may take `seconds` until its answer is read, and connecting `connect_seconds`. With `max_bytes` 0, no
+        body is read. With `socket`, all requests go to the program that listens on that Unix socket.
         """
         self._seconds = seconds
         self._max_bytes = max_bytes

@@ -120,7 +120,7 @@ def edited_files(folder: Path, files: Mapping[str, str], *, record: str) -> list
 
 
 def digests_below(folder: Path) -> dict[str, str]:
-    """Return the digest of each file below a folder by its path; empty if it cannot be read, as that of a link."""
+    """Return the digest of each file below a folder by its path; an empty text if it is a link or cannot be read."""
     digests: dict[str, str] = {}
     with Reader() as reader:
         for path in sorted(_files_below(folder)):
@@ -254,11 +254,7 @@ def _make_folder(path: Path) -> bool:
 
 
 def _check_place(target: Path, origin: FolderOrigin, *, force: bool) -> bool:
-    """Tell whether there is a folder to replace.
-
-    Raises:
-        InstallRefusedError: the place holds content that must not be replaced.
-    """
+    """Tell whether there is a folder to replace; refuse to replace content that must be kept."""
     kind = kind_of(target)
     if kind is None:
         return False
@@ -301,7 +297,7 @@ def _read_origin(folder: Path) -> FolderOrigin | None:
 
 @contextmanager
 def hidden_folder(parent: Path | None, prefix: str = ".skillserve-") -> Generator[Path]:
-    """Create a private folder in `parent`, or with temporary files of the system, and remove it after the block."""
+    """Create a private folder in `parent`, or in the system's temporary folder, and remove it after the block."""
     folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
         yield folder
@@ -310,7 +306,7 @@ def hidden_folder(parent: Path | None, prefix: str = ".skillserve-") -> Generato
 
 
 def remove_hidden(folder: Path) -> None:
-    """Remove a folder that is of no use any more; log a warning if that fails."""
+    """Remove a temporary folder; log a warning if that fails."""
     if left := remove_tree(folder):
         logger.warning("a temporary folder cannot be removed: %s: %s", folder, one_line(left))
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def record_command(event: AuditEvent, target: str) -> None:
-    """Record an event, if the audit log is on; a failure is told, and changes neither the result nor the exit code.
+    """Record an event if the audit log is on; print a notice if that fails, without changing the exit code.
 
     Revoking a token must be possible while the settings are wrong or the disk is full.
     """

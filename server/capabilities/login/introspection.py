@@ -136,9 +136,9 @@ class _Question:
 
 
 class Introspection:
-    """Asks about tokens; answers are remembered briefly, and one question a token is open at a time.
+    """Asks about tokens; answers are remembered briefly, and only one question about each token is open at a time.
 
-    Valid answers are kept after that. They tell the tokens of users from invented ones, and serve during an outage.
+    Valid answers are kept longer: they distinguish the tokens of users from invented ones, and count during an outage.
     """
 
     def __init__(self, settings: LoginSettings, provider: Provider) -> None:
@@ -175,7 +175,7 @@ class Introspection:
             await pending.done.wait()
             if pending.fault is not None:
                 return self._last_answer(digest, pending.fault)
-            # Whoever asked may have been cancelled, or got an answer that is not remembered.
+            # The request that asked may have been cancelled, or its answer is not remembered.
         self._pending[digest] = question = _Question()
         try:
             with self._questions.asking(_KNOWN if answer is not None else sender_of(address)):
@@ -220,18 +220,14 @@ class Introspection:
                     response.cancel()
 
     def _last_answer(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:
-        """Return the token of the last answer if that still counts.
-
-        Raises:
-            ProviderUnavailableError: there is none, or it is too old.
-        """
+        """Return the token of the last answer if that still counts; raise `fault` otherwise."""
         answer, now = self._valid.get(digest), time.monotonic()
         if answer is not None:
             left = _lifetime(answer.token, answer.given_at + _OUTAGE_SECONDS - now)
             if left > 0:
                 answer.fresh_until = now + min(_RETRY_SECONDS, left)
                 return answer.token
-        # Another one, because several requests may have waited for the same question.
+        # A new exception, because several requests may have waited for the same question.
         raise ProviderUnavailableError(str(fault), status=fault.status) from None
 
     async def _ask(self, text: str, digest: bytes) -> LoginToken | None:

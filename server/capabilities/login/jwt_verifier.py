@@ -111,11 +111,6 @@ class SigningKeys:
         return not waiting.cancelled_caught
 
     async def _fetch(self) -> None:
-        """Fetch the keys.
-
-        Raises:
-            ProviderUnavailableError: the provider does not give them.
-        """
         url = self._settings.jwks_url or await self._discover()
         keys = (await self._provider.get(url)).get("keys")
         if not isinstance(keys, list) or len(keys) > _MAX_KEYS:

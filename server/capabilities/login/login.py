@@ -140,7 +140,7 @@ _MAX_PATH: Final = 200
 
 
 class Login:
-    """Authenticates requests; it implements the SDK's `TokenVerifier`."""
+    """Authenticates requests."""
 
     def __init__(
         self, settings: LoginSettings, tokens: Path, provider: Provider | None = None, records: Records | None = None
@@ -263,7 +263,6 @@ def _record(scope: Scope, notes: Notes, refusal: Refusal) -> RequestRecord:
 
 
 def _text(scope: Scope) -> str | Refusal:
-    """Return the text of the token of a request."""
     headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if not headers:
         return Refusal.MISSING
@@ -277,7 +276,7 @@ def _text(scope: Scope) -> str | Refusal:
 class RequireLogin:
     """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
 
-    The token itself goes no further: what is served sees no `Authorization` header. A response, such as a stream of
+    The token itself is not passed on: `app` receives no `Authorization` header. A response, such as a stream of
     notifications, ends when the token expires or is revoked; that a provider revokes a JWT is not known here.
     """
 

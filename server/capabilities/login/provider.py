@@ -33,9 +33,9 @@ class ProviderUnavailableError(Exception):
 
     @property
     def answered(self) -> bool:
-        """Whether the provider refused this one question, and may well answer others.
+        """Whether the provider refused this one question, and may still answer others.
 
-        Whoever sends an invented token can bring such an answer about, so no other token may suffer from it.
+        An invented token can cause such an answer, so it must not affect other tokens.
         """
         return self.status in _CLIENT_ERRORS and self.status not in _NOT_OF_THE_TOKEN
 

@@ -91,32 +91,18 @@ class Metrics:
             registry=registry,
         )
         self._skills, self._tools = set[str](), set[str]()
-        # Finding a labelled child takes longer than counting.
-        self._children: dict[tuple[str, ...], tuple[Counter, Histogram | None]] = {}
 
     def record(self, record: RequestRecord) -> None:
         """Count a request."""
-        key = (record.method, record.tool, record.era, record.decision, record.reason)
-        found = self._children.get(key)
-        if found is None:
-            found = self._child(record)
-        requests, seconds = found
-        requests.inc()
-        if seconds is not None:
-            seconds.observe(record.seconds)
+        # The methods of records are those of the server, so their number is bounded.
+        tool = _bounded(record.tool, self._tools) if record.tool else ""
+        self._requests.labels(record.method, tool, record.era, record.decision, record.reason).inc()
+        if record.method not in _STREAMS:
+            self._seconds.labels(record.method).observe(record.seconds)
         if record.decision is Decision.DENIED:
             self._denials.labels(record.reason).inc()
         if record.use is not None and record.decision is Decision.ALLOWED:
             self._uses.labels(_bounded(record.skill, self._skills), record.use).inc()
-
-    def _child(self, record: RequestRecord) -> tuple[Counter, Histogram | None]:
-        # The methods of records are those of the server, so their number is bounded.
-        tool = _bounded(record.tool, self._tools) if record.tool else ""
-        requests = self._requests.labels(record.method, tool, record.era, record.decision, record.reason)
-        found = requests, None if record.method in _STREAMS else self._seconds.labels(record.method)
-        if tool != OTHER:
-            self._children[record.method, record.tool, record.era, record.decision, record.reason] = found
-        return found
 
     def text(self, figures: ServerFigures, accept: str = "") -> tuple[bytes, str]:
         """Return all figures in the format that a reader accepts, with its content type."""
@@ -125,7 +111,7 @@ class Metrics:
 
 
 class _All(CollectorRegistry):
-    """What is counted, and the state of the server beside it."""
+    """The counted figures, and those of the state of the server."""
 
     def __init__(self, counted: CollectorRegistry, figures: ServerFigures) -> None:
         super().__init__()

@@ -142,7 +142,7 @@ def _has_token(request: Request, expected: bytes) -> bool:
 
 
 def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
-    """Return the endpoint, which records each request."""
+    """Return the endpoint with each request recorded."""
 
     async def recorded(request: Request) -> Response:
         begin = perf_counter()
@@ -253,7 +253,7 @@ class _RequiredSources:
         self._asking = False
 
     async def gone(self) -> int:
-        """Return how many are missing, are no longer mounted, or do not answer; all if that cannot be found out."""
+        """Return the number of folders that are missing, unmounted or do not answer; all of them if unknown."""
         async with self._one:
             # A share that hangs holds up one thread, and not one for each probe.
             if not self._asking:

@@ -142,7 +142,7 @@ async def current_entry(server: RemoteServer, uri: str) -> Entry | None:
 
 
 def same_entry(one: Entry | None, other: Entry | None) -> bool:
-    """Tell whether two entries say the same of a skill, in any order of files; two missing entries do."""
+    """Tell whether two entries are equal, in any order of files; two missing entries are."""
     if one is None or other is None:
         return one is other
     return (

@@ -82,7 +82,7 @@ class ProgressMessage(_Message, frozen=True, kw_only=True, tag="progress"):
 
 
 class NotedWork(Struct, frozen=True, kw_only=True):
-    """What the record of the request has of the work: the skill, its use, and how the work was decided."""
+    """The part of the request's record that the work determines: the skill, its use, and the decision."""
 
     skill: str = ""
     digest: str = ""
@@ -135,14 +135,14 @@ class CallLine:
     """The messages of one call with another replica."""
 
     def __init__(self, link: RedisLink, other: str, call: str) -> None:
-        """Talk with the replica `other` about `call` over `link`."""
+        """Exchange messages with the replica `other` about `call` over `link`."""
         self.call = call
         self._link = link
         self._channel = channel_of(other)
         self._sending, self._receiving = anyio.create_memory_object_stream["Message"](_MAX_WAITING)
 
     def put(self, message: Message) -> None:
-        """Take a message that has come."""
+        """Add a message that was received."""
         with suppress(anyio.WouldBlock):
             self._sending.send_nowait(message)
 
@@ -179,7 +179,7 @@ class CallLine:
                 await self.send(AliveMessage(id=self.call))
 
     def close(self) -> None:
-        """Drop what was not read."""
+        """Drop the messages that were not read."""
         self._sending.close()
         self._receiving.close()
 
@@ -208,13 +208,9 @@ class CallForwarding:
         self._lines: dict[str, CallLine] = {}
         self._answered: OrderedDict[str, None] = OrderedDict()
         self._tasks: TaskGroup | None = None
-        self._running = 0
-        link.listen(channel_of(name), self._on_message)
-
-    @property
-    def running(self) -> int:
+        self.running = 0
         """How many calls of other replicas are being answered."""
-        return self._running
+        link.listen(channel_of(name), self._on_message)
 
     async def run(self) -> None:
         """Answer calls of other replicas until cancelled."""
@@ -297,7 +293,7 @@ class CallForwarding:
     # Calls that other replicas pass on
 
     async def _answer(self, call: ResumeMessage) -> None:
-        self._running += 1
+        self.running += 1
         # The task has a context of its own, where the exchange leaves what it notes for the record of the request.
         notes = Notes(call.id)
         NOTES.set(notes)
@@ -314,7 +310,7 @@ class CallForwarding:
         except LinkLostError as error:
             logger.warning("a response did not reach the replica that waits for it: %s", error)
         finally:
-            self._running -= 1
+            self.running -= 1
 
     async def _response(
         self, call: ResumeMessage, request: AttachedRequest, notes: Notes

@@ -107,7 +107,7 @@ def instructions_for(snapshot: Snapshot, client: ClientProfile) -> str | None:
 
 
 def names_in(text: str, seen: str) -> frozenset[str]:
-    """Return the names and topics that lists outside of entries give in the beginning of `text` that is `seen`."""
+    """Return the names and topics in `seen`, the visible beginning of `text`, that stand outside of entries."""
     names: set[str] = set()
     lines = seen.split("\n")
     is_cut = len(seen) < len(text)
@@ -136,7 +136,7 @@ def _tool_search(tools: list[dict[str, Any]], client: ClientProfile) -> ToolSear
 
 
 def _description(text: str, client: ClientProfile, search: ToolSearch) -> VisibleText:
-    """Return what is visible of a description; where that of a deferred tool is not known, nothing is assumed to be."""
+    """Return what is visible of a description: nothing, if a tool is deferred and it is not known how much."""
     shown = client.loaded if search.deferred and client.loaded else client.description
     loaded = _beginning(text, shown.characters if shown else None)
     if not search.deferred:

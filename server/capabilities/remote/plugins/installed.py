@@ -131,11 +131,6 @@ def _is_repository(url: str) -> bool:
 
 
 def _git(text: str, headers: Sequence[str], ref: str | None) -> PluginOrigin:
-    """Return the repository at an address.
-
-    Raises:
-        AddressError: the address is not one that git is given.
-    """
     if _SCP.fullmatch(text):
         if headers:
             raise AddressError("--header is for repositories at https addresses")

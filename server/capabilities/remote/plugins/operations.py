@@ -115,7 +115,7 @@ async def update_plugin(
     options: InstallOptions,
     ref: str | None = None,
 ) -> PluginResult:
-    """Bring the skills of a plugin again, from its recorded origin or another one, and install what changed.
+    """Fetch the skills of a plugin again, from its recorded origin or another one, and install the changes.
 
     `ref` takes the place of the recorded branch, tag or commit.
 
@@ -212,7 +212,7 @@ def _put(plugins: PluginsFolder, staged: Path, receipt: PluginReceipt, options: 
 
 
 def error_result(name: str, error: PluginError) -> PluginResult:
-    """Return the result for a plugin that an error concerns."""
+    """Return the result for a plugin whose operation failed with an error."""
     fault = Diagnostic(Severity.ERROR, error.reason, error.message, name)
     return PluginResult(name, PluginState.REFUSED, diagnostics=(fault,))
 

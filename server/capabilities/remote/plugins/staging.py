@@ -1,4 +1,4 @@
-"""Bring a plugin's skills into a staging folder, and check them as a server will load them.
+"""Write a plugin's skills to a staging folder, and check them as a server will load them.
 
 Those of a server are fetched and verified; those of a folder, an archive or a repository are copied.
 """
@@ -161,11 +161,7 @@ def _copy_skills(
 
 
 def _skills_of(root: Path) -> tuple[Path, list[_FoundSkill], tuple[Diagnostic, ...]]:
-    """Return the folder that paths of skills are relative to, the skills, enclosing ones first, and what is unread.
-
-    Raises:
-        PluginError: a folder cannot be read.
-    """
+    """Return the folder with the skills, the skills, enclosing ones first, and diagnostics of what cannot be read."""
     problems: tuple[Diagnostic, ...] = ()
     places = [root / path for path in _PLACES if not (root / path).is_symlink() and (root / path).is_dir()]
     for place in (*places, root):
@@ -251,11 +247,7 @@ def _nested_folder(each: _FoundSkill, whole: Sequence[tuple[str, str, frozenset[
 
 
 def _contents(place: Path, each: _FoundSkill) -> dict[str, bytes]:
-    """Return the files of a skill as they were found.
-
-    Raises:
-        PluginError: one of them cannot be read, or has changed meanwhile.
-    """
+    """Return the files of a skill; fail if one of them has changed since it was found."""
     contents: dict[str, bytes] = {}
     with Reader() as reader:
         for path, file in each.skill.content.files.items():
@@ -281,7 +273,7 @@ def _noted(note: Diagnostic, given: _OriginFiles, origin: PluginOrigin) -> Diagn
 async def stage_plugin(
     origin: PluginOrigin, chosen: Sequence[str], place: Path, final: Path, *, keep_missing: bool = False
 ) -> StagedPlugin:
-    """Bring the chosen skills of an origin, or all, into the folder `place`, which need not exist.
+    """Write the chosen skills of an origin, or all, to the folder `place`, which need not exist.
 
     Diagnostics show `final`, where the plugin will be. With `keep_missing`, chosen skills that the origin has no longer
     are left out, as long as there are others.
