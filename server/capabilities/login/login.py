@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 _WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 
 
-class Refusal(StrEnum):
+class LoginRefusal(StrEnum):
     """Why a request is refused."""
 
     MISSING = "missing"
@@ -62,13 +62,17 @@ class Refusal(StrEnum):
 
 
 # The status, the error code of RFC 6750, and the description. A request without a token gets no error code there.
-_ANSWERS: Final[dict[Refusal, tuple[int, str, str]]] = {
-    Refusal.MISSING: (401, "", "log in: send an access token in the Authorization header"),
-    Refusal.MALFORMED: (400, "invalid_request", "send one header Authorization: Bearer TOKEN"),
-    Refusal.INVALID: (401, "invalid_token", "the access token is invalid or expired, or meant for another server"),
-    Refusal.SCOPE: (403, "insufficient_scope", "the access token lacks a required scope"),
-    Refusal.ROLE: (403, "access_denied", "the roles of the access token do not allow this"),
-    Refusal.UNAVAILABLE: (503, "temporarily_unavailable", "the identity provider does not answer; try again later"),
+_ANSWERS: Final[dict[LoginRefusal, tuple[int, str, str]]] = {
+    LoginRefusal.MISSING: (401, "", "log in: send an access token in the Authorization header"),
+    LoginRefusal.MALFORMED: (400, "invalid_request", "send one header Authorization: Bearer TOKEN"),
+    LoginRefusal.INVALID: (401, "invalid_token", "the access token is invalid or expired, or meant for another server"),
+    LoginRefusal.SCOPE: (403, "insufficient_scope", "the access token lacks a required scope"),
+    LoginRefusal.ROLE: (403, "access_denied", "the roles of the access token do not allow this"),
+    LoginRefusal.UNAVAILABLE: (
+        503,
+        "temporarily_unavailable",
+        "the identity provider does not answer; try again later",
+    ),
 }
 
 
@@ -78,9 +82,9 @@ class Challenges:
     def __init__(self, settings: LoginSettings) -> None:
         """Describe the login of `settings`; without an issuer there is no metadata."""
         self._settings = settings
-        self._responses = {refusal: self._response(refusal) for refusal in Refusal}
+        self._responses = {refusal: self._response(refusal) for refusal in LoginRefusal}
 
-    def response(self, refusal: Refusal) -> JSONResponse:
+    def response(self, refusal: LoginRefusal) -> JSONResponse:
         """Return the answer to a refused request."""
         return self._responses[refusal]
 
@@ -111,12 +115,12 @@ class Challenges:
         paths = dict.fromkeys(_WELL_KNOWN + each for each in ("", *endpoints, *below))
         return [Route(each, metadata, methods=["GET"]) for each in paths]
 
-    def _response(self, refusal: Refusal) -> JSONResponse:
+    def _response(self, refusal: LoginRefusal) -> JSONResponse:
         status, code, description = _ANSWERS[refusal]
         headers = {"Cache-Control": "no-store"}
-        if refusal is Refusal.UNAVAILABLE:
+        if refusal is LoginRefusal.UNAVAILABLE:
             headers["Retry-After"] = "5"
-        elif refusal is not Refusal.ROLE:
+        elif refusal is not LoginRefusal.ROLE:
             # Of a challenge, clients conclude that another token of this user would do.
             headers["WWW-Authenticate"] = self._challenge(code, description)
         return JSONResponse({"error": code or "unauthorized", "error_description": description}, status, headers)
@@ -187,7 +191,7 @@ class Login:
             return await self._jwt.verify(token)
         return await self._introspection.verify(token, address) if self._introspection is not None else None
 
-    async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
+    async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
         if not self._records.wanted:
             return await self._logged(scope)
@@ -198,31 +202,31 @@ class Login:
             result = await self._logged(scope)
         finally:
             NOTES.reset(outer)
-        if isinstance(result, Refusal):
+        if isinstance(result, LoginRefusal):
             self._records.emit(_record(scope, notes, result))
         return result
 
-    async def _logged(self, scope: Scope) -> LoginToken | Refusal:
+    async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
         result = await self._verify(scope)
-        if isinstance(result, Refusal):
+        if isinstance(result, LoginRefusal):
             # Clients that log in begin with a request without a token.
-            level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
+            level = logging.DEBUG if result is LoginRefusal.MISSING else logging.INFO
             logger.log(level, "login refused: %s", result)
         return result
 
-    async def _verify(self, scope: Scope) -> LoginToken | Refusal:
+    async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
         text = _text(scope)
-        if isinstance(text, Refusal):
+        if isinstance(text, LoginRefusal):
             return text
         try:
             token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
-            return Refusal.UNAVAILABLE
+            return LoginRefusal.UNAVAILABLE
         if token is None:
-            return Refusal.INVALID
+            return LoginRefusal.INVALID
         # Static tokens have roles instead of scopes.
         if token.principal.kind is not PrincipalKind.TOKEN and not self._scopes <= token.principal.scopes:
-            return Refusal.SCOPE
+            return LoginRefusal.SCOPE
         return token
 
     @contextmanager
@@ -238,7 +242,11 @@ class Login:
         if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
             return self._static.ended_by_revocation(token, response)
         text = _text(request)
-        if token.principal.kind is not PrincipalKind.OPAQUE or self._introspection is None or isinstance(text, Refusal):
+        if (
+            token.principal.kind is not PrincipalKind.OPAQUE
+            or self._introspection is None
+            or isinstance(text, LoginRefusal)
+        ):
             return nullcontext()
         return self._introspection.ended_by_refusal(text, token, response)
 
@@ -250,26 +258,26 @@ class Login:
         return max(0.0, token.expires_at + leeway - time.time())
 
 
-def _record(scope: Scope, notes: Notes, refusal: Refusal) -> RequestRecord:
+def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
     return RequestRecord(
         method=LOGIN_METHOD,
         request_id=notes.request_id,
         principal=notes.principal,
         address=notes.address,
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
+        decision=Decision.FAILED if refusal is LoginRefusal.UNAVAILABLE else Decision.DENIED,
         reason=f"login_{refusal}",
     )
 
 
-def _text(scope: Scope) -> str | Refusal:
+def _text(scope: Scope) -> str | LoginRefusal:
     headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if not headers:
-        return Refusal.MISSING
+        return LoginRefusal.MISSING
     scheme, _, given = headers[0].decode("latin-1").partition(" ")
     text: str = given.strip(" \t")
     if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
-        return Refusal.MALFORMED
+        return LoginRefusal.MALFORMED
     return text
 
 
@@ -291,7 +299,7 @@ class RequireLogin:
             await self._app(scope, receive, send)
             return
         token = await self._login.authenticate(scope)
-        if isinstance(token, Refusal):
+        if isinstance(token, LoginRefusal):
             await self._login.challenges.response(token)(scope, receive, send)
             return
         headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
@@ -308,5 +316,5 @@ class RequireLogin:
         if ended.cancelled_caught and not has_begun:
             # The token may be as good as before, but the provider is away.
             refusal = await self._login.authenticate(scope)
-            refusal = refusal if isinstance(refusal, Refusal) else Refusal.INVALID
+            refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
             await self._login.challenges.response(refusal)(scope, receive, send)

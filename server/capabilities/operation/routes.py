@@ -123,16 +123,16 @@ class _RoleGuard:
         if self._login is None:
             _record(self._records, request, LOCAL, RequestReason.ROLE)
             return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
-        from server.capabilities.login.login import Refusal
+        from server.capabilities.login.login import LoginRefusal
 
         token = await self._login.authenticate(request.scope)
-        if isinstance(token, Refusal):
+        if isinstance(token, LoginRefusal):
             return self._login.challenges.response(token)
         request.scope[_PRINCIPAL] = token.principal
         if self._roles & token.principal.roles:
             return None
         _record(self._records, request, token.principal, RequestReason.ROLE)
-        return self._login.challenges.response(Refusal.ROLE)
+        return self._login.challenges.response(LoginRefusal.ROLE)
 
 
 def _has_token(request: Request, expected: bytes) -> bool:

@@ -188,9 +188,9 @@ async def verify_server(address: Address, names: Sequence[str], report: Callable
         async with connect(address) as server:
             listed, chosen = await _select(server, names, outcome)
             entries = {skill.uri: skill.entry for skill in listed}
-            conduct = ConsistencyCheck(server)
+            consistency = ConsistencyCheck(server)
             for skill in chosen:
-                checked = await conduct.check(await verify_files(server, skill), listed=entries.get(skill.uri))
+                checked = await consistency.check(await verify_files(server, skill), listed=entries.get(skill.uri))
                 result = replace(checked, contents={}).with_diagnostics(*disk_warnings(checked))
                 outcome.results.append(result)
                 report(result)

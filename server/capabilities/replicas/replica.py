@@ -30,12 +30,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CHANNEL: Final = "catalog"
-_LOOKS: Final = (0.0, 0.1, 0.3, 1.0, 2.0, 5.0, 15.0, 60.0)
+_PAUSES: Final = (0.0, 0.1, 0.3, 1.0, 2.0, 5.0, 15.0, 60.0)
 # Seconds before each comparison with the disk: a network file system may show a change later than to the other replica,
 # by a minute where it keeps attributes for as long.
-
-_MAX_KNOWN: Final = 1000
-# Most replicas whose digests are remembered; those that ended are forgotten first.
 
 
 def catalog_digest(catalog: Catalog) -> str:
@@ -51,16 +48,16 @@ def catalog_digest(catalog: Catalog) -> str:
 
 
 class CatalogFollower:
-    """Tells the other replicas which catalog this one has, and looks at the disk when another one has another."""
+    """Tells the other replicas which catalog this one has, and compares with the disk when another one differs."""
 
     def __init__(self, host: Host, link: RedisLink, replica: str) -> None:
         """Follow the replicas on `link`; `replica` is the name of this one."""
         self._host = host
         self._link = link
         self._replica = replica
-        self._heard: dict[str, str] = {}
-        self._news = anyio.Event()
-        self._wanted = anyio.Event()
+        self._digests: dict[str, str] = {}
+        self._changed = anyio.Event()
+        self._outdated = anyio.Event()
         self._latest = ""
         self._digested: tuple[Catalog, str] | None = None
         link.listen(CHANNEL, self._on_message)
@@ -71,51 +68,48 @@ class CatalogFollower:
     async def run(self) -> None:
         """Follow the others until cancelled."""
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._tell)
-            tasks.start_soon(self._look)
+            tasks.start_soon(self._publish_digests)
+            tasks.start_soon(self._compare_with_disk)
 
     def _on_change(self) -> None:
-        self._news.set()
+        self._changed.set()
 
     def _catch_up(self) -> None:
         """Compare with the disk, since messages may have been missed, and tell the others what is here."""
-        self._heard.clear()
+        self._digests.clear()
         self._latest = ""
-        self._wanted.set()
-        self._news.set()
+        self._outdated.set()
+        self._changed.set()
 
     def _on_message(self, message: Mapping[str, Any]) -> None:
         replica, digest = message.get("replica"), message.get("digest")
         if not isinstance(replica, str) or not isinstance(digest, str) or replica == self._replica:
             return
         # Replicas whose catalogs differ for good, by their settings, must not look at the disk at each beat.
-        if self._heard.pop(replica, None) != digest:
-            self._latest = digest
-            self._wanted.set()
-        self._heard[replica] = digest
-        if len(self._heard) > _MAX_KNOWN:
-            del self._heard[next(iter(self._heard))]
+        if self._digests.get(replica) != digest:
+            self._digests[replica] = self._latest = digest
+            self._outdated.set()
 
-    async def _tell(self) -> None:
+    async def _publish_digests(self) -> None:
         """Tell which catalog is here after each change, and regularly, because messages may be lost."""
         while True:
-            self._news = anyio.Event()
+            self._changed = anyio.Event()
             try:
                 await self._link.publish(CHANNEL, {"replica": self._replica, "digest": await self._digest()})
             except LinkLostError as error:
                 logger.debug("the other replicas are not told of this one's skills: %s", error)
             with anyio.move_on_after(BEAT_SECONDS):
-                await self._news.wait()
+                await self._changed.wait()
 
-    async def _look(self) -> None:
+    async def _compare_with_disk(self) -> None:
         """Compare with the disk until this replica has the catalog of another, or has looked often enough."""
         while True:
-            await self._wanted.wait()
-            self._wanted = anyio.Event()
-            for pause in _LOOKS:
+            await self._outdated.wait()
+            self._outdated = anyio.Event()
+            for pause in _PAUSES:
                 with anyio.move_on_after(pause):
-                    await self._wanted.wait()
-                if self._wanted.is_set() or (self._latest and await self._digest() == self._latest):
+                    await self._outdated.wait()
+                if self._outdated.is_set() or (self._latest and await self._digest() == self._latest):
                     break
                 await self._host.try_reload()
                 if not self._latest:

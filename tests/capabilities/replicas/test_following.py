@@ -198,7 +198,7 @@ async def test_replicas_whose_skills_differ_for_good_do_not_look_at_the_disk_for
     redis_server: RedisServer, tmp_path: Path, changing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(following, "_LOOKS", (0.0, 0.01))
+    monkeypatch.setattr(following, "_PAUSES", (0.0, 0.01))
     write_skill(tmp_path / "others", "other")
     counted: Counter[str] = Counter()
     with monkeypatch.context() as patched:
