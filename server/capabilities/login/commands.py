@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile
 
 
-def record_command(event: AuditEvent, target: str) -> None:
+def _record(event: AuditEvent, target: str) -> None:
     """Record an event if the audit log is on; print a notice if that fails, without changing the exit code.
 
     Revoking a token must be possible while the settings are wrong or the disk is full.
@@ -80,7 +80,7 @@ def add(
             )
     print_text(_file().add(name, roles, _end_of(expires)))
     print_notice("store this token now: it cannot be shown again")
-    record_command(AuditEvent.TOKEN_ADDED, name)
+    _record(AuditEvent.TOKEN_ADDED, name)
 
 
 @token.command("list")
@@ -104,7 +104,7 @@ def revoke(
     if not _file().revoke(name):
         fail(f"there is no token {name}; `skillserve token list` shows the tokens", EXIT_NO)
     print_text(f"revoked: {name}")
-    record_command(AuditEvent.TOKEN_REVOKED, name)
+    _record(AuditEvent.TOKEN_REVOKED, name)
 
 
 def _file() -> TokenFile:

@@ -13,7 +13,16 @@ from server.config.values import InvalidValueError, NonEmpty, SecretStr
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 
+NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
+
+
+class ReplicaSettingsError(SkillsError):
+    """This server cannot be a replica with its settings."""
+
+
 _SCHEMES = frozenset({"redis", "rediss", "unix"})
+_MIN_LENGTH = 32
+_MAX_BYTES = 65_536
 
 
 class ReplicaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,9 +70,6 @@ def _is_redis(url: str) -> bool:
 
 SECTION: Final = Section(name="replicas", kind=ReplicaSettings, prefix="replicas_", secrets=frozenset({"redis_url"}))
 
-_MIN_LENGTH = 32
-_MAX_BYTES = 65_536
-
 
 def shared_keys(settings: ReplicaSettings) -> tuple[str, ...]:
     """Return the shared secrets: the first one seals, all of them open. Without a secret there are none.
@@ -99,10 +105,3 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError:
         message = f"cannot read the secret of the replicas in {path}: it is not UTF-8"
     raise ReplicaSettingsError(message) from None
-
-
-NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
-
-
-class ReplicaSettingsError(SkillsError):
-    """This server cannot be a replica with its settings."""

@@ -99,11 +99,8 @@ async def install_plugin(
             if refusals:
                 return _refused(name, origin.shown, place, (*staged.findings, *refusals))
             uris = tuple(skill.uri for skill in staged.skills) if chosen else None
-            now = _now()
-            receipt = _receipt(origin, uris, (now, now), staged)
-            _put(plugins, staging / name, receipt, options)
-            changes = compare_skills((), staged.skills)
-            findings = staged.findings
+            _put(plugins, staging / name, _receipt(origin, uris, staged), options)
+            changes, findings = compare_skills((), staged.skills), staged.findings
             return PluginResult(name, PluginState.INSTALLED, origin.shown, place, changes, findings, staged.commit)
 
 
@@ -143,21 +140,20 @@ async def update_plugin(
             if refusals:
                 found = (*staged.findings, *refusals)
                 return replace(_refused(name, origin.shown, place, found), changes=changes)
-            updated = _receipt(origin, receipt.chosen, (receipt.installed, _now()), staged)
-            _put(plugins, staging / name, updated, options)
+            _put(plugins, staging / name, _receipt(origin, receipt.chosen, staged, receipt.installed), options)
             findings = staged.findings
             return PluginResult(name, PluginState.UPDATED, origin.shown, place, changes, findings, staged.commit)
 
 
 def _receipt(
-    origin: PluginOrigin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
+    origin: PluginOrigin, chosen: tuple[str, ...] | None, staged: StagedPlugin, installed: str | None = None
 ) -> PluginReceipt:
-    installed, updated = times
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     return PluginReceipt(
         origin.shown,
         chosen,
-        installed,
-        updated,
+        installed or now,
+        now,
         staged.skills,
         staged.files,
         kind=origin.kind,
@@ -252,7 +248,3 @@ def _edited(place: Path, edits: Sequence[str], severity: Severity) -> Diagnostic
     if severity is Severity.ERROR:
         message += "; overwrite with --force, or keep a copy elsewhere first"
     return Diagnostic(severity, Reason.EDITED_COPY, message, printable(str(place)))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
