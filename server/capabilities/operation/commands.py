@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 import msgspec
 import typer
 
-from server.capabilities.operation.admin_sockets import RELOAD_PATH, sockets_of
 from server.capabilities.operation.settings import AdminSettings
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
@@ -81,6 +79,7 @@ def reload(
 
 def _ask_by_socket(port: int) -> HttpAnswer | None:
     """Return the answer of the server at `port`; None if no such server has a socket."""
+    from server.capabilities.operation.admin_sockets import RELOAD_PATH, sockets_of
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 
@@ -98,6 +97,7 @@ def _ask_by_socket(port: int) -> HttpAnswer | None:
 
 def _ask_over_http(url: str, settings: Settings) -> HttpAnswer:
     """Ask the server at `url`, which may end in the path of its MCP endpoint."""
+    from server.capabilities.operation.admin_sockets import RELOAD_PATH
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 
@@ -135,7 +135,7 @@ def _post(
 
 
 def _parse(answer: HttpAnswer) -> _Reloaded:
-    if answer.status != HTTPStatus.OK:
+    if answer.status != 200:  # noqa: PLR2004 - OK
         fail(_REFUSALS.get(answer.status, f"the server answered with HTTP {answer.status}"), EXIT_NO)
     try:
         return msgspec.json.decode(answer.body, type=_Reloaded)
