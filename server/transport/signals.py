@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import anyio
 
-from server.capabilities.operation.tools import log_reload
-
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 
@@ -108,6 +106,8 @@ async def reload_when_asked(host: Host) -> None:
         async for _ in received:
             change = await host.try_reload()
             if change is not None:
+                from server.capabilities.operation.tools import log_reload  # noqa: PLC0415 - loaded by then, and not for the start
+
                 log_reload(change)
 
 
