@@ -106,7 +106,7 @@ async def reload_when_asked(host: Host) -> None:
         async for _ in received:
             change = await host.try_reload()
             if change is not None:
-                from server.capabilities.operation.tools import log_reload  # noqa: PLC0415 - loaded by then, and not for the start
+                from server.capabilities.operation.tools import log_reload  # noqa: PLC0415 - starts do without it
 
                 log_reload(change)
 
