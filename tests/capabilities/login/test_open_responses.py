@@ -16,8 +16,7 @@ from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import FakeProvider, settings
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import PING, bearer, open_session
-from tests.capabilities.login.test_introspection import ACTIVE
-from tests.capabilities.login.test_turns import OPTIONS, until
+from tests.capabilities.login.test_introspection import ACTIVE, OPTIONS, until
 
 REVOKED = {"active": False}
 AWAY = ProviderUnavailableError("HTTP 503", status=503)
