@@ -243,8 +243,8 @@ async def test_servers_of_one_name_with_different_secrets_are_warned_of_once(
     monkeypatch.setattr(following, "BEAT_SECONDS", 0.01)
     async with replicas(redis_server, changing, changing, secrets=(SECRET, NEW)) as (first, _):
         await first.until(lambda: len(caplog.messages) >= 2)
-    assert len(caplog.messages) == 2
-    assert all("not sealed with a secret of this replica" in message for message in caplog.messages)
+    # Others may come of the end of the test, at which connections are lost.
+    assert sum("not sealed with a secret of this replica" in message for message in caplog.messages) == 2
 
 
 async def test_a_replica_that_may_not_publish_says_so_once_and_joins_when_it_may(
