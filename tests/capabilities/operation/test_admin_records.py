@@ -18,8 +18,8 @@ from server.capabilities.operation.admin_sockets import admin_socket
 from server.config.machine import tokens_file
 from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision
 from server.transport.http import serve_locally
-from tests.capabilities.operation.serving import Served, bearer, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import Served, bearer, serving
 
 TOKEN = "0123456789abcdef-not-to-be-told"  # noqa: S105 - for tests
 

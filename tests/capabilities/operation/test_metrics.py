@@ -25,8 +25,8 @@ from server.config.machine import tokens_file
 from server.hosting.reloads import ReloadFigures
 from server.requests.records import Decision, RequestRecord, Use
 from server.transport.http import serve_locally
-from tests.capabilities.operation.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.conftest import MakeSkill
+from tests.server.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.server.sessions import open_session
 from tests.server.transport.test_event_streams import HandshakeClient
 

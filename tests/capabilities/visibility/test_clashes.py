@@ -12,7 +12,7 @@ from server.clients import KNOWN_CLIENTS
 from skills_core import Environment, Library, explicit_sources
 from skills_core.catalog.catalog import Catalog
 from skills_core.skills.skill import State
-from tests.capabilities.visibility.conftest import skill_of
+from tests.skill_values import skill_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_skills"
 

@@ -16,7 +16,7 @@ from server.config.settings.skills import CatalogSettings
 from server.listing.layout import CatalogPlace, ListingLayout
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from tests.capabilities.visibility.conftest import catalog_of, skill_of
+from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
 OVERFLOWS = st.sampled_from(Overflow)

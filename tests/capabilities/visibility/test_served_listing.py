@@ -21,8 +21,8 @@ from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering import entries_budget, render_catalog, render_entry
-from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
+from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=300), max_size=12)

@@ -22,8 +22,8 @@ from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, 
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering import utf16_length
-from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
+from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
 YES, NO = Fact(value=True, evidence=SOMEWHERE), Fact(value=False, evidence=SOMEWHERE)

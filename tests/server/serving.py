@@ -90,15 +90,23 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(skills: Path, *, streams: bool = False, **options: Any) -> AsyncGenerator[Served]:
-    """Serve on a free port; `options` are settings."""
+async def serving(
+    skills: Path, *, streams: bool = False, records: Records | None = None, **options: Any
+) -> AsyncGenerator[Served]:
+    """Serve on a free port; `options` are settings. The URL is the audience of tokens unless they name another."""
     given = {"watch": WatchMode.OFF, "usage": False, "transport": Transport.HTTP, "port": 0, **options}
-    settings = make_settings(**given)
-    host = Host(Library(explicit_sources([skills]), current_environment), settings, rule=role_rule(settings.access))
-    records, found = Records(), list[RequestRecord]()
-    records.add(found.append)
-    server = SkillServer(host, local=False, records=records)
-    with listen(settings.http) as listener:
+    found: list[RequestRecord] = []
+    if records is None:
+        records = Records()
+        records.add(found.append)
+    without_login = {name: value for name, value in given.items() if not name.startswith("login_")}
+    with listen(make_settings(**without_login).http) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        if "login_issuer" in given:
+            given.setdefault("login_audience", url)
+        settings = make_settings(**given)
+        host = Host(Library(explicit_sources([skills]), current_environment), settings, rule=role_rule(settings.access))
+        server = SkillServer(host, local=False, records=records)
         running = HttpServer(server, host, streams=streams)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
 
@@ -109,7 +117,6 @@ async def serving(skills: Path, *, streams: bool = False, **options: Any) -> Asy
             async with anyio.create_task_group() as beside, httpx2.AsyncClient(timeout=60) as client:
                 beside.start_soon(server.runs.run)
                 beside.start_soon(running.keep_login)
-                url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
                 yield Served(url, host, server, running, client, found)
                 beside.cancel_scope.cancel()
             running.should_exit = True
