@@ -1,7 +1,7 @@
 """The connection of a replica to the others: sealed messages on channels of Redis.
 
 Redis delivers a message at most once, and not at all while the connection is away, so nothing may depend on a single
-message. A listener that must know of gaps uses `on_connected`, which is called after each connection. A replica also
+message. Because messages may be missed between two connections, `on_connected` is called after each one. A replica also
 receives its own messages. Since it sends one at least every `BEAT_SECONDS`, a connection without messages is dead, and
 one without its own messages is not usable yet: the replica may not be allowed to send.
 
@@ -98,8 +98,10 @@ class RedisLink:
         self._prefix = settings.name
         self._name = secrets.token_hex(8)
         self._handlers: dict[str, Handler] = {}
-        self._on_subscribed: list[Callable[[], None]] = []
-        self._on_connected: list[Callable[[], None]] = []
+        self.on_subscribed: Callable[[], None] = lambda: None
+        """Called when messages can be sent, which is to send one at once."""
+        self.on_connected: Callable[[], None] = lambda: None
+        """Called after each connection: messages may have been missed before."""
         self._subscribed = False
         self._connected_at: float | None = None
         self._troubles: set[_Trouble] = set()
@@ -113,14 +115,6 @@ class RedisLink:
     def listen(self, channel: str, handler: Handler) -> None:
         """Call `handler` with each message on a channel of the group; call this before `run`."""
         self._handlers[f"{self._prefix}:{channel}"] = handler
-
-    def on_subscribed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when messages can be sent, which is to send one at once."""
-        self._on_subscribed.append(listener)
-
-    def on_connected(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each connection: messages may have been missed before."""
-        self._on_connected.append(listener)
 
     async def publish(self, channel: str, message: Mapping[str, Any]) -> int:
         """Send a message to the listeners of a channel of the group; return how many there are.
@@ -176,7 +170,7 @@ class RedisLink:
                 waiting.discard(channel)
                 if not waiting:
                     self._subscribed = True
-                    _call_all(self._on_subscribed)
+                    self.on_subscribed()
             elif found["type"] == "message" and channel in self._handlers:
                 message = self._opened(channel, _text(found["data"]))
                 if message is not None:
@@ -188,7 +182,7 @@ class RedisLink:
             if self._troubles:
                 logger.info("Redis is back: the skills are compared with the disk")
                 self._troubles.clear()
-            _call_all(self._on_connected)
+            self.on_connected()
 
     def _note_foreign_message(self, channel: str) -> None:
         logger.debug("a message on %s is not sealed with a secret of this replica", one_line(channel))
@@ -227,11 +221,6 @@ class RedisLink:
             message,
         )
         return message
-
-
-def _call_all(listeners: Sequence[Callable[[], None]]) -> None:
-    for listener in listeners:
-        listener()
 
 
 def _require_known_options(url: str) -> None:

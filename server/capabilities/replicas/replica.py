@@ -61,8 +61,8 @@ class CatalogFollower:
         self._latest = ""
         self._digested: tuple[Catalog, str] | None = None
         link.listen(CHANNEL, self._on_message)
-        link.on_subscribed(self._on_change)
-        link.on_connected(self._catch_up)
+        link.on_subscribed = self._on_change
+        link.on_connected = self._catch_up
         host.on_change(lambda _: self._on_change())
 
     async def run(self) -> None:
