@@ -49,8 +49,8 @@ class SigningKeys:
         self._settings = settings
         self._provider = provider
         self._jwks: tuple[dict[str, Any], ...] = ()
-        # Whether the last attempt to fetch them succeeded, and whether it failed.
-        self._is_current = self._has_failed = False
+        # Whether the last attempt to fetch them succeeded; None before the first one.
+        self._is_current: bool | None = None
         self._parsed: dict[tuple[str | None, str], jwt.PyJWK | None] = {}
         self._wanted = anyio.Event()
         self._fetched = anyio.Event()
@@ -81,13 +81,13 @@ class SigningKeys:
             try:
                 await self._fetch()
             except ProviderUnavailableError as error:
-                level = logging.WARNING if self._is_current or not self._has_failed else logging.DEBUG
+                level = logging.DEBUG if self._is_current is False else logging.WARNING
                 logger.log(level, "the keys of the identity provider cannot be fetched: %s", error)
-                self._is_current, self._has_failed = False, True
+                self._is_current = False
             else:
-                if self._has_failed:
+                if self._is_current is False:
                     logger.info("the keys of the identity provider are fetched again")
-                self._is_current, self._has_failed = True, False
+                self._is_current = True
             self._last_attempt = time.monotonic()
             # This also answers the tokens that came meanwhile.
             self._wanted = anyio.Event()
