@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
@@ -19,7 +20,7 @@ from skills_core.rendering import listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
@@ -269,25 +270,34 @@ def entry_states(text: str, cut: int) -> dict[str, EntryState]:
     return found
 
 
+class _Seen:
+    """The skills that the seen parts of all texts show: the best state of each entry, and the names outside of them."""
+
+    def __init__(self, texts: VisibleTexts, part: Callable[[VisibleText], str]) -> None:
+        self._entries: dict[str, EntryState] = {}
+        self.names: set[str] = set()
+        for text in texts.all:
+            seen = part(text)
+            self.names |= names_in(text.text, seen)
+            for key, state in entry_states(text.text, len(seen)).items():
+                if self._entries.get(key) is not EntryState.WHOLE:
+                    self._entries[key] = state
+
+    def entry(self, skill: Skill) -> EntryState:
+        return self._entries.get(printable(skill.key), EntryState.MISSING)
+
+
 class _View:
-    """The entries and names in all texts of one client: as sent, once the tool is loaded, and at once."""
+    """What one client shows of each skill."""
 
     def __init__(self, texts: VisibleTexts, client: ClientProfile) -> None:
         self._search = texts.search
         self._enum = texts.enum
         self._checks_enum = holds(client.checks_enum)
         self._prompt = client.prompts.value if client.prompts else None
-        self._sent: dict[str, EntryState] = {}
-        self._loaded: dict[str, EntryState] = {}
-        self._at_once: dict[str, EntryState] = {}
-        self._names: set[str] = set()
-        self._loaded_names: set[str] = set()
-        for text in texts.all:
-            _merge(self._sent, entry_states(text.text, len(text.text)))
-            _merge(self._loaded, entry_states(text.text, len(text.loaded)))
-            _merge(self._at_once, entry_states(text.text, len(text.at_once)))
-            self._names |= names_in(text.text, text.at_once)
-            self._loaded_names |= names_in(text.text, text.loaded)
+        self._sent = _Seen(texts, attrgetter("text"))
+        self._loaded = _Seen(texts, attrgetter("loaded"))
+        self._at_once = _Seen(texts, attrgetter("at_once"))
 
     def served(self, skill: Skill) -> ServedSkill:
         obstacles = (*self._from_models(skill), *self._from_users(skill))
@@ -295,18 +305,18 @@ class _View:
         in_enum = skill.key in self._enum
         if not skill.model_invocable:
             return ServedSkill(skill, EntryState.MISSING, None, in_enum, prompt, obstacles)
-        return ServedSkill(skill, _state(skill, self._loaded), self._sight(skill), in_enum, prompt, obstacles)
+        return ServedSkill(skill, self._loaded.entry(skill), self._sight(skill), in_enum, prompt, obstacles)
 
     def _sight(self, skill: Skill) -> Sight:
-        at_once = _state(skill, self._at_once)
+        at_once = self._at_once.entry(skill)
         if at_once is EntryState.WHOLE:
             return Sight.DESCRIBED
         names = {escape_line(skill.key), topic_of(skill)}
         in_enum = skill.key in self._enum
-        if at_once is EntryState.CUT or names & self._names or (in_enum and not self._search.deferred):
+        if at_once is EntryState.CUT or names & self._at_once.names or (in_enum and not self._search.deferred):
             return Sight.NAMED
         after_search = in_enum and not self._search.is_too_long
-        if _state(skill, self._loaded) is not EntryState.MISSING or names & self._loaded_names or after_search:
+        if self._loaded.entry(skill) is not EntryState.MISSING or names & self._loaded.names or after_search:
             return Sight.TOOL_SEARCH
         return Sight.FIND_SKILLS
 
@@ -314,13 +324,13 @@ class _View:
         if not skill.model_invocable:
             yield Obstacle.NOT_FOR_MODELS
             return
-        entry = _state(skill, self._loaded)
+        entry = self._loaded.entry(skill)
         if entry is EntryState.CUT:
             yield Obstacle.CUT_ENTRY
         if entry is EntryState.MISSING:
-            is_sent = _state(skill, self._sent) is not EntryState.MISSING
+            is_sent = self._sent.entry(skill) is not EntryState.MISSING
             yield Obstacle.LONG_ANSWER if is_sent and self._search.is_too_long else Obstacle.BEYOND_BUDGET
-        elif entry is not _state(skill, self._at_once):
+        elif entry is not self._at_once.entry(skill):
             yield Obstacle.DEFERRED
         if self._enum and skill.key not in self._enum:
             yield Obstacle.REFUSED_NAME if self._checks_enum else Obstacle.BEYOND_ENUM
@@ -330,14 +340,3 @@ class _View:
             yield Obstacle.NOT_FOR_USERS
         elif self._prompt is False:
             yield Obstacle.NO_PROMPTS
-
-
-def _state(skill: Skill, entries: dict[str, EntryState]) -> EntryState:
-    return entries.get(printable(skill.key), EntryState.MISSING)
-
-
-def _merge(found: dict[str, EntryState], more: dict[str, EntryState]) -> None:
-    """Add entries; a whole one counts more than a cut one."""
-    for key, state in more.items():
-        if found.get(key) is not EntryState.WHOLE:
-            found[key] = state
