@@ -9,7 +9,8 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from skills_core.selection import SelectionPolicy, SkillSearch
+from skills_core.selection.policy import SelectionPolicy
+from skills_core.selection.ranking import SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from server.clients import ClientProfile
     from skills_core.catalog.catalog import Catalog
-    from skills_core.selection import Match
+    from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
 
 _PARTS = re.compile(r"[^\W_]+")

@@ -16,8 +16,9 @@ from server.clients import Raises, layout_for
 from server.clients.profile import NativeListing, Overflow
 from server.listing.catalog_texts import catalog_texts
 from server.listing.layout import CatalogPlace, ListingLayout
+from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.diagnostics import one_line
-from skills_core.rendering import MAX_ENTRY, listing_order, render_entry, utf16_length
+from skills_core.rendering.catalog import listing_order, render_entry, utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

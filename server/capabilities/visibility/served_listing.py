@@ -16,7 +16,7 @@ from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS, topic_of
 from server.listing.order import size_of
 from server.listing.tools import ACTIVATE, FIND, READ
 from skills_core.diagnostics import printable
-from skills_core.rendering import listing_order, utf16_length
+from skills_core.rendering.catalog import listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from server.capabilities.visibility.served_listing import (
 from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from tests.server.settings import make_settings
 from tests.skill_values import catalog_of, skill_of
 
