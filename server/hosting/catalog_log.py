@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from server.hosting.status import change_summary
 from skills_core.diagnostics import Reason, one_line
 from skills_core.skills.skill import State
 
@@ -96,5 +95,7 @@ def _described(skill: Skill) -> str:
 
 def log_reload(change: Change) -> Change:
     """Log what a requested reload changed, and return it."""
+    from server.hosting.status import change_summary  # noqa: PLC0415 - starts do without it
+
     logger.info("reloaded on request: %s", change_summary(change))
     return change

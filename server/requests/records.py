@@ -81,7 +81,7 @@ class Use(StrEnum):
 
 
 class RequestReason(StrEnum):
-    """Why a request was decided as it was; refused logins have the reasons of `Refusal` with the prefix `login_`."""
+    """Why a request was decided as it was; a refused login has a reason of `LoginRefusal` with the prefix `login_`."""
 
     NONE = ""
     INPUT_REQUIRED = "input_required"

@@ -44,9 +44,10 @@ from skills_core.errors import (
 )
 from skills_core.runs.workflow.faults import InvalidWorkflowError
 
-__all__ = ["CODES", "code_of", "translated"]
-
 logger = logging.getLogger(__name__)
+
+
+__all__ = ["CODES", "code_of", "translated"]
 
 
 CODES: dict[type[SkillsError], int] = {

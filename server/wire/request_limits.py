@@ -12,9 +12,11 @@ from skills_core.diagnostics import one_line, without_lone_surrogates
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
+logger = logging.getLogger(__name__)
+
+
 __all__ = ["checked", "within_bounds"]
 
-logger = logging.getLogger(__name__)
 
 _MAX_METHOD = 100
 # Characters of a method's name that are logged.

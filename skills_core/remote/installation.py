@@ -24,18 +24,7 @@ from skills_core.errors import FileRefusedError, InstallRefusedError
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
-__all__ = [
-    "ORIGIN_FILE",
-    "Installed",
-    "Origin",
-    "disk_faults",
-    "edited_files",
-    "fold_path",
-    "install",
-    "kind_of",
-    "named_files",
-]
-
+logger = logging.getLogger(__name__)
 
 ORIGIN_FILE = ".skillserve-origin.json"
 """The file in a fetched folder that records its origin; hidden, so that no server serves it."""
@@ -123,21 +112,27 @@ def edited_files(folder: Path, files: Mapping[str, str], *, record: str) -> list
     `record` is the path of the file that holds the digests.
     """
     found = {
-        path
-        for path in _files_below(folder)
+        path: digest
+        for path, digest in digests_below(folder).items()
         if path in files or (path != record and _LEFTOVERS.isdisjoint(path.split("/")))
     }
-    differing = found.symmetric_difference(files)
+    return sorted(path for path in found.keys() | files.keys() if found.get(path) != files.get(path))
+
+
+def digests_below(folder: Path) -> dict[str, str]:
+    """Return the digest of each file below a folder by its path; an empty text if it is a link or cannot be read."""
+    digests: dict[str, str] = {}
     with Reader() as reader:
-        for path in found.intersection(files):
+        for path in sorted(_files_below(folder)):
             try:
-                raw, _ = reader.read(Location(folder, path))
+                digests[path] = _digest_of(reader.read(Location(folder, path))[0])
             except FileRefusedError:
-                differing.add(path)
-            else:
-                if "sha256:" + hashlib.sha256(raw).hexdigest() != files[path]:
-                    differing.add(path)
-    return sorted(differing)
+                digests[path] = ""
+    return digests
+
+
+def _digest_of(raw: bytes) -> str:
+    return "sha256:" + hashlib.sha256(raw).hexdigest()
 
 
 def _files_below(folder: Path) -> Iterator[str]:
@@ -169,8 +164,6 @@ def named_files(paths: Sequence[str]) -> str:
     return f"{names} and {len(paths) - _MAX_SHOWN_FILES} more" if len(paths) > _MAX_SHOWN_FILES else names
 
 
-logger = logging.getLogger(__name__)
-
 _VERSION = 1
 _MAX_RECORD = 8 * 1024 * 1024
 
@@ -184,14 +177,14 @@ class Installed(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class FolderOrigin:
     """The origin of a folder's content; `files` maps each path to its digest."""
 
     server: str
     uri: str
     files: Mapping[str, str]
 
-    def same_skill(self, other: Origin | None) -> bool:
+    def same_skill(self, other: FolderOrigin | None) -> bool:
         """Tell whether both are the same skill of the same server, in any version."""
         return other is not None and (self.server, self.uri) == (other.server, other.uri)
 
@@ -210,15 +203,15 @@ def install(
     """
     for fault in (*disk_faults([folder]), *disk_faults(contents)):
         raise InstallRefusedError(root / folder, fault.code, f"{fault.path}: {fault.message}")
-    digests = {path: "sha256:" + hashlib.sha256(raw).hexdigest() for path, raw in contents.items()}
-    origin = Origin(server, uri, digests)
+    digests = {path: _digest_of(raw) for path, raw in contents.items()}
+    origin = FolderOrigin(server, uri, digests)
     target = root.joinpath(*folder.split("/"))
     try:
         with _parent_folders(root, target.parent):
             exists = _check_place(target, origin, force=force)
             if exists and not force and _read_origin(target) == origin:
                 return Installed.UNCHANGED
-            with _temporary_sibling(target) as temporary:
+            with hidden_folder(target.parent) as temporary:
                 _write(temporary / target.name, contents, origin)
                 _move_into_place(temporary, target, exists=exists)
     except OSError as error:
@@ -260,12 +253,8 @@ def _make_folder(path: Path) -> bool:
     return kind is None
 
 
-def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
-    """Tell whether there is a folder to replace.
-
-    Raises:
-        InstallRefusedError: the place holds content that must not be replaced.
-    """
+def _check_place(target: Path, origin: FolderOrigin, *, force: bool) -> bool:
+    """Tell whether there is a folder to replace; refuse to replace content that must be kept."""
     kind = kind_of(target)
     if kind is None:
         return False
@@ -293,35 +282,36 @@ def _check_place(target: Path, origin: Origin, *, force: bool) -> bool:
     return True
 
 
-def _read_origin(folder: Path) -> Origin | None:
+def _read_origin(folder: Path) -> FolderOrigin | None:
     """Return the record in a folder; None if there is no readable one."""
     try:
         with Reader() as reader:
             raw, _ = reader.read(Location(folder, ORIGIN_FILE), _MAX_RECORD)
         match json.loads(raw):
             case {"version": 1, "server": str(server), "uri": str(uri), "files": dict(files)}:
-                return Origin(server, uri, {str(path): str(digest) for path, digest in files.items()})
+                return FolderOrigin(server, uri, {str(path): str(digest) for path, digest in files.items()})
     except (FileRefusedError, ValueError, RecursionError):
         pass
     return None
 
 
 @contextmanager
-def _temporary_sibling(target: Path) -> Generator[Path]:
-    """Create a private hidden folder next to `target`, and remove it after the block."""
-    temporary = Path(tempfile.mkdtemp(prefix=".skillserve-", dir=target.parent))
+def hidden_folder(parent: Path | None, prefix: str = ".skillserve-") -> Generator[Path]:
+    """Create a private folder in `parent`, or in the system's temporary folder, and remove it after the block."""
+    folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
     try:
-        yield temporary
+        yield folder
     finally:
-        _remove(temporary)
+        remove_hidden(folder)
 
 
-def _remove(folder: Path) -> None:
+def remove_hidden(folder: Path) -> None:
+    """Remove a temporary folder; log a warning if that fails."""
     if left := remove_tree(folder):
         logger.warning("a temporary folder cannot be removed: %s: %s", folder, one_line(left))
 
 
-def _write(folder: Path, contents: Mapping[str, bytes], origin: Origin) -> None:
+def _write(folder: Path, contents: Mapping[str, bytes], origin: FolderOrigin) -> None:
     folder.mkdir()
     for path, raw in contents.items():
         file = folder.joinpath(*path.split("/"))
@@ -342,4 +332,4 @@ def _move_into_place(temporary: Path, target: Path, *, exists: bool) -> None:
     # Beside the temporary folder, because that is removed even if the previous content cannot be restored.
     aside = temporary.with_name(f"{temporary.name}-before")
     if replace_folder(new, target, aside) == aside:
-        _remove(aside)
+        remove_hidden(aside)

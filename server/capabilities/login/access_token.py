@@ -15,42 +15,6 @@ if TYPE_CHECKING:
     from server.access.principal import PrincipalKind
     from server.capabilities.login.settings import LoginSettings
 
-__all__ = [
-    "BOUND",
-    "LoginToken",
-    "ProviderUnavailableError",
-    "is_bound",
-    "is_for",
-    "is_time",
-    "login_token",
-    "principal_from",
-    "serves_its_bearer",
-]
-
-
-_CLIENT_ERRORS: Final = range(400, 500)
-_NOT_OF_THE_TOKEN: Final = (401, 407, 408)
-# The provider or a proxy refuses the server's own credentials, or has waited too long for its request.
-
-
-class ProviderUnavailableError(Exception):
-    """The identity provider cannot be asked, so the token is neither valid nor invalid.
-
-    `status` is that of the provider's answer, None if there was none.
-    """
-
-    def __init__(self, message: str, *, status: int | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-
-    @property
-    def answered(self) -> bool:
-        """Whether the provider refused this one question, and may well answer others.
-
-        Whoever sends an invented token can bring such an answer about, so no other token may suffer from it.
-        """
-        return self.status in _CLIENT_ERRORS and self.status not in _NOT_OF_THE_TOKEN
-
 
 class LoginToken(AccessToken):
     """An access token of the SDK; `token` is empty, so that nothing after the login can show or pass on the secret."""
@@ -139,7 +103,7 @@ def _words(value: object) -> frozenset[str]:
 
 
 def is_time(value: object) -> TypeGuard[float]:
-    """Tell whether a claim is a possible time; `NaN` is none."""
+    """Tell whether a claim is a possible time, which `NaN` is not."""
     return isinstance(value, int | float) and 0 <= value < _MAX_TIME
 
 

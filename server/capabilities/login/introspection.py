@@ -1,11 +1,16 @@
-"""Verify opaque access tokens by asking the identity provider (RFC 7662)."""
+"""Verify opaque access tokens by asking the identity provider (RFC 7662), also while responses to them are open.
+
+The senders of tokens take turns: a sender of invented tokens does not take the turns of others.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import ipaddress
 import logging
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +19,6 @@ import anyio
 from server.access.principal import PrincipalKind
 from server.capabilities.login.access_token import (
     BOUND,
-    ProviderUnavailableError,
     is_bound,
     is_for,
     is_time,
@@ -22,14 +26,14 @@ from server.capabilities.login.access_token import (
     principal_from,
     serves_its_bearer,
 )
-from server.capabilities.login.provider import KNOWN, Turns, sender_of
+from server.capabilities.login.provider import ProviderUnavailableError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from server.capabilities.login.access_token import LoginToken
     from server.capabilities.login.provider import Provider
     from server.capabilities.login.settings import LoginSettings
-
-__all__ = ["Introspection"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +44,10 @@ _OUTAGE_SECONDS: Final = 300.0
 # overloads the provider, or makes it limit this server, does not lock out those who work.
 _RETRY_SECONDS: Final = 10.0
 # Meanwhile, it is asked about a token at most this often, because each question may last until its time limit.
+_CHECK_SECONDS: Final = 5.0
+# Costs nothing while the last answer about a token is fresh.
+_AT_ONCE: Final = 16
+# Half of the questions that may be open about known tokens; the others are for new requests.
 _QUIET_SECONDS: Final = 2.0
 # So long after a warning, faults are logged as information.
 _BAD_REQUEST: Final = 400
@@ -47,9 +55,71 @@ _MAX_VALID: Final = 8192
 _MAX_INVALID: Final = 1024
 _FOREIGN_TYPES: Final = ("refresh_token", "id_token")
 
+_KNOWN: Final = "known"
+# The sender of all tokens that were valid when the provider was last asked about them. No address is called so.
+
+_MAX_KNOWN: Final = 32
+_MAX_OTHERS: Final = 64
+# Together they are fewer than the 100 connections of a client of httpx, so that keys can be fetched beside them.
+_AWAY_SECONDS: Final = 2.0
+# The provider is not asked again so soon after it failed.
+_MAX_AWAY: Final = 1024
+_IPV6_NETWORK: Final = 2**128 - 2**64
+
+
+class _OpenQuestions:
+    """Limits the open questions of each sender; after a failed one, its sender has to wait."""
+
+    def __init__(self) -> None:
+        self._open: Counter[str] = Counter()
+        self._away: OrderedDict[str, float] = OrderedDict()
+
+    @contextmanager
+    def asking(self, sender: str) -> Iterator[None]:
+        """Count the question that is asked inside.
+
+        Raises:
+            ProviderUnavailableError: the sender may not ask now.
+        """
+        if time.monotonic() < self._away.get(sender, float("-inf")) or not self._has_room(sender):
+            raise ProviderUnavailableError("the provider cannot be asked about the token now")
+        self._open[sender] += 1
+        try:
+            yield
+        except ProviderUnavailableError as error:
+            if not error.answered:
+                self._hold_up(sender)
+            raise
+        finally:
+            self._open[sender] -= 1
+            if not self._open[sender]:
+                del self._open[sender]
+
+    def _has_room(self, sender: str) -> bool:
+        if sender == _KNOWN:
+            return self._open[_KNOWN] < _MAX_KNOWN
+        # A sender has at most as many questions as it leaves to others: the first one half, the next one a quarter.
+        others = self._open.total() - self._open[_KNOWN]
+        return self._open[sender] < _MAX_OTHERS - others
+
+    def _hold_up(self, sender: str) -> None:
+        self._away[sender] = time.monotonic() + _AWAY_SECONDS
+        self._away.move_to_end(sender)
+        while len(self._away) > _MAX_AWAY:
+            self._away.popitem(last=False)
+
+
+def sender_of(address: str) -> str:
+    """Return the sender at a network address: IPv6 gives a whole network to each customer."""
+    try:
+        found = ipaddress.IPv6Address(address)
+    except ValueError:
+        return address
+    return str(found.ipv4_mapped or ipaddress.IPv6Address(int(found) & _IPV6_NETWORK))
+
 
 @dataclass(slots=True)
-class _Answer:
+class _KnownToken:
     """What the provider said of a valid token, and when; it is asked again after `fresh_until`."""
 
     token: LoginToken
@@ -66,9 +136,9 @@ class _Question:
 
 
 class Introspection:
-    """Asks about tokens; answers are remembered briefly, and one question a token is open at a time.
+    """Asks about tokens; answers are remembered briefly, and only one question about each token is open at a time.
 
-    Valid answers are kept after that. They tell the tokens of users from invented ones, and serve during an outage.
+    Valid answers are kept longer: they distinguish the tokens of users from invented ones, and count during an outage.
     """
 
     def __init__(self, settings: LoginSettings, provider: Provider) -> None:
@@ -76,11 +146,13 @@ class Introspection:
         self._settings = settings
         self._provider = provider
         # Kept apart, so that invented tokens do not displace valid ones. Keys are hashes: no token stays in memory.
-        self._valid: OrderedDict[bytes, _Answer] = OrderedDict()
+        self._valid: OrderedDict[bytes, _KnownToken] = OrderedDict()
         self._invalid: OrderedDict[bytes, float] = OrderedDict()
         self._pending: dict[bytes, _Question] = {}
-        self._turns = Turns()
+        self._questions = _OpenQuestions()
         self._quiet_until = float("-inf")
+        # The texts of tokens are needed for the questions, and the requests that are open contain them anyway.
+        self._open: dict[str, dict[anyio.CancelScope, LoginToken]] = {}
 
     async def verify(self, text: str, address: str = "") -> LoginToken | None:
         """Return the token if the provider says that it is active and meant for this server.
@@ -102,31 +174,60 @@ class Introspection:
                 break
             await pending.done.wait()
             if pending.fault is not None:
-                return self._outlasting(digest, pending.fault)
-            # Whoever asked may have been cancelled, or got an answer that is not remembered.
+                return self._last_answer(digest, pending.fault)
+            # The request that asked may have been cancelled, or its answer is not remembered.
         self._pending[digest] = question = _Question()
         try:
-            with self._turns.taken(KNOWN if answer is not None else sender_of(address)):
+            with self._questions.asking(_KNOWN if answer is not None else sender_of(address)):
                 return await self._ask(text, digest)
         except ProviderUnavailableError as error:
             question.fault = error
-            return self._outlasting(digest, error)
+            return self._last_answer(digest, error)
         finally:
             self._pending.pop(digest).done.set()
 
-    def _outlasting(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:
-        """Return the token of the last answer if that still counts.
+    @contextmanager
+    def ended_by_refusal(self, text: str, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
+        """Let the provider end a response that is being sent, by refusing its token or changing what it allows."""
+        responses = self._open.setdefault(text, {})
+        responses[response] = token
+        try:
+            yield
+        finally:
+            del responses[response]
+            if not responses:
+                del self._open[text]
 
-        Raises:
-            ProviderUnavailableError: there is none, or it is too old.
-        """
+    async def run(self) -> None:
+        """Verify the tokens of open responses again and again until cancelled."""
+        while True:
+            await anyio.sleep(_CHECK_SECONDS)
+            tokens = iter([*self._open.items()])
+            async with anyio.create_task_group() as tasks:
+                for _ in range(min(_AT_ONCE, len(self._open))):
+                    tasks.start_soon(self._check_each, tokens)
+
+    async def _check_each(self, tokens: Iterator[tuple[str, dict[anyio.CancelScope, LoginToken]]]) -> None:
+        """Check tokens that no other task takes from the same iterator."""
+        for text, responses in tokens:
+            try:
+                found = await self.verify(text)
+            except ProviderUnavailableError:
+                # Its last answer would have counted for some minutes.
+                found = None
+            for response, token in responses.items():
+                if found is None or _rights(found) != _rights(token):
+                    response.cancel()
+
+    def _last_answer(self, digest: bytes, fault: ProviderUnavailableError) -> LoginToken:
+        """Return the token of the last answer if that still counts; raise `fault` otherwise."""
         answer, now = self._valid.get(digest), time.monotonic()
         if answer is not None:
             left = _lifetime(answer.token, answer.given_at + _OUTAGE_SECONDS - now)
             if left > 0:
                 answer.fresh_until = now + min(_RETRY_SECONDS, left)
                 return answer.token
-        # Another one, because several requests may have waited for the same question.
+        # A new exception, because several requests may have waited for the same question.
         raise ProviderUnavailableError(str(fault), status=fault.status) from None
 
     async def _ask(self, text: str, digest: bytes) -> LoginToken | None:
@@ -145,7 +246,7 @@ class Introspection:
             self._valid.pop(digest, None)
             _remember(self._invalid, digest, now + _INVALID_SECONDS, _MAX_INVALID)
         else:
-            valid = _Answer(token, now, now + _lifetime(token, _VALID_SECONDS))
+            valid = _KnownToken(token, now, now + _lifetime(token, _VALID_SECONDS))
             _remember(self._valid, digest, valid, _MAX_VALID)
         return token
 
@@ -195,3 +296,9 @@ def _remember(known: OrderedDict[bytes, Any], digest: bytes, value: object, at_m
     known.move_to_end(digest)
     while len(known) > at_most:
         known.popitem(last=False)
+
+
+def _rights(token: LoginToken) -> tuple[object, ...]:
+    """Return what a response depends on; a new expiry, for example, does not end it."""
+    principal = token.principal
+    return principal.subject, principal.client_id, principal.roles, principal.scopes

@@ -1,25 +1,174 @@
-"""Verify access tokens that are JWTs signed by the identity provider."""
+"""Verify access tokens that are JWTs, with the identity provider's public keys (JWKS).
+
+One task fetches the keys, and they are kept while the provider is away.
+"""
 
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import jwt
 
 from server.access.principal import PrincipalKind
 from server.capabilities.login.access_token import BOUND, is_bound, login_token, principal_from, serves_its_bearer
+from server.capabilities.login.provider import ProviderUnavailableError
+from server.capabilities.login.settings import is_safe_address
 
 if TYPE_CHECKING:
     from jwt.types import Options
 
     from server.capabilities.login.access_token import LoginToken
-    from server.capabilities.login.keys import SigningKeys
+    from server.capabilities.login.provider import Provider
     from server.capabilities.login.settings import LoginSettings
 
-__all__ = ["JwtVerifier", "looks_like_jwt"]
-
 logger = logging.getLogger(__name__)
+
+_MAX_KEYS: Final = 64
+_FRESH_SECONDS: Final = 600.0
+# Keys are fetched again this often, so that a key that the provider withdrew is refused.
+_COOLDOWN_SECONDS: Final = 10.0
+# An unknown key ID makes the server fetch the keys at most this often, because attackers invent IDs.
+_RETRY_SECONDS: Final = 1.0
+# After a failure, an unknown key ID makes the server fetch the keys sooner.
+_AWAY_SECONDS: Final = 30.0
+# After a failure, the keys are fetched again after this time even if no token needs them.
+_WAIT_SECONDS: Final = 6.0
+_MAX_WAITING: Final = 64
+_KINDS: Final = {"RS": "RSA", "PS": "RSA", "ES": "EC", "Ed": "OKP"}
+_PATHS: Final = ("/.well-known/openid-configuration", "/.well-known/oauth-authorization-server")
+
+
+class SigningKeys:
+    """The keys by which tokens may be signed."""
+
+    def __init__(self, settings: LoginSettings, provider: Provider) -> None:
+        """Fetch nothing yet; `run` does."""
+        self._settings = settings
+        self._provider = provider
+        self._jwks: tuple[dict[str, Any], ...] = ()
+        # Whether the last attempt to fetch them succeeded; None before the first one.
+        self._is_current: bool | None = None
+        self._parsed: dict[tuple[str | None, str], jwt.PyJWK | None] = {}
+        self._wanted = anyio.Event()
+        self._fetched = anyio.Event()
+        self._last_attempt = float("-inf")
+        self._waiting = 0
+
+    async def find(self, key_id: str | None, algorithm: str) -> jwt.PyJWK | None:
+        """Return the key with this ID for this algorithm; without an ID, the only key for the algorithm.
+
+        Raises:
+            ProviderUnavailableError: the key is unknown, and the provider cannot be asked for its keys now.
+        """
+        key = self._key(key_id, algorithm)
+        cooldown = _COOLDOWN_SECONDS if self._is_current else _RETRY_SECONDS
+        if key is None and time.monotonic() - self._last_attempt >= cooldown:
+            is_done = await self._wait_for_fetch()
+            key = self._key(key_id, algorithm)
+            if key is None and not is_done:
+                raise ProviderUnavailableError("the provider's keys cannot be fetched in time")
+        if key is None and not self._is_current:
+            # The provider may have this key by now.
+            raise ProviderUnavailableError("the provider's keys cannot be fetched now")
+        return key
+
+    async def run(self) -> None:
+        """Fetch the keys at once, at intervals, and when a token names an unknown key, until cancelled."""
+        while True:
+            try:
+                await self._fetch()
+            except ProviderUnavailableError as error:
+                level = logging.DEBUG if self._is_current is False else logging.WARNING
+                logger.log(level, "the keys of the identity provider cannot be fetched: %s", error)
+                self._is_current = False
+            else:
+                if self._is_current is False:
+                    logger.info("the keys of the identity provider are fetched again")
+                self._is_current = True
+            self._last_attempt = time.monotonic()
+            # This also answers the tokens that came meanwhile.
+            self._wanted = anyio.Event()
+            fetched, self._fetched = self._fetched, anyio.Event()
+            fetched.set()
+            with anyio.move_on_after(_FRESH_SECONDS if self._is_current else _AWAY_SECONDS):
+                await self._wanted.wait()
+
+    async def _wait_for_fetch(self) -> bool:
+        """Have the keys fetched; return whether that was done in time."""
+        if self._waiting >= _MAX_WAITING:
+            return False
+        self._waiting += 1
+        try:
+            with anyio.move_on_after(_WAIT_SECONDS) as waiting:
+                fetched = self._fetched
+                self._wanted.set()
+                await fetched.wait()
+        finally:
+            self._waiting -= 1
+        return not waiting.cancelled_caught
+
+    async def _fetch(self) -> None:
+        url = self._settings.jwks_url or await self._discover()
+        keys = (await self._provider.get(url)).get("keys")
+        if not isinstance(keys, list) or len(keys) > _MAX_KEYS:
+            raise ProviderUnavailableError(f"its answer is not a set of at most {_MAX_KEYS} keys")
+        jwks = tuple(key for key in keys if isinstance(key, dict))
+        if jwks != self._jwks:
+            self._jwks, self._parsed = jwks, {}
+
+    async def _discover(self) -> str:
+        """Return the address of the keys from the provider's metadata, which must be that of the issuer."""
+        issuer = self._settings.issuer or ""
+        fault: ProviderUnavailableError | None = None
+        for path in _PATHS:
+            try:
+                found = await self._provider.get(issuer.rstrip("/") + path)
+            except ProviderUnavailableError as error:
+                fault = error
+                continue
+            url = found.get("jwks_uri")
+            if found.get("issuer") != issuer:
+                raise ProviderUnavailableError("its metadata names another issuer; correct login.issuer")
+            if not isinstance(url, str) or not is_safe_address(url):
+                raise ProviderUnavailableError("its metadata has no usable jwks_uri; set login.jwks_url")
+            return url
+        raise fault or ProviderUnavailableError("it has no metadata")
+
+    def _key(self, key_id: str | None, algorithm: str) -> jwt.PyJWK | None:
+        wanted = (key_id, algorithm)
+        if wanted in self._parsed:
+            return self._parsed[wanted]
+        fitting = [key for key in self._jwks if _fits(key, key_id, algorithm)]
+        if not fitting or (key_id is None and len(fitting) > 1):
+            return None
+        # Only IDs of real keys get an entry, so attackers cannot make it grow.
+        self._parsed[wanted] = _parse(fitting[0], algorithm)
+        return self._parsed[wanted]
+
+
+def _fits(key: dict[str, Any], key_id: str | None, algorithm: str) -> bool:
+    operations = key.get("key_ops")
+    return (
+        key.get("kty") == _KINDS.get(algorithm[:2])
+        and (key_id is None or key.get("kid") == key_id)
+        and key.get("alg", algorithm) == algorithm
+        and key.get("use", "sig") == "sig"
+        and (operations is None or (isinstance(operations, list) and "verify" in operations))
+    )
+
+
+def _parse(key: dict[str, Any], algorithm: str) -> jwt.PyJWK | None:
+    # A private key in the set, which would be the provider's mistake, is used for its public part only.
+    public = {name: value for name, value in key.items() if name not in {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}}
+    try:
+        return jwt.PyJWK(public, algorithm)
+    except (jwt.PyJWTError, ValueError, TypeError, OverflowError):
+        logger.warning("a key of the identity provider is invalid")
+        return None
+
 
 _TYPES: Final = frozenset({None, "jwt", "at+jwt", "application/at+jwt"})
 # Other types are not access tokens, such as logout+jwt and dpop+jwt.
@@ -38,8 +187,8 @@ _FAULTS: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, Recursio
 # Hostile tokens also contain numbers and structures that the library does not expect.
 
 
-class _RefusedError(Exception):
-    """A token is invalid."""
+class _InvalidTokenError(Exception):
+    """A token is invalid; the message contains nothing of it."""
 
 
 def looks_like_jwt(text: str) -> bool:
@@ -65,8 +214,7 @@ class JwtVerifier:
         """
         try:
             return await self._verified(text)
-        except _RefusedError as error:
-            # Its reason has nothing of the token.
+        except _InvalidTokenError as error:
             logger.info("a token is refused: %s", error)
             return None
 
@@ -74,17 +222,17 @@ class JwtVerifier:
         try:
             header = jwt.get_unverified_header(text)
         except _FAULTS:
-            raise _RefusedError("its header is invalid") from None
+            raise _InvalidTokenError("its header is invalid") from None
         kind, algorithm = header.get("typ"), header.get("alg")
         kind = kind.lower() if isinstance(kind, str) else kind
         # The headers jwk, jku, x5c and x5u, which name a key of the sender's choice, are ignored.
         if not isinstance(kind, str | None) or kind not in _TYPES or "crit" in header:
-            raise _RefusedError("it is not an access token")
+            raise _InvalidTokenError("it is not an access token")
         if not isinstance(algorithm, str) or algorithm not in self._algorithms:
-            raise _RefusedError("its algorithm is not one of login.algorithms")
+            raise _InvalidTokenError("its algorithm is not one of login.algorithms")
         key = await self._keys.find(header.get("kid"), algorithm)
         if key is None:
-            raise _RefusedError("the provider has no such key")
+            raise _InvalidTokenError("the provider has no such key")
         return self._decoded(text, key)
 
     def _decoded(self, text: str, key: jwt.PyJWK) -> LoginToken:
@@ -99,11 +247,11 @@ class JwtVerifier:
             )
             principal = principal_from(claims, PrincipalKind.JWT, self._settings)
         except _FAULTS as error:
-            raise _RefusedError(_reason(error)) from None
+            raise _InvalidTokenError(_reason(error)) from None
         if is_bound(claims):
-            raise _RefusedError(BOUND)
+            raise _InvalidTokenError(BOUND)
         if principal is None or not serves_its_bearer(claims):
-            raise _RefusedError("it is not an access token of a user or client")
+            raise _InvalidTokenError("it is not an access token of a user or client")
         return login_token(principal, self._settings.issuer or "")
 
 

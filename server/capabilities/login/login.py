@@ -1,4 +1,7 @@
-"""The login of a server: which verifier a token goes to, and what a request without a valid token gets."""
+"""The login of a server: which verifier a token goes to, and what a request without a valid token gets.
+
+A refusal has a `WWW-Authenticate` header and points to the protected-resource metadata (RFC 9728).
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,21 @@ import logging
 import math
 import time
 from contextlib import contextmanager, nullcontext
+from enum import StrEnum
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import anyio
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.authentication import AuthCredentials
+from starlette.responses import JSONResponse
+from starlette.routing import Route
 
 from server.access.principal import STRANGER, PrincipalKind
-from server.capabilities.login.access_token import LoginToken, ProviderUnavailableError
-from server.capabilities.login.challenge import Challenges, Refusal
-from server.capabilities.login.confirming import Confirming
 from server.capabilities.login.introspection import Introspection
-from server.capabilities.login.jwt_verifier import JwtVerifier, looks_like_jwt
-from server.capabilities.login.keys import SigningKeys
-from server.capabilities.login.provider import Provider
+from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys, looks_like_jwt
+from server.capabilities.login.provider import Provider, ProviderUnavailableError
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
 from server.capability import Authentication
@@ -33,12 +36,109 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from starlette.routing import Route
+    from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from server.capabilities.login.access_token import LoginToken
     from server.hosting.host import Host
 
 logger = logging.getLogger(__name__)
+
+_WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
+
+
+class LoginRefusal(StrEnum):
+    """Why a request is refused."""
+
+    MISSING = "missing"
+    """It has no token."""
+    MALFORMED = "malformed"
+    """Its `Authorization` header does not contain one bearer token."""
+    INVALID = "invalid"
+    """Its token is unknown, expired, or meant for another server."""
+    SCOPE = "scope"
+    """Its token lacks a required scope."""
+    ROLE = "role"
+    """The roles of its token do not allow the action."""
+    UNAVAILABLE = "unavailable"
+    """The identity provider cannot be asked about the token."""
+
+
+# The status, the error code of RFC 6750, and the description. A request without a token gets no error code there.
+_ANSWERS: Final[dict[LoginRefusal, tuple[int, str, str]]] = {
+    LoginRefusal.MISSING: (401, "", "log in: send an access token in the Authorization header"),
+    LoginRefusal.MALFORMED: (400, "invalid_request", "send one header Authorization: Bearer TOKEN"),
+    LoginRefusal.INVALID: (401, "invalid_token", "the access token is invalid or expired, or meant for another server"),
+    LoginRefusal.SCOPE: (403, "insufficient_scope", "the access token lacks a required scope"),
+    LoginRefusal.ROLE: (403, "access_denied", "the roles of the access token do not allow this"),
+    LoginRefusal.UNAVAILABLE: (
+        503,
+        "temporarily_unavailable",
+        "the identity provider does not answer; try again later",
+    ),
+}
+
+
+class Challenges:
+    """The answers of one server, which are the same in both protocol eras."""
+
+    def __init__(self, settings: LoginSettings) -> None:
+        """Describe the login of `settings`; without an issuer there is no metadata."""
+        self._settings = settings
+        self._responses = {refusal: self._response(refusal) for refusal in LoginRefusal}
+
+    def response(self, refusal: LoginRefusal) -> JSONResponse:
+        """Return the answer to a refused request."""
+        return self._responses[refusal]
+
+    def routes(self, path: str, profiles: Sequence[str] = ()) -> list[Route]:
+        """Return the routes of the metadata: at the root, for the public address, and for `path` behind a proxy.
+
+        Clients look for it below the address of a profile too. Its resource is always the endpoint, to which the paths
+        of `profiles` belong, so that one audience serves for all.
+        """
+        settings = self._settings
+        if settings.issuer is None:
+            return []
+        document = {
+            "resource": settings.endpoint,
+            "authorization_servers": [settings.issuer],
+            "bearer_methods_supported": ["header"],
+            "resource_name": "skillserve",
+            **({"scopes_supported": [*settings.requested_scopes]} if settings.requested_scopes else {}),
+        }
+        headers = {"Cache-Control": "max-age=3600", "Access-Control-Allow-Origin": "*"}
+
+        async def metadata(_: Request) -> JSONResponse:
+            return JSONResponse(document, headers=headers)
+
+        public = urlsplit(settings.endpoint).path
+        endpoints = dict.fromkeys(each.rstrip("/") for each in (public, path))
+        below = [f"{each}/{name}" for each in endpoints for name in profiles]
+        paths = dict.fromkeys(_WELL_KNOWN + each for each in ("", *endpoints, *below))
+        return [Route(each, metadata, methods=["GET"]) for each in paths]
+
+    def _response(self, refusal: LoginRefusal) -> JSONResponse:
+        status, code, description = _ANSWERS[refusal]
+        headers = {"Cache-Control": "no-store"}
+        if refusal is LoginRefusal.UNAVAILABLE:
+            headers["Retry-After"] = "5"
+        elif refusal is not LoginRefusal.ROLE:
+            # Of a challenge, clients conclude that another token of this user would do.
+            headers["WWW-Authenticate"] = self._challenge(code, description)
+        return JSONResponse({"error": code or "unauthorized", "error_description": description}, status, headers)
+
+    def _challenge(self, code: str, description: str) -> str:
+        parts = {"error": code, "error_description": description} if code else {}
+        if self._settings.requested_scopes:
+            parts["scope"] = " ".join(self._settings.requested_scopes)
+        if self._settings.issuer is not None:
+            address = urlsplit(self._settings.endpoint)
+            path = _WELL_KNOWN + address.path.rstrip("/")
+            parts["resource_metadata"] = f"{address.scheme}://{address.netloc}{path}"
+        parts = parts or {"realm": "skillserve"}
+        return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
+
 
 _MAX_TOKEN: Final = 8192
 # Characters; tokens of large organizations have some 2,000.
@@ -47,7 +147,7 @@ _MAX_PATH: Final = 200
 
 
 class Login:
-    """Authenticates requests; it implements the SDK's `TokenVerifier`."""
+    """Authenticates requests."""
 
     def __init__(
         self, settings: LoginSettings, tokens: Path, provider: Provider | None = None, records: Records | None = None
@@ -67,19 +167,15 @@ class Login:
         self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
         self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
         self._introspection = Introspection(settings, self._provider) if settings.introspection_url else None
-        self._confirming = Confirming(self._introspection) if self._introspection is not None else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
         """Keep keys, static tokens and the tokens of open responses current until cancelled."""
         try:
             async with anyio.create_task_group() as tasks:
-                if self._keys is not None:
-                    tasks.start_soon(self._keys.run)
-                if self._static is not None:
-                    tasks.start_soon(self._static.run)
-                if self._confirming is not None:
-                    tasks.start_soon(self._confirming.run)
+                for each in (self._keys, self._static, self._introspection):
+                    if each is not None:
+                        tasks.start_soon(each.run)
         finally:
             with anyio.move_on_after(1, shield=True):
                 await self._provider.aclose()
@@ -98,42 +194,42 @@ class Login:
             return await self._jwt.verify(token)
         return await self._introspection.verify(token, address) if self._introspection is not None else None
 
-    async def authenticate(self, scope: Scope) -> LoginToken | Refusal:
+    async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
         if not self._records.wanted:
-            return await self._judged(scope)
+            return await self._logged(scope)
         notes = Notes(self._records.new_id(), principal=STRANGER, address=address_of(scope))
         # The lines about a refused login have the id of its record.
         outer = NOTES.set(notes)
         try:
-            result = await self._judged(scope)
+            result = await self._logged(scope)
         finally:
             NOTES.reset(outer)
-        if isinstance(result, Refusal):
+        if isinstance(result, LoginRefusal):
             self._records.emit(_record(scope, notes, result))
         return result
 
-    async def _judged(self, scope: Scope) -> LoginToken | Refusal:
-        result = await self._judge(scope)
-        if isinstance(result, Refusal):
+    async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
+        result = await self._verify(scope)
+        if isinstance(result, LoginRefusal):
             # Clients that log in begin with a request without a token.
-            level = logging.DEBUG if result is Refusal.MISSING else logging.INFO
+            level = logging.DEBUG if result is LoginRefusal.MISSING else logging.INFO
             logger.log(level, "login refused: %s", result)
         return result
 
-    async def _judge(self, scope: Scope) -> LoginToken | Refusal:
+    async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
         text = _text(scope)
-        if isinstance(text, Refusal):
+        if isinstance(text, LoginRefusal):
             return text
         try:
             token = await self.verify_token(text, address_of(scope))
         except ProviderUnavailableError:
-            return Refusal.UNAVAILABLE
+            return LoginRefusal.UNAVAILABLE
         if token is None:
-            return Refusal.INVALID
+            return LoginRefusal.INVALID
         # Static tokens have roles instead of scopes.
         if token.principal.kind is not PrincipalKind.TOKEN and not self._scopes <= token.principal.scopes:
-            return Refusal.SCOPE
+            return LoginRefusal.SCOPE
         return token
 
     @contextmanager
@@ -149,9 +245,13 @@ class Login:
         if token.principal.kind is PrincipalKind.TOKEN and self._static is not None:
             return self._static.ended_by_revocation(token, response)
         text = _text(request)
-        if token.principal.kind is not PrincipalKind.OPAQUE or self._confirming is None or isinstance(text, Refusal):
+        if (
+            token.principal.kind is not PrincipalKind.OPAQUE
+            or self._introspection is None
+            or isinstance(text, LoginRefusal)
+        ):
             return nullcontext()
-        return self._confirming.ended_by_refusal(text, token, response)
+        return self._introspection.ended_by_refusal(text, token, response)
 
     def _seconds_left(self, token: LoginToken) -> float:
         if token.expires_at is None:
@@ -161,34 +261,33 @@ class Login:
         return max(0.0, token.expires_at + leeway - time.time())
 
 
-def _record(scope: Scope, notes: Notes, refusal: Refusal) -> RequestRecord:
+def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
     return RequestRecord(
         method=LOGIN_METHOD,
         request_id=notes.request_id,
         principal=notes.principal,
         address=notes.address,
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
+        decision=Decision.FAILED if refusal is LoginRefusal.UNAVAILABLE else Decision.DENIED,
         reason=f"login_{refusal}",
     )
 
 
-def _text(scope: Scope) -> str | Refusal:
-    """Return the text of the token of a request."""
+def _text(scope: Scope) -> str | LoginRefusal:
     headers = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
     if not headers:
-        return Refusal.MISSING
+        return LoginRefusal.MISSING
     scheme, _, given = headers[0].decode("latin-1").partition(" ")
     text: str = given.strip(" \t")
     if len(headers) > 1 or scheme.lower() != "bearer" or not text or " " in text or "," in text:
-        return Refusal.MALFORMED
+        return LoginRefusal.MALFORMED
     return text
 
 
 class RequireLogin:
     """ASGI middleware that serves requests with a valid token only, and leaves their principal to the SDK.
 
-    The token itself goes no further: what is served sees no `Authorization` header. A response, such as a stream of
+    The token itself is not passed on: `app` receives no `Authorization` header. A response, such as a stream of
     notifications, ends when the token expires or is revoked; that a provider revokes a JWT is not known here.
     """
 
@@ -203,7 +302,7 @@ class RequireLogin:
             await self._app(scope, receive, send)
             return
         token = await self._login.authenticate(scope)
-        if isinstance(token, Refusal):
+        if isinstance(token, LoginRefusal):
             await self._login.challenges.response(token)(scope, receive, send)
             return
         headers = [header for header in scope["headers"] if header[0].lower() != b"authorization"]
@@ -220,7 +319,7 @@ class RequireLogin:
         if ended.cancelled_caught and not has_begun:
             # The token may be as good as before, but the provider is away.
             refusal = await self._login.authenticate(scope)
-            refusal = refusal if isinstance(refusal, Refusal) else Refusal.INVALID
+            refusal = refusal if isinstance(refusal, LoginRefusal) else LoginRefusal.INVALID
             await self._login.challenges.response(refusal)(scope, receive, send)
 
 

@@ -1,45 +1,51 @@
-"""Requests to the identity provider: bounded in time and size, without redirects, and never with a user's request.
-
-The senders of tokens take turns: no sender of invented tokens takes the turns of others.
-"""
+"""Requests to the identity provider: bounded in time and size, without redirects, and never with a user's request."""
 
 from __future__ import annotations
 
-import ipaddress
 import json
-import time
-from collections import Counter, OrderedDict
-from contextlib import contextmanager
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.remote.address import Address, AddressError
-from server.capabilities.remote.http_call import HttpCallError, HttpCalls
+from server.wire.address import Address, AddressError
+from server.wire.http_client import HttpCallError, HttpCalls
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-__all__ = [
-    "KNOWN",
-    "Provider",
-    "Turns",
-    "sender_of",
-]
-
+    from collections.abc import Mapping
 
 _SECONDS: Final = 5.0
 _MAX_BYTES: Final = 512 * 1024
 _HEADERS: Final = {"Accept": "application/json, application/*+json"}
+_CLIENT_ERRORS: Final = range(400, 500)
+_NOT_OF_THE_TOKEN: Final = (401, 407, 408)
+# The provider or a proxy refuses the server's own credentials, or has waited too long for its request.
+
+
+class ProviderUnavailableError(Exception):
+    """The identity provider cannot be asked, so the token is neither valid nor invalid.
+
+    `status` is that of the provider's answer, None if there was none.
+    """
+
+    def __init__(self, message: str, *, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+    @property
+    def answered(self) -> bool:
+        """Whether the provider refused this one question, and may still answer others.
+
+        An invented token can cause such an answer, so it must not affect other tokens.
+        """
+        return self.status in _CLIENT_ERRORS and self.status not in _NOT_OF_THE_TOKEN
 
 
 class Provider:
     """Asks one identity provider."""
 
-    def __init__(self, seconds: float = _SECONDS) -> None:
-        """Open no connection yet; a request ends after `seconds`."""
-        self._calls = HttpCalls(seconds, _MAX_BYTES)
+    def __init__(self) -> None:
+        """Open no connection yet."""
+        self._calls = HttpCalls(_SECONDS, _MAX_BYTES)
 
     async def get(self, url: str) -> dict[str, Any]:
         """Return the JSON object at an address.
@@ -97,67 +103,3 @@ def _object(body: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-KNOWN: Final = "known"
-"""The sender of all tokens that were valid when the provider was last asked about them. No address is called so."""
-
-_MAX_KNOWN: Final = 32
-_MAX_OTHERS: Final = 64
-# Together they are fewer than the 100 connections of a client of httpx, so that keys can be fetched beside them.
-_AWAY_SECONDS: Final = 2.0
-# The provider is not asked again so soon after it failed.
-_MAX_AWAY: Final = 1024
-_IPV6_NETWORK: Final = 2**128 - 2**64
-
-
-class Turns:
-    """Counts open questions by their sender, and lets a failed one hold up its own sender only."""
-
-    def __init__(self) -> None:
-        """Let everyone ask."""
-        self._open: Counter[str] = Counter()
-        self._away: OrderedDict[str, float] = OrderedDict()
-
-    @contextmanager
-    def taken(self, sender: str) -> Iterator[None]:
-        """Count the question that is asked inside.
-
-        Raises:
-            ProviderUnavailableError: the sender may not ask now.
-        """
-        if time.monotonic() < self._away.get(sender, float("-inf")) or not self._has_room(sender):
-            raise ProviderUnavailableError("the provider cannot be asked about the token now")
-        self._open[sender] += 1
-        try:
-            yield
-        except ProviderUnavailableError as error:
-            if not error.answered:
-                self._hold_up(sender)
-            raise
-        finally:
-            self._open[sender] -= 1
-            if not self._open[sender]:
-                del self._open[sender]
-
-    def _has_room(self, sender: str) -> bool:
-        if sender == KNOWN:
-            return self._open[KNOWN] < _MAX_KNOWN
-        # A sender has at most as many turns as it leaves to others: the first one half of them, the next one a quarter.
-        others = self._open.total() - self._open[KNOWN]
-        return self._open[sender] < _MAX_OTHERS - others
-
-    def _hold_up(self, sender: str) -> None:
-        self._away[sender] = time.monotonic() + _AWAY_SECONDS
-        self._away.move_to_end(sender)
-        while len(self._away) > _MAX_AWAY:
-            self._away.popitem(last=False)
-
-
-def sender_of(address: str) -> str:
-    """Return the sender at a network address: IPv6 gives a whole network to each customer."""
-    try:
-        found = ipaddress.IPv6Address(address)
-    except ValueError:
-        return address
-    return str(found.ipv4_mapped or ipaddress.IPv6Address(int(found) & _IPV6_NETWORK))

@@ -48,7 +48,7 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     (RFC 8707). All other tokens are refused."""
     resource: str | None = None
     """The address of the MCP endpoint as clients know it, for the protected-resource metadata. Set it if `audience` is
-    no address."""
+    not an address."""
     jwks_url: str | None = None
     """The address of the provider's public keys. Without it, the provider's metadata names the address."""
     algorithms: tuple[SigningAlgorithm, ...] = (
@@ -97,7 +97,7 @@ class LoginSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
             message = "login.audience is missing; without it, the server would accept tokens for other servers"
             raise InvalidValueError(message, ("issuer",))
         if self.resource is None and not is_safe_address(self.audience):
-            message = "it is no address, so set login.resource to the address of the MCP endpoint"
+            message = "it is not an address, so set login.resource to the address of the MCP endpoint"
             raise InvalidValueError(message, ("audience",))
         if self.introspection_url is not None and not (
             self.introspection_client_id and self.introspection_client_secret

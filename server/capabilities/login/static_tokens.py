@@ -24,21 +24,12 @@ from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from server.capabilities.login.access_token import LoginToken
 
-__all__ = [
-    "PREFIX",
-    "StaticTokens",
-    "StoredToken",
-    "TokenFile",
-    "TokenFileError",
-    "hash_of",
-    "is_name",
-]
-
+logger = logging.getLogger(__name__)
 
 PREFIX: Final = "sks_"
 """The beginning of every static token."""
@@ -139,12 +130,10 @@ class TokenFile:
         text = f"{PREFIX}{number}_{secrets.token_urlsafe(32)}"
         token = StoredToken(id=number, name=name, roles=roles, hash=hash_of(text), created=now, expires=expires)
 
-        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+        with self._changing() as tokens:
             if any(each.name == name for each in tokens):
                 raise TokenFileError(f"there is a token {name} already; revoke it first, or choose another name")
-            return (*tokens, token)
-
-        self._change(change)
+            tokens.append(token)
         return text
 
     def revoke(self, name: str) -> bool:
@@ -154,38 +143,35 @@ class TokenFile:
             TokenFileError: it is the name of one token and the ID of another, or the file is invalid or cannot be
                 written.
         """
-
-        def change(tokens: tuple[StoredToken, ...]) -> tuple[StoredToken, ...]:
+        with self._changing() as tokens:
             found = [each for each in tokens if name in {each.name, each.id}]
             if len(found) > 1:
                 ids = " or ".join(each.id for each in found if each.id != name)
                 raise TokenFileError(f"{name} is the name of one token and the ID of another; name the first by {ids}")
-            return tuple(each for each in tokens if each not in found)
-
-        return any(name in {each.name, each.id} for each in self._change(change))
+            tokens[:] = [each for each in tokens if each not in found]
+        return bool(found)
 
     def _require_private(self, status: os.stat_result) -> None:
         if sys.platform != "win32" and status.st_mode & _WRITABLE_BY_OTHERS:
             message = "other users can write this file, so none of its tokens is accepted; restrict it with chmod 600"
             raise TokenFileError(f"{self.path}: {message}")
 
-    def _change(self, change: Callable[[tuple[StoredToken, ...]], tuple[StoredToken, ...]]) -> tuple[StoredToken, ...]:
-        """Apply a change under a lock between processes; return the tokens as they were before."""
+    @contextmanager
+    def _changing(self) -> Iterator[list[StoredToken]]:
+        """Yield the tokens under a lock between processes, and write them if the block changes them."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             with self._file.locked():
                 before = self.tokens()
-                after = change(before)
-                if after != before:
-                    self._file.write(msgspec.to_builtins(_Contents(_VERSION, after)))
+                tokens = [*before]
+                yield tokens
+                if tuple(tokens) != before:
+                    self._file.write(msgspec.to_builtins(_Contents(_VERSION, tuple(tokens))))
         except FileRefusedError as error:
             raise TokenFileError(f"{self.path}: cannot be written: {error.message}") from None
         except OSError as error:
             raise TokenFileError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
-        return before
 
-
-logger = logging.getLogger(__name__)
 
 _POLL_SECONDS: Final = 1.0
 _ISSUER: Final = "skillserve"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI
@@ -39,13 +40,13 @@ _STATUS: Final = {
 
 
 async def _read_status(catalog: Catalog, settings: Settings) -> str:
-    from server.capabilities.operation.admin_actions import read_status, to_json
+    from server.capabilities.operation.tools import read_status
 
-    return to_json(await read_status(catalog, settings))
+    return json.dumps(await read_status(catalog, settings), ensure_ascii=False)
 
 
 def _status_differs(change: Change) -> bool:
-    from server.capabilities.operation.admin_actions import status_differs
+    from server.capabilities.operation.tools import status_differs
 
     return status_differs(change)
 

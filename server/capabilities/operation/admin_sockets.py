@@ -25,7 +25,6 @@ logger = logging.getLogger(__name__)
 RELOAD_PATH = "/admin/reload"
 STATUS_PATH = "/admin/status"
 
-
 _PATIENCE_SECONDS = 2.0
 # A server whose connection queue is full does not answer, but it is running.
 
@@ -80,12 +79,7 @@ def _open_first(folders: Iterable[Path], port: int) -> tuple[socket.socket, Path
 
 
 def _open(path: Path) -> socket.socket:
-    """Listen at `path`, and replace the socket of a server that has ended.
-
-    Raises:
-        OSError: the system refuses.
-        _UnusableError: other users can enter the folder, or the path is taken.
-    """
+    """Listen at `path`, and replace the socket of a server that has ended."""
     with suppress(FileExistsError):
         path.parent.mkdir(mode=0o700)
     if not _is_private(path.parent):

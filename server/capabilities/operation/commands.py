@@ -1,11 +1,13 @@
-"""The command `reload`: make a running server reload its skills."""
+"""The command `reload`: make a running server reload its skills, by its socket or over HTTP with the admin token."""
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
+from urllib.parse import urlsplit
 
+import msgspec
 import typer
 
 from server.capabilities.operation.settings import AdminSettings
@@ -14,12 +16,39 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import current_places, runtime_folders
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import Reason, one_line
 
 if TYPE_CHECKING:
-    from server.capabilities.operation.admin_client import Reloaded
+    from collections.abc import Mapping
+    from pathlib import Path
 
-__all__ = ["reload"]
+    from server.wire.address import Address
+    from server.wire.http_client import HttpAnswer
+
+_CONNECT_SECONDS: Final = 10.0
+_SECONDS: Final = 310.0
+# A reload from a slow disk takes long.
+
+_MAX_BYTES: Final = 16 * 1024 * 1024
+# The answer has the keys of all skills that changed.
+
+_REFUSALS = {
+    401: "the server does not accept this token; SKILLSERVE_ADMIN_TOKEN must be the same here and for the server",
+    404: "the server has no admin endpoint over HTTP, or a proxy denies it; set SKILLSERVE_ADMIN_TOKEN where the server"
+    " runs, or ask it there",
+    421: "the server does not accept this host name; allow it where the server runs, with --allowed-host",
+    500: "the reload failed and the skills are unchanged; the server's log says why",
+}
+
+
+class _Reloaded(msgspec.Struct, frozen=True):
+    """What a reload changed: the keys of the skills, their counts, and how many skills are in each state."""
+
+    added: tuple[str, ...]
+    removed: tuple[str, ...]
+    updated: tuple[str, ...]
+    counts: dict[str, int]
+    states: dict[str, int]
 
 
 def reload(
@@ -34,42 +63,87 @@ def reload(
     as_json: AsJson = False,
 ) -> None:
     """Reload the skills of a running server, and print the changes."""
-    from server.capabilities.operation.admin_client import NoServerAnswerError
-
     settings = load_settings({"port": port}, os.environ, current_places().config_home)
     if url is not None and port is not None:
         fail("--port and --url exclude each other; give one of them", EXIT_USAGE)
-    try:
-        reloaded = _by_socket(settings) if url is None else _over_http(url, settings)
-    except NoServerAnswerError as error:
-        fail(str(error), EXIT_NO)
+    answer = _ask_by_socket(settings.http.port) if url is None else _ask_over_http(url, settings)
+    if answer is None:
+        message = "none of your servers on this machine has a socket for this port; see --port, or use --url"
+        fail(f"port {settings.http.port}: {message}", EXIT_NO)
+    reloaded = _parse(answer)
     if as_json:
-        print_json(reloaded.model_dump(mode="json"))
+        print_json(msgspec.to_builtins(reloaded))
     else:
         print_text("\n".join(_lines(reloaded)))
 
 
-def _by_socket(settings: Settings) -> Reloaded:
-    from server.capabilities.operation.admin_client import reload_by_socket
-    from server.capabilities.operation.admin_sockets import sockets_of
+def _ask_by_socket(port: int) -> HttpAnswer | None:
+    """Return the answer of the server at `port`; None if no such server has a socket."""
+    from server.capabilities.operation.admin_sockets import RELOAD_PATH, sockets_of
+    from server.wire.address import Address
+    from server.wire.http_client import HttpCallError
 
     if sys.platform == "win32":
         fail("Windows has no local control socket; name the server with --url", EXIT_USAGE)
-    return reload_by_socket(sockets_of(runtime_folders(), settings.http.port), settings.http.port)
+    address = Address.parse(f"http://localhost{RELOAD_PATH}")
+    for path in sockets_of(runtime_folders(), port):
+        try:
+            return _post(address, socket=path)
+        except HttpCallError as error:
+            if error.reason is not Reason.UNREACHABLE:
+                fail(f"the connection to the server at port {port} broke: {error}", EXIT_NO)
+    return None
 
 
-def _over_http(url: str, settings: Settings) -> Reloaded:
-    from server.capabilities.operation.admin_client import reload_at
-    from server.capabilities.remote.address import Address
+def _ask_over_http(url: str, settings: Settings) -> HttpAnswer:
+    """Ask the server at `url`, which may end in the path of its MCP endpoint."""
+    from server.capabilities.operation.admin_sockets import RELOAD_PATH
+    from server.wire.address import Address
+    from server.wire.http_client import HttpCallError
 
-    address = Address.parse(url)
+    given = Address.parse(url)
     token = settings.section(AdminSettings).token
     if token is None:
         fail("--url requires the admin token of the server; set SKILLSERVE_ADMIN_TOKEN", EXIT_USAGE)
-    return reload_at(address, settings.http.path, token.get_secret_value())
+    parts = urlsplit(url)
+    base = parts.path.rstrip("/").removesuffix(settings.http.path.rstrip("/"))
+    address = Address.parse(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{base}{RELOAD_PATH}")
+    headers = {"Authorization": f"Bearer {token.get_secret_value()}"}
+    try:
+        return _post(address, proxy=given.proxy, headers=headers)
+    except HttpCallError as error:
+        told = "" if error.reason is Reason.TOO_LARGE else " cannot be reached"
+        fail(f"{given.shown}{told}: {error}", EXIT_NO)
 
 
-def _lines(reloaded: Reloaded) -> list[str]:
+def _post(
+    address: Address,
+    *,
+    socket: Path | None = None,
+    proxy: str | None = None,
+    headers: Mapping[str, str] | None = None,
+) -> HttpAnswer:
+    import anyio
+
+    from server.wire.http_client import HttpCalls
+
+    async def post() -> HttpAnswer:
+        async with HttpCalls(_SECONDS, _MAX_BYTES, connect_seconds=_CONNECT_SECONDS, socket=socket) as calls:
+            return await calls.send("POST", address, proxy=proxy, headers=headers)
+
+    return anyio.run(post)
+
+
+def _parse(answer: HttpAnswer) -> _Reloaded:
+    if answer.status != 200:  # noqa: PLR2004 - OK
+        fail(_REFUSALS.get(answer.status, f"the server answered with HTTP {answer.status}"), EXIT_NO)
+    try:
+        return msgspec.json.decode(answer.body, type=_Reloaded)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        fail("the server at this address is not skillserve", EXIT_NO)
+
+
+def _lines(reloaded: _Reloaded) -> list[str]:
     parts = {"added": reloaded.added, "removed": reloaded.removed, "updated": reloaded.updated}
     changed = [f"{what:<8} {one_line(key)}" for what, keys in parts.items() for key in keys]
     states = ", ".join(f"{count} {one_line(state)}" for state, count in reloaded.states.items())

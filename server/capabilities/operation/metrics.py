@@ -1,7 +1,7 @@
 """Figures of a server for Prometheus.
 
-Each label has a bounded number of values: names that clients choose freely are no labels, and of the names of skills
-and tools only the first thousand are told apart.
+Each label has a bounded number of values: names that clients choose freely are not labels, and only the first thousand
+names of skills and of tools are told apart.
 """
 
 from __future__ import annotations
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from server.hosting.reloads import ReloadFigures
     from server.requests.records import RequestRecord
 
-__all__ = ["Metrics", "ServerFigures"]
-
 OTHER: Final = "(other)"
 """The value of a label beyond its bound."""
 
@@ -48,24 +46,16 @@ class ServerFigures:
     reloads: ReloadFigures
     running: int
     draining: bool
-    hears_replicas: bool | None = None
-    """Whether this replica hears of the others; None if there are no others."""
+    replicas_connected: bool | None = None
+    """Whether this replica receives the messages of the others; None if there are no others."""
 
 
-class _Names:
-    """The values of one label."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._known: set[str] = set()
-
-    def __call__(self, name: str) -> str:
-        if name in self._known:
-            return name
-        if len(self._known) >= self._most:
-            return OTHER
-        self._known.add(name)
+def _bounded(name: str, known: set[str]) -> str:
+    """Return the value of a label for a name; `known` are the names that have a value of their own."""
+    if name in known or len(known) < MAX_NAMES:
+        known.add(name)
         return name
+    return OTHER
 
 
 class Metrics:
@@ -100,33 +90,19 @@ class Metrics:
             ("skill", "use"),
             registry=registry,
         )
-        self._skills, self._tools = _Names(MAX_NAMES), _Names(MAX_NAMES)
-        # Finding a labelled child takes longer than counting.
-        self._children: dict[tuple[str, ...], tuple[Counter, Histogram | None]] = {}
+        self._skills, self._tools = set[str](), set[str]()
 
     def record(self, record: RequestRecord) -> None:
         """Count a request."""
-        key = (record.method, record.tool, record.era, record.decision, record.reason)
-        found = self._children.get(key)
-        if found is None:
-            found = self._child(record)
-        requests, seconds = found
-        requests.inc()
-        if seconds is not None:
-            seconds.observe(record.seconds)
+        # The methods of records are those of the server, so their number is bounded.
+        tool = _bounded(record.tool, self._tools) if record.tool else ""
+        self._requests.labels(record.method, tool, record.era, record.decision, record.reason).inc()
+        if record.method not in _STREAMS:
+            self._seconds.labels(record.method).observe(record.seconds)
         if record.decision is Decision.DENIED:
             self._denials.labels(record.reason).inc()
         if record.use is not None and record.decision is Decision.ALLOWED:
-            self._uses.labels(self._skills(record.skill), record.use).inc()
-
-    def _child(self, record: RequestRecord) -> tuple[Counter, Histogram | None]:
-        # The methods of records are those of the server, so their number is bounded.
-        tool = self._tools(record.tool) if record.tool else ""
-        requests = self._requests.labels(record.method, tool, record.era, record.decision, record.reason)
-        found = requests, None if record.method in _STREAMS else self._seconds.labels(record.method)
-        if tool != OTHER:
-            self._children[record.method, record.tool, record.era, record.decision, record.reason] = found
-        return found
+            self._uses.labels(_bounded(record.skill, self._skills), record.use).inc()
 
     def text(self, figures: ServerFigures, accept: str = "") -> tuple[bytes, str]:
         """Return all figures in the format that a reader accepts, with its content type."""
@@ -135,7 +111,7 @@ class Metrics:
 
 
 class _All(CollectorRegistry):
-    """What is counted, and the state of the server beside it."""
+    """The counted figures, and those of the state of the server."""
 
     def __init__(self, counted: CollectorRegistry, figures: ServerFigures) -> None:
         super().__init__()
@@ -170,9 +146,11 @@ def _families(figures: ServerFigures) -> Iterator[Metric]:
     )
     yield GaugeMetricFamily("skillserve_requests_running", "Requests that are being answered.", figures.running)
     yield GaugeMetricFamily("skillserve_draining", "Whether the server is about to stop.", int(figures.draining))
-    if figures.hears_replicas is not None:
+    if figures.replicas_connected is not None:
         yield GaugeMetricFamily(
-            "skillserve_replicas_connected", "Whether this replica hears of the others.", int(figures.hears_replicas)
+            "skillserve_replicas_connected",
+            "Whether this replica receives the messages of the others.",
+            int(figures.replicas_connected),
         )
     yield _gauge("skillserve_info", "The version of the server.", "version", {figures.version: 1})
 

@@ -57,8 +57,7 @@ class Operation(HttpPart):
 
     def routes(self, context: HttpContext) -> list[Route]:
         """Return the routes of probes, metrics and the administration."""
-        from server.capabilities.operation.admin_routes import guarded_routes, open_routes
-        from server.capabilities.operation.routes import OperationRoutes, metrics_of
+        from server.capabilities.operation.routes import OperationRoutes, guarded_routes, metrics_of, open_routes
 
         login = _login_of(self._host)
         operation = OperationRoutes(context, metrics_of(self._host))

@@ -1,11 +1,18 @@
-"""The routes for operators: `/health` and `/ready` for probes, and `/metrics` for Prometheus."""
+"""The routes for operators.
+
+`/health` and `/ready` are for probes, `/metrics` is for Prometheus. `POST /admin/reload` and `GET /admin/status` are
+served on the admin socket and, to those who prove a role, over HTTP.
+"""
 
 from __future__ import annotations
 
+import hmac
+import logging
 import os
 import stat
 from functools import partial
-from typing import TYPE_CHECKING
+from time import perf_counter
+from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
@@ -13,30 +20,189 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from server import __version__
-from server.access.principal import METRICS_ROLE
+from server.access.principal import ADMIN_ROLE, LOCAL, METRICS_ROLE, Principal, PrincipalKind
 from server.capabilities.login.settings import LoginSettings
-from server.capabilities.operation.admin_routes import Gate
+from server.capabilities.operation.admin_sockets import RELOAD_PATH, STATUS_PATH
+from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.operation.tools import read_status
+from server.hosting.catalog_log import log_reload
+from server.hosting.status import StatusFilter, StatusFilterError, change_object
+from server.requests.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
+    from collections.abc import Awaitable, Callable
+    from typing import TypeAlias
 
     from starlette.requests import Request
 
     from server.capabilities.login.login import Login
-    from server.capabilities.operation.admin_routes import Endpoint
+    from server.hosting.host import Host
+
+    Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+    from collections.abc import Callable, Iterable
+    from pathlib import Path
+
     from server.capabilities.operation.metrics import Metrics
     from server.capability import HttpContext
-    from server.hosting.host import Host
     from skills_core.disk.sources import Source
+
+logger = logging.getLogger(__name__)
 
 HEALTH_PATH = "/health"
 READY_PATH = "/ready"
 METRICS_PATH = "/metrics"
 
 _NO_STORE = {"Cache-Control": "no-store"}
+
+_PRINCIPAL: Final = "skillserve.principal"
+# The key in the scope of a request that was let through.
+
+_ADMINISTRATOR: Final = Principal("admin token", PrincipalKind.TOKEN, frozenset({ADMIN_ROLE}))
+
+_BAD_REQUEST: Final = 400
+_FAULT: Final = 500
+
+
+def open_routes(host: Host) -> list[Route]:
+    """Return the admin routes for connections that are authenticated already."""
+    return _admin_routes(host, lambda endpoint: _recorded(endpoint, host.records))
+
+
+def guarded_routes(host: Host, security: TransportSecuritySettings, login: Login | None) -> list[Route]:
+    """Return the admin routes that require the token of the settings, or a login with one of `login.admin_roles`.
+
+    There are none without an admin token and a login.
+    """
+    if login is None and host.settings.section(AdminSettings).token is None:
+        return []
+    guard = _RoleGuard(host, security, login, host.settings.section(LoginSettings).admin_roles)
+    return _admin_routes(host, lambda endpoint: guard.protect(_recorded(endpoint, host.records)))
+
+
+class _RoleGuard:
+    """Lets requests through that have the admin token of the settings, or log in with one of some roles."""
+
+    def __init__(
+        self, host: Host, security: TransportSecuritySettings, login: Login | None, roles: Iterable[str]
+    ) -> None:
+        token = host.settings.section(AdminSettings).token
+        self._expected = None if token is None else token.get_secret_value().encode("ascii")
+        self._browsers = TransportSecurityMiddleware(security)
+        self._login = login
+        self._records = host.records
+        self._roles = frozenset(roles)
+
+    def protect(self, endpoint: Endpoint) -> Endpoint:
+        """Return `endpoint` for the requests that are let through; the others are recorded as denied."""
+
+        async def guarded(request: Request) -> Response:
+            refused = await self._browsers.validate_request(request)
+            if refused is not None:
+                record_refusal(self._records, request.scope, refused.status_code)
+                return refused
+            if self._expected is not None and _has_token(request, self._expected):
+                request.scope[_PRINCIPAL] = _ADMINISTRATOR
+                return await endpoint(request)
+            refused = await self._refused(request)
+            return await endpoint(request) if refused is None else refused
+
+        return guarded
+
+    async def _refused(self, request: Request) -> Response | None:
+        """Return the refusal of a request, None if its principal has a role that is let through."""
+        if self._login is None:
+            _record(self._records, request, LOCAL, RequestReason.ROLE)
+            return _error_response("the token is missing or wrong", 401, {"WWW-Authenticate": "Bearer"})
+        from server.capabilities.login.login import LoginRefusal
+
+        token = await self._login.authenticate(request.scope)
+        if isinstance(token, LoginRefusal):
+            return self._login.challenges.response(token)
+        request.scope[_PRINCIPAL] = token.principal
+        if self._roles & token.principal.roles:
+            return None
+        _record(self._records, request, token.principal, RequestReason.ROLE)
+        return self._login.challenges.response(LoginRefusal.ROLE)
+
+
+def _has_token(request: Request, expected: bytes) -> bool:
+    headers = request.headers.getlist("authorization")
+    scheme, _, given = headers[0].partition(" ") if len(headers) == 1 else ("", "", "")
+    return scheme.lower() == "bearer" and hmac.compare_digest(given.strip().encode("utf-8"), expected)
+
+
+def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
+    """Return the endpoint with each request recorded."""
+
+    async def recorded(request: Request) -> Response:
+        begin = perf_counter()
+        decision, reason = Decision.FAILED, RequestReason.INTERNAL
+        try:
+            response = await endpoint(request)
+            if response.status_code < _BAD_REQUEST:
+                decision, reason = Decision.ALLOWED, RequestReason.NONE
+            elif response.status_code < _FAULT:
+                decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
+            return response
+        finally:
+            principal = request.scope.get(_PRINCIPAL, LOCAL)
+            _record(records, request, principal, reason, decision, perf_counter() - begin)
+
+    return recorded
+
+
+def _record(
+    records: Records,
+    request: Request,
+    principal: Principal,
+    reason: RequestReason,
+    decision: Decision = Decision.DENIED,
+    seconds: float = 0.0,
+) -> None:
+    if not records.wanted:
+        return
+    records.emit(
+        RequestRecord(
+            method=ADMIN_METHOD,
+            request_id=records.new_id(),
+            principal=principal,
+            address=address_of(request.scope),
+            target=request.url.path,
+            decision=decision,
+            reason=reason,
+            seconds=seconds,
+        )
+    )
+
+
+def _admin_routes(host: Host, guard: Callable[[Endpoint], Endpoint]) -> list[Route]:
+    async def reload(_: Request) -> Response:
+        try:
+            change = log_reload(await host.reload())
+        except Exception:
+            logger.exception("the reload failed; the catalog is unchanged")
+            return _error_response("the reload failed; the server's log says why", 500)
+        return JSONResponse(change_object(change), headers=_NO_STORE)
+
+    async def status(request: Request) -> Response:
+        query = request.query_params
+        try:
+            choice = StatusFilter.parse({key: query.getlist(key) for key in query})
+        except StatusFilterError as error:
+            return _error_response(str(error), 400)
+        return JSONResponse(await read_status(host.everything, host.settings, choice), headers=_NO_STORE)
+
+    return [
+        Route(RELOAD_PATH, guard(reload), methods=["POST"]),
+        Route(STATUS_PATH, guard(status), methods=["GET"]),
+    ]
+
+
+def _error_response(message: str, code: int, headers: dict[str, str] | None = None) -> Response:
+    return JSONResponse({"error": message}, code, headers={**_NO_STORE, **(headers or {})})
+
 
 _SOURCE_SECONDS = 1.0
 # Shorter than probes wait.
@@ -79,7 +245,7 @@ class _RequiredSources:
         self._asking = False
 
     async def gone(self) -> int:
-        """Return how many are missing, are no longer mounted, or do not answer; all if that cannot be found out."""
+        """Return the number of folders that are missing, unmounted or do not answer; all of them if unknown."""
         async with self._one:
             # A share that hangs holds up one thread, and not one for each probe.
             if not self._asking:
@@ -139,9 +305,9 @@ class OperationRoutes:
         # Prometheus asks each replica at an address that clients do not use. The check of names protects browsers that
         # a web page misleads, and those have no token.
         anywhere = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-        roles = frozenset({*self._host.settings.section(LoginSettings).admin_roles, METRICS_ROLE})
-        gate = Gate(self._host, anywhere, login, roles)
-        return [*probes, Route(METRICS_PATH, gate.guard(figures))]
+        roles = (*self._host.settings.section(LoginSettings).admin_roles, METRICS_ROLE)
+        guard = _RoleGuard(self._host, anywhere, login, roles)
+        return [*probes, Route(METRICS_PATH, guard.protect(figures))]
 
     async def _health(self, _: Request) -> Response:
         # The route has no caller and so no view: the number would reveal skills that some callers may not see.
@@ -175,7 +341,7 @@ class OperationRoutes:
                 reloads=self._host.reloads,
                 running=self._context.running(),
                 draining=self._context.draining.has_begun,
-                hears_replicas=next((each for each in connected if each is not None), None),
+                replicas_connected=next((each for each in connected if each is not None), None),
             )
             render = partial(metrics.text, found, request.headers.get("accept", ""))
             # A catalog may have thousands of skills.

@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from server.requests.records import RequestRecord
 
-__all__ = ["RequestTracer"]
-
 _PARENT = TraceContextTextMapPropagator()
 
 

@@ -1,16 +1,17 @@
-"""The tools for operators: `skills_status` and `reload_skills`.
+"""The tools for operators, `skills_status` and `reload_skills`, and what they share with signals and routes.
 
-They are listed even if no skill is active, since that is when they are needed most.
+The tools are listed even if no skill is active, since that is when they are needed most.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.operation.admin_actions import read_status
+import anyio.to_thread
+
 from server.capabilities.operation.settings import RELOAD_SKILLS, SKILLS_STATUS
 from server.hosting.catalog_log import log_reload
-from server.hosting.status import StatusFilter, change_object
+from server.hosting.status import StatusFilter, change_object, skill_object, status_object
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
 from server.wire.invalid_request import InvalidRequestError
@@ -19,9 +20,26 @@ from skills_core.disk.sources import Scope, Strictness
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
+    from server.config.settings.model import Settings
     from server.protocol.tool_call import Handler, ToolCall, ToolServices
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.live.library import Change
 
-__all__ = ["TOOLS"]
+
+async def read_status(catalog: Catalog, settings: Settings, choice: StatusFilter | None = None) -> dict[str, Any]:
+    """Return what `status --json` prints for a catalog."""
+    # The status covers every skill, so it is built in a thread and does not block other requests.
+    return await anyio.to_thread.run_sync(status_object, catalog, settings, choice or StatusFilter())
+
+
+def status_differs(change: Change) -> bool:
+    """Tell whether a change of the library changes the status, which also has the problems and sources."""
+    before, after = change.before, change.after
+    others_differ = (before.problems, before.sources) != (after.problems, after.sources)
+    if others_differ or change.added or change.removed:
+        return True
+    return any(skill_object(old) != skill_object(new) for old, new in change.updated)
+
 
 _FLAG = {"type": "boolean"}
 _COUNT = {"type": "integer", "minimum": 0}

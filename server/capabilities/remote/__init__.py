@@ -1,9 +1,8 @@
 """Skills of other servers: listed over MCP, verified as the Skills extension requires of hosts, written to folders.
 
-`address` parses the URL, `client` speaks the protocol over a `bounded_transport`, `verification` checks skills by the
-rules of `skills_core`, `consistency` compares a server's methods with each other, `fetch` writes skills to folders, and
-`operations` runs the commands `verify` and `fetch`. Servers are treated as hostile: their answers are bounded in bytes,
-time and pages, and their paths are never trusted.
+`client` speaks the protocol, `skills` lists and verifies skills by the rules of `skills_core`, and `operations` runs
+the commands `verify` and `fetch`. Servers are treated as hostile: their answers are bounded in bytes, time and pages,
+and their paths are never trusted.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """A connection to another server: the methods of the Skills extension as plain calls, in both protocol eras.
 
-The calls return JSON values and bytes that are bounded but not validated; `verification` validates them. Every failure
+The calls return JSON values and bytes that are bounded but not validated; `skills` validates them. Every failure
 is a `RemoteError` that says what was wrong and what to do about it.
 """
 
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import logging
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
@@ -23,23 +21,21 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
-from server.capabilities.remote.address import AddressError
-from server.capabilities.remote.bounded_transport import BoundedTransport, limit_responses
 from server.listing.skills import EXTENSION
+from server.wire.http_client import limit_responses, open_client
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
-from skills_core.remote.entries import shown
+from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
     from mcp.client.client import ConnectMode
 
-    from server.capabilities.remote.address import Address
-    from server.capabilities.remote.bounded_transport import HttpExchange
+    from server.wire.address import Address
+    from server.wire.http_client import HttpExchange
 
-__all__ = ["RemoteError", "RemoteLimits", "RemoteServer", "connect", "http_client", "silence_clients"]
-
+_ANSWER_SECONDS = 120.0
 _HANDSHAKE_BYTES = 1024 * 1024
 _SMALL_STRUCTURE = 256 * 1024
 # Maximum bytes outside of strings, in any answer but a listing.
@@ -70,15 +66,6 @@ class RemoteError(SkillsError):
         return self.reason is Reason.UNREACHABLE
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteLimits:
-    """Time limits in seconds: to connect, between two chunks of an answer, and for a whole answer."""
-
-    connect: float = 10
-    silence: float = 30
-    answer: float = 120
-
-
 class _AnyResult(RootModel[dict[str, Any]]):
     """Any result object, not validated."""
 
@@ -88,25 +75,22 @@ class _PageParams(types.PaginatedRequestParams):
 
 
 @asynccontextmanager
-async def connect(
-    address: Address, limits: RemoteLimits | None = None, *, mode: ConnectMode = "auto"
-) -> AsyncGenerator[RemoteServer]:
+async def connect(address: Address, *, mode: ConnectMode = "auto") -> AsyncGenerator[RemoteServer]:
     """Connect to the server at `address`, by default in the modern era if it supports that.
 
     Raises:
         AddressError: the URL cannot be used.
         RemoteError: there is no server, it is not an MCP server, or it denies access.
     """
-    limits = limits or RemoteLimits()
     try:
         async with AsyncExitStack() as stack:
-            http = await stack.enter_async_context(http_client(address, limits))
+            http = await stack.enter_async_context(open_client(address))
             transport = streamable_http_client(address.url, http_client=http, max_sse_event_size=_LARGEST_ANSWER)
             client = Client(
                 transport,
                 mode=mode,
                 cache=None,
-                read_timeout_seconds=limits.answer,
+                read_timeout_seconds=_ANSWER_SECONDS,
                 client_info=types.Implementation(name="skillserve", version=version("skillserve")),
                 extensions=[advertise(EXTENSION)],
             )
@@ -119,30 +103,6 @@ async def connect(
     except BaseExceptionGroup as group:
         # The SDK's task groups wrap every exception.
         raise _root_cause(group) from None
-
-
-def silence_clients() -> None:
-    """Keep out of all logs what the libraries log of connections: addresses and messages, which may hold keys."""
-    for name in ("httpcore2", "httpx2", "mcp.client", "client"):
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-
-
-def http_client(address: Address, limits: RemoteLimits) -> httpx2.AsyncClient:
-    """Return an HTTP client for one server that sends its headers, limits the responses, and logs nothing.
-
-    Raises:
-        AddressError: the URL or the proxy cannot be used.
-    """
-    silence_clients()
-    headers = httpx2.Headers(list(address.headers))
-    headers["accept-encoding"] = "identity"
-    try:
-        httpx2.URL(address.url)
-        inner = httpx2.AsyncHTTPTransport(proxy=address.proxy)
-    except (httpx2.InvalidURL, ValueError, ImportError) as error:
-        raise AddressError(shown(str(error))) from None
-    timeout = httpx2.Timeout(limits.silence, connect=limits.connect, pool=None)
-    return httpx2.AsyncClient(transport=BoundedTransport(inner), headers=headers, timeout=timeout)
 
 
 def _root_cause(error: BaseException) -> BaseException:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -36,11 +37,11 @@ def verify(url: Url, names: Names = None, *, header: Headers = None, as_json: As
     """
     import anyio
 
-    from server.capabilities.remote.address import Address
     from server.capabilities.remote.operations import verify_server
+    from server.wire.address import Address
 
     address = Address.parse(url, header or ())
-    silence_libraries()
+    _silence_libraries()
     _print_and_exit(anyio.run(verify_server, address, names or (), _result_printer(as_json=as_json)), as_json=as_json)
 
 
@@ -60,16 +61,16 @@ def fetch(
     """Verify the skills of another MCP server and download them."""
     import anyio
 
-    from server.capabilities.remote.address import Address
     from server.capabilities.remote.operations import fetch_from
+    from server.wire.address import Address
 
     address = Address.parse(url, header or ())
-    silence_libraries()
+    _silence_libraries()
     run = partial(fetch_from, address, names or (), to, _result_printer(as_json=as_json), force=force)
     _print_and_exit(anyio.run(run), as_json=as_json)
 
 
-def silence_libraries() -> None:
+def _silence_libraries() -> None:
     """Keep the logs of the SDK off the terminal: diagnostics report the failures."""
     logging.getLogger("mcp").setLevel(logging.CRITICAL)
 
@@ -88,7 +89,7 @@ def _print_and_exit(outcome: RemoteOutcome, *, as_json: bool) -> None:
     from server.capabilities.remote.report import outcome_object, summary
 
     if as_json:
-        print_json(outcome_object(outcome))
+        print_json(_sanitized(outcome_object(outcome)))
     else:
         for diagnostic in outcome.diagnostics:
             typer.echo(f"skillserve: {diagnostic}", err=True)
@@ -98,6 +99,15 @@ def _print_and_exit(outcome: RemoteOutcome, *, as_json: bool) -> None:
         raise typer.Exit(EXIT_USAGE)
     if not outcome.succeeded:
         raise typer.Exit(EXIT_NO)
+
+
+def _sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
+    """Escape the control characters in all strings: JSON leaves some of them unescaped."""
+    if isinstance(value, str):
+        return one_line(value)
+    if isinstance(value, dict):
+        return {key: _sanitized(each) for key, each in value.items()}
+    return [_sanitized(each) for each in value] if isinstance(value, list) else value
 
 
 plugin = typer.Typer(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
@@ -215,7 +225,7 @@ def list_plugins(*, as_json: AsJson = False) -> None:
 
     found = installed_plugins(_plugins_folder())
     if as_json:
-        print_json(plugins_object(found))
+        print_json(_sanitized(plugins_object(found)))
     for each in () if as_json else found:
         print_text("\n".join(plugin_lines(each)))
 
@@ -260,7 +270,7 @@ def _run_all(
     from server.capabilities.remote.plugins.operations import PluginState, error_result
     from server.capabilities.remote.report import plugin_result_lines, results_object
 
-    silence_libraries()
+    _silence_libraries()
     results = []
     for name, work in works.items():
         try:
@@ -271,6 +281,6 @@ def _run_all(
         if not as_json:
             print_text("\n".join(plugin_result_lines(result, dry_run=dry_run)))
     if as_json:
-        print_json(results_object(results, dry_run=dry_run))
+        print_json(_sanitized(results_object(results, dry_run=dry_run)))
     if any(result.state is PluginState.REFUSED for result in results):
         raise typer.Exit(EXIT_NO)

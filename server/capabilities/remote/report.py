@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.remote.fetch import REFUSED, Fetched
+from server.capabilities.remote.operations import Fetched
 from server.capabilities.remote.plugins.folder import SkillChangeKind
 from server.capabilities.remote.plugins.operations import PluginState
 from server.hosting.status import advised_diagnostic, diagnostic_lines, diagnostic_object
 from skills_core.diagnostics import one_line, printable
-from skills_core.remote.entries import shown
 from skills_core.remote.installation import named_files
+from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,50 +20,44 @@ if TYPE_CHECKING:
     from server.capabilities.remote.plugins.installed import SkillReceipt
     from server.capabilities.remote.plugins.operations import InstalledPlugin, PluginResult
     from server.capabilities.remote.skills import RemoteSkill
-    from skills_core.diagnostics import Diagnostic
 
 
 def result_lines(result: SkillResult) -> list[str]:
     """Return the lines for one skill: its result, then one line for each diagnostic."""
-    skill, diagnostics = _skill_and_diagnostics(result)
+    skill = _skill_of(result)
     count, size = _count_and_size(skill)
     name = shown(skill.name or skill.uri or "a skill without a name")
     if isinstance(result, Fetched):
-        line = f"{result.state} {name}"
-        good = result.state != REFUSED
-        place = f" to {one_line(result.folder)}" if result.folder else ""
+        state, place = result.state, f" to {one_line(result.folder)}" if result.folder else ""
     else:
-        line, good, place = f"{'ok' if skill.valid else 'failed'} {name}", skill.valid, ""
-    extent = f" ({count} file{'' if count == 1 else 's'}, {size} bytes)" if good else ""
-    return [f"{line}{place}{extent}", *(f"  {diagnostic}" for diagnostic in diagnostics)]
+        state, place = "ok" if result.valid else "failed", ""
+    extent = f" ({count} file{'' if count == 1 else 's'}, {size} bytes)" if result.valid else ""
+    return [f"{state} {name}{place}{extent}", *(f"  {diagnostic}" for diagnostic in result.diagnostics)]
 
 
 def summary(outcome: RemoteOutcome) -> str:
     """Return the summary line."""
     count = len(outcome.results)
     skills = f"{count} skill{'' if count == 1 else 's'} of {outcome.server}"
-    fetched = [result for result in outcome.results if isinstance(result, Fetched)]
-    verified = sum(_skill_and_diagnostics(result)[0].valid for result in outcome.results)
-    if fetched:
-        refused = sum(result.state == REFUSED for result in fetched)
-        return f"{skills}: {verified} verified, {count - refused} fetched, {refused} refused"
+    verified = sum(_skill_of(result).valid for result in outcome.results)
+    if any(isinstance(result, Fetched) for result in outcome.results):
+        fetched = sum(result.valid for result in outcome.results)
+        return f"{skills}: {verified} verified, {fetched} fetched, {count - fetched} refused"
     return f"{skills}: {verified} verified, {count - verified} failed"
 
 
 def outcome_object(outcome: RemoteOutcome) -> dict[str, Any]:
     """Return the object that `--json` prints."""
-    document: dict[str, Any] = {
+    return {
         "server": outcome.server,
         "protocol": outcome.protocol,
         "skills": [_result_object(result) for result in outcome.results],
         "diagnostics": [diagnostic_object(diagnostic) for diagnostic in outcome.diagnostics],
     }
-    printed: dict[str, Any] = sanitized(document)
-    return printed
 
 
 def _result_object(result: SkillResult) -> dict[str, Any]:
-    skill, diagnostics = _skill_and_diagnostics(result)
+    skill = _skill_of(result)
     count, size = _count_and_size(skill)
     document = {
         # An invalid URI or name may be of any length.
@@ -72,31 +66,19 @@ def _result_object(result: SkillResult) -> dict[str, Any]:
         "verified": skill.valid,
         "files": count,
         "bytes": size,
-        "diagnostics": [diagnostic_object(diagnostic) for diagnostic in diagnostics],
+        "diagnostics": [diagnostic_object(diagnostic) for diagnostic in result.diagnostics],
     }
     if isinstance(result, Fetched):
-        document |= {"state": str(result.state), "folder": result.folder}
+        document |= {"state": result.state, "folder": result.folder}
     return document
 
 
-def _skill_and_diagnostics(result: SkillResult) -> tuple[RemoteSkill, tuple[Diagnostic, ...]]:
-    """Return the skill, and all diagnostics of its check and download."""
-    if isinstance(result, Fetched):
-        return result.skill, (*result.skill.diagnostics, *result.faults)
-    return result, result.diagnostics
+def _skill_of(result: SkillResult) -> RemoteSkill:
+    return result.skill if isinstance(result, Fetched) else result
 
 
 def _count_and_size(skill: RemoteSkill) -> tuple[int, int]:
     return (len(skill.entry.files), skill.entry.size) if skill.entry else (0, 0)
-
-
-def sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
-    """Escape the control characters in all strings: JSON leaves some of them unescaped."""
-    if isinstance(value, str):
-        return one_line(value)
-    if isinstance(value, dict):
-        return {key: sanitized(each) for key, each in value.items()}
-    return [sanitized(each) for each in value] if isinstance(value, list) else value
 
 
 def plugin_result_lines(result: PluginResult, *, dry_run: bool) -> list[str]:
@@ -123,8 +105,7 @@ def results_object(results: Iterable[PluginResult], *, dry_run: bool) -> dict[st
         }
         for result in results
     ]
-    document: dict[str, Any] = sanitized({"plugins": plugins, "dry_run": dry_run})
-    return document
+    return {"plugins": plugins, "dry_run": dry_run}
 
 
 def plugin_lines(plugin: InstalledPlugin) -> list[str]:
@@ -141,8 +122,7 @@ def plugin_lines(plugin: InstalledPlugin) -> list[str]:
 
 def plugins_object(plugins: Iterable[InstalledPlugin]) -> dict[str, Any]:
     """Return the object that `list` prints with `--json`."""
-    document: dict[str, Any] = sanitized({"plugins": [_plugin_object(plugin) for plugin in plugins]})
-    return document
+    return {"plugins": [_plugin_object(plugin) for plugin in plugins]}
 
 
 def _plugin_object(plugin: InstalledPlugin) -> dict[str, Any]:

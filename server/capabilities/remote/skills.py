@@ -1,32 +1,37 @@
-"""The skills of another server: what it lists, and which of them are selected."""
+"""The skills of another server: what it lists, whether the files agree, and whether its methods do.
+
+Files are read a few at a time. An entry may merely be out of date: if a file does not match, the entry is requested
+again, and if it has changed, the skill is verified once more. The second result is final.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import anyio
+
 from server.capabilities.remote.client import RemoteError
 from skills_core.diagnostics import Diagnostic, Reason, Severity
 from skills_core.errors import EntryRefusedError
-from skills_core.remote.entries import parse_entry, shown
+from skills_core.loading.loader import MAX_PUBLISHED_FILES
 from skills_core.remote.installation import disk_faults
-from skills_core.remote.verification import entry_warnings, equal_as_json, incomplete_entries
+from skills_core.remote.verification import (
+    entry_warnings,
+    equal_as_json,
+    incomplete_entries,
+    parse_entry,
+    path_below,
+    shown,
+    verify_file,
+    verify_frontmatter,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from server.capabilities.remote.client import RemoteServer
-    from skills_core.remote.entries import Entry
-
-__all__ = [
-    "RemoteSkill",
-    "current_entry",
-    "disk_warnings",
-    "error_about",
-    "list_skills",
-    "same_entry",
-    "select_skills",
-]
+    from skills_core.remote.verification import Entry, EntryFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ def _parsed(value: object) -> RemoteSkill:
 
 
 def disk_warnings(skill: RemoteSkill) -> tuple[Diagnostic, ...]:
-    """Return warnings about file names that some disks cannot hold, which is no fault of the server's skill."""
+    """Return warnings about file names that some disks cannot hold, which is not a fault of the server's skill."""
     faults = disk_faults((file.path for file in skill.entry.files), windows=True) if skill.entry else ()
     return tuple(replace(fault, severity=Severity.WARNING, path=shown(skill.uri)) for fault in faults)
 
@@ -137,7 +142,7 @@ async def current_entry(server: RemoteServer, uri: str) -> Entry | None:
 
 
 def same_entry(one: Entry | None, other: Entry | None) -> bool:
-    """Tell whether two entries say the same of a skill, in any order of files; two missing entries do."""
+    """Tell whether two entries are equal, in any order of files; two missing entries are."""
     if one is None or other is None:
         return one is other
     return (
@@ -150,3 +155,156 @@ def same_entry(one: Entry | None, other: Entry | None) -> bool:
 def error_about(code: Reason, message: str, uri: str) -> Diagnostic:
     """Return an error about a URI of another server."""
     return Diagnostic(Severity.ERROR, code, message, shown(uri))
+
+
+_CONCURRENT_READS = 8
+
+
+async def verify_files(server: RemoteServer, skill: RemoteSkill) -> RemoteSkill:
+    """Read and verify every file of a skill; the result has the contents and all faults.
+
+    Raises:
+        RemoteError: the connection is lost.
+    """
+    if skill.entry is None:
+        return skill
+    entry, (contents, faults) = skill.entry, await _read_all(server, skill.entry)
+    if faults:
+        current = await current_entry(server, entry.uri)
+        if current is not None and current.manifest != entry.manifest:
+            entry, (contents, faults) = current, await _read_all(server, current)
+    if entry.main.path in contents:
+        faults += verify_frontmatter(entry, contents[entry.main.path])
+    return replace(skill, entry=entry, contents=contents).with_diagnostics(*faults)
+
+
+async def _read_all(server: RemoteServer, entry: Entry) -> tuple[dict[str, bytes], list[Diagnostic]]:
+    """Return the bytes of each matching file by path, and a fault for every other, both in the order of the entry."""
+    contents: dict[str, bytes] = {}
+    faults: dict[str, Diagnostic] = {}
+    lost: list[RemoteError] = []
+    limiter = anyio.CapacityLimiter(_CONCURRENT_READS)
+
+    async def read(file: EntryFile) -> None:
+        async with limiter:
+            try:
+                raw = await server.read(file.uri, file.size)
+            except RemoteError as error:
+                if error.is_final:
+                    lost.append(error)
+                    tasks.cancel_scope.cancel()
+                faults[file.path] = error_about(error.reason, error.message, file.uri)
+                return
+        fault = verify_file(file, raw)
+        if fault is None:
+            contents[file.path] = raw
+        else:
+            faults[file.path] = fault
+
+    async with anyio.create_task_group() as tasks:
+        for file in entry.files:
+            tasks.start_soon(read, file)
+    if lost:
+        raise lost[0]
+    paths = [file.path for file in entry.files]
+    return {p: contents[p] for p in paths if p in contents}, [faults[p] for p in paths if p in faults]
+
+
+_MAX_FOLDERS = 2048
+# Maximum folders read in one skill; 512 files need far fewer, but a folder may be empty.
+
+
+class ConsistencyCheck:
+    """Compares the methods of one server; one object per operation lists the skills at most once more."""
+
+    def __init__(self, server: RemoteServer) -> None:
+        """Send no request yet."""
+        self._server = server
+        self._again: dict[str, RemoteSkill] | None = None
+
+    async def check(self, skill: RemoteSkill, *, listed: Entry | None) -> RemoteSkill:
+        """Compare `skills/get` with the listed entry, and directories with the verified one.
+
+        Raises:
+            RemoteError: the connection is lost.
+        """
+        faults = [await self._check_get(listed)] if listed else []
+        if skill.entry and self._server.directory_read:
+            faults.append(await self._check_directories(skill.entry))
+        return skill.with_diagnostics(*(fault for fault in faults if fault))
+
+    async def _check_get(self, listed: Entry) -> Diagnostic | None:
+        got = await current_entry(self._server, listed.uri)
+        if got is None:
+            message = "skills/get returns no valid entry for a skill that skills/list lists"
+            return error_about(Reason.ENTRY_MISMATCH, message, listed.uri)
+        if same_entry(got, listed):
+            return None
+        now = (await self._listed_again()).get(listed.uri)
+        if now is None or same_entry(now.entry, await current_entry(self._server, listed.uri)):
+            return None
+        message = "skills/list and skills/get return different entries for this skill, also when repeated"
+        return Diagnostic(Severity.WARNING, Reason.ENTRY_MISMATCH, message, shown(listed.uri))
+
+    async def _listed_again(self) -> dict[str, RemoteSkill]:
+        if self._again is None:
+            self._again = {}
+            try:
+                self._again = {skill.uri: skill for skill in await list_skills(self._server)}
+            except RemoteError as error:
+                if error.is_final:
+                    raise
+        return self._again
+
+    async def _check_directories(self, entry: Entry) -> Diagnostic | None:
+        fault = await self._compare_directories(entry)
+        if fault is not None:
+            # The directories may be newer than the entry.
+            current = await current_entry(self._server, entry.uri)
+            if current is not None and current.manifest != entry.manifest:
+                return await self._compare_directories(current)
+        return fault
+
+    async def _compare_directories(self, entry: Entry) -> Diagnostic | None:
+        """Read the skill's directories recursively, and return how they differ from the entry."""
+        files: set[str] = set()
+        folders, waiting = {""}, [("", entry.root)]
+        while waiting:
+            folder, folder_uri = waiting.pop()
+            try:
+                children = await self._server.children(folder_uri)
+            except RemoteError as error:
+                if error.is_final:
+                    raise
+                return error_about(
+                    Reason.DIRECTORY_MISMATCH, f"a directory cannot be read: {error.message}", folder_uri
+                )
+            for uri, is_folder in children:
+                path = path_below(entry.root, uri)
+                if path is None:
+                    return error_about(
+                        Reason.OUTSIDE_SKILL, "a directory of the skill contains a URI outside of the skill", uri
+                    )
+                if path.rpartition("/")[0] != folder:
+                    return error_about(
+                        Reason.DIRECTORY_MISMATCH, "a directory read returns more than direct children", uri
+                    )
+                if not is_folder:
+                    files.add(path)
+                elif path not in folders:
+                    folders.add(path)
+                    waiting.append((path, uri))
+            if len(folders) > _MAX_FOLDERS or len(files) > MAX_PUBLISHED_FILES:
+                message = f"directories have more than {MAX_PUBLISHED_FILES} files or {_MAX_FOLDERS} folders"
+                return error_about(Reason.DIRECTORY_MISMATCH, message, entry.uri)
+        return _difference(files, {file.path for file in entry.files}, entry)
+
+
+def _difference(files: set[str], listed: set[str], entry: Entry) -> Diagnostic | None:
+    for uri in sorted(files - listed)[:1]:
+        message = f"directories have {len(files - listed)} files that the entry does not list, such as {shown(uri)}"
+        return error_about(Reason.INCOMPLETE_ENTRY, message, entry.uri)
+    for uri in sorted(listed - files)[:1]:
+        message = f"directories lack {len(listed - files)} files that the entry lists, such as {shown(uri)}"
+        return error_about(Reason.DIRECTORY_MISMATCH, message, entry.uri)
+    return None

@@ -1,4 +1,4 @@
-"""Replicas: several servers with the same skills, which hear of each other's changes through Redis."""
+"""Replicas: several servers with the same skills, which notify each other of changes through Redis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def _http_part(host: Host) -> ServerPart | None:
     if not host.settings.section(ReplicaSettings).enabled:
         return None
-    from server.capabilities.replicas.errors import NO_CLIENT, ReplicaSettingsError
+    from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettingsError
 
     try:
         from server.capabilities.replicas.replica import Replica
@@ -32,7 +32,7 @@ def _http_part(host: Host) -> ServerPart | None:
 
 
 def _sealing_keys(settings: Settings) -> SealingKeys:
-    from server.capabilities.replicas.keys import shared_keys
+    from server.capabilities.replicas.settings import shared_keys
 
     replicas = settings.section(ReplicaSettings)
     return SealingKeys(replicas.name, shared_keys(replicas))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from server.capabilities.replicas.errors import NO_CLIENT
-from server.capabilities.replicas.keys import shared_keys
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettings, shared_keys
 from server.cli.config_check.finding import Finding, Level
 from skills_core.errors import SkillsError
 

@@ -17,25 +17,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import mcp_types as types
+import msgspec
 from mcp.shared.exceptions import NoBackChannelError
+from msgspec import Struct
 from pydantic import ValidationError
 
-from server.capabilities.replicas.call_messages import (
-    CallLine,
-    Closed,
-    Failure,
-    NotedWork,
-    Progress,
-    Response,
-    Resume,
-    channel_of,
-    decoded,
-)
-from server.capabilities.replicas.errors import ForwardedCallError, LinkLostError
+from server.capabilities.replicas.link import BEAT_SECONDS, LinkLostError
 from server.conversation.client_requests import Caller
 from server.conversation.errors import RunEndedError
-from server.conversation.resumption import Resumption
+from server.conversation.resumption import ResumeKind, Resumption
 from server.requests.notes import NOTES, Notes, adopt
+from server.requests.records import Decision, Use
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -47,9 +39,150 @@ if TYPE_CHECKING:
     from server.conversation.client_requests import AttachedRequest, Question
     from server.conversation.registry import ExchangeRegistry
 
-__all__ = ["CallForwarding"]
-
 logger = logging.getLogger(__name__)
+
+
+class _Message(Struct, frozen=True, kw_only=True, tag_field="kind"):
+    """One of the messages about the call with this `id`."""
+
+    id: str
+
+
+class ResumeMessage(_Message, frozen=True, kw_only=True, tag="resume"):
+    """A request that resumes an exchange of the receiver; the answer goes to `sender`.
+
+    `principal` and `profile` identify the caller, who is of the modern era. `token` is of the kind `resumes`, and
+    `answers` come with a `requestState`. `capabilities` are those that the client declares.
+    """
+
+    sender: str
+    principal: str | None
+    profile: str | None
+    resumes: ResumeKind
+    token: str
+    answers: dict[str, Any]
+    tool: str
+    capabilities: dict[str, Any]
+
+
+class AliveMessage(_Message, frozen=True, kw_only=True, tag="alive"):
+    """A sign of life, of either side."""
+
+
+class ClosedMessage(_Message, frozen=True, kw_only=True, tag="closed"):
+    """The client has closed or cancelled its request."""
+
+
+class ProgressMessage(_Message, frozen=True, kw_only=True, tag="progress"):
+    """Progress of the work, for the client."""
+
+    done: float
+    total: float | None
+    message: str
+
+
+class NotedWork(Struct, frozen=True, kw_only=True):
+    """The part of the request's record that the work determines: the skill, its use, and the decision."""
+
+    skill: str = ""
+    digest: str = ""
+    use: Use | None = None
+    decision: Decision | None = None
+    reason: str = ""
+
+
+class ResponseMessage(_Message, frozen=True, kw_only=True, tag="response"):
+    """The result of the request."""
+
+    result: dict[str, Any]
+    noted: NotedWork
+
+
+class FailureMessage(_Message, frozen=True, kw_only=True, tag="failure"):
+    """The request failed: with a message for the client, or, without one, for a reason that the sender has logged.
+
+    `run_ended` tells that there is nothing to resume, rather than that something went wrong.
+    """
+
+    message: str | None
+    run_ended: bool = False
+    noted: NotedWork
+
+
+Message = ResumeMessage | AliveMessage | ClosedMessage | ProgressMessage | ResponseMessage | FailureMessage
+
+
+def decoded(found: Mapping[str, Any]) -> Message | None:
+    """Return the message of a JSON object; None for anything else, such as a message of a later version."""
+    try:
+        message: Message = msgspec.convert({**found}, Message)
+    except msgspec.ValidationError:
+        return None
+    return message
+
+
+_SILENT_SECONDS: Final = 5.0
+_MAX_WAITING: Final = 1000
+# Messages that wait to be read; a replica that sends more has failed, and is silent from then on.
+
+
+def channel_of(replica: str) -> str:
+    """Return the channel on which a replica receives the messages of calls."""
+    return f"calls:{replica}"
+
+
+class CallLine:
+    """The messages of one call with another replica."""
+
+    def __init__(self, link: RedisLink, other: str, call: str) -> None:
+        """Exchange messages with the replica `other` about `call` over `link`."""
+        self.call = call
+        self._link = link
+        self._channel = channel_of(other)
+        self._sending, self._receiving = anyio.create_memory_object_stream["Message"](_MAX_WAITING)
+
+    def put(self, message: Message) -> None:
+        """Add a message that was received."""
+        with suppress(anyio.WouldBlock):
+            self._sending.send_nowait(message)
+
+    async def send(self, message: Message) -> None:
+        """Send a message.
+
+        Raises:
+            LinkLostError: the other replica does not listen, or Redis cannot be reached.
+        """
+        if not await self._link.publish(self._channel, msgspec.to_builtins(message)):
+            raise LinkLostError("the other replica has ended, or cannot reach Redis now")
+
+    async def receive(self) -> Message:
+        """Return the next message that is not a mere sign of life.
+
+        Raises:
+            LinkLostError: the other replica has been silent for too long.
+        """
+        while True:
+            try:
+                with anyio.fail_after(_SILENT_SECONDS):
+                    message = await self._receiving.receive()
+            except TimeoutError:
+                raise LinkLostError("the other replica is silent") from None
+            if not isinstance(message, AliveMessage):
+                return message
+
+    async def show_life(self) -> None:
+        """Send signs of life until cancelled."""
+        while True:
+            await anyio.sleep(BEAT_SECONDS)
+            # The other side notices that they are missing.
+            with suppress(LinkLostError):
+                await self.send(AliveMessage(id=self.call))
+
+    def close(self) -> None:
+        """Drop the messages that were not read."""
+        self._sending.close()
+        self._receiving.close()
+
 
 _MAX_RESULT: Final = 4_000_000
 # Characters of a result; Redis closes the connections of listeners that cannot keep up with more.
@@ -58,6 +191,10 @@ _MAX_REMEMBERED: Final = 10_000
 # Calls that were answered. One that comes again was repeated by another user of the Redis.
 
 _FAREWELL_SECONDS: Final = 1.0
+
+
+class ForwardedCallError(SkillsError):
+    """A call that another replica has to answer has no result there."""
 
 
 class CallForwarding:
@@ -71,13 +208,9 @@ class CallForwarding:
         self._lines: dict[str, CallLine] = {}
         self._answered: OrderedDict[str, None] = OrderedDict()
         self._tasks: TaskGroup | None = None
-        self._running = 0
-        link.listen(channel_of(name), self._on_message)
-
-    @property
-    def running(self) -> int:
+        self.running = 0
         """How many calls of other replicas are being answered."""
-        return self._running
+        link.listen(channel_of(name), self._on_message)
 
     async def run(self) -> None:
         """Answer calls of other replicas until cancelled."""
@@ -92,7 +225,7 @@ class CallForwarding:
         message = decoded(found)
         if message is None:
             return
-        if not isinstance(message, Resume):
+        if not isinstance(message, ResumeMessage):
             if line := self._lines.get(message.id):
                 line.put(message)
         elif self._tasks is not None and message.id not in self._answered:
@@ -118,7 +251,7 @@ class CallForwarding:
         Raises:
             ForwardedCallError: the other replica cannot be reached, or answers with an error.
         """
-        answer: Response | Failure | None = None
+        answer: ResponseMessage | FailureMessage | None = None
         with self._line(resumption.replica, secrets.token_hex(16)) as line:
             try:
                 await line.send(_resume(line.call, self.name, caller, resumption, request))
@@ -133,13 +266,13 @@ class CallForwarding:
             why = f"the run of this {resumption.kind} has ended, or its server cannot be reached now"
             raise ForwardedCallError(f"{why}; try the same call again, or start again with a call without it")
         adopt(_notes(answer.noted))
-        if isinstance(answer, Response):
+        if isinstance(answer, ResponseMessage):
             return answer.result
         if answer.message is None:
             raise RuntimeError("the replica that has the run of this call failed; its log says why")
         raise (RunEndedError if answer.run_ended else ForwardedCallError)(answer.message)
 
-    async def _await_answer(self, line: CallLine, request: AttachedRequest) -> Response | Failure | None:
+    async def _await_answer(self, line: CallLine, request: AttachedRequest) -> ResponseMessage | FailureMessage | None:
         """Return the answer of the other replica, None if it is silent."""
         answer = None
         async with anyio.create_task_group() as tasks:
@@ -148,9 +281,9 @@ class CallForwarding:
             try:
                 while answer is None:
                     message = await line.receive()
-                    if isinstance(message, Progress):
+                    if isinstance(message, ProgressMessage):
                         await request.report_progress(message.done, message.total, message.message)
-                    elif isinstance(message, Response | Failure):
+                    elif isinstance(message, ResponseMessage | FailureMessage):
                         answer = message
             except LinkLostError as error:
                 logger.warning("a call that was passed on is not answered: %s", error)
@@ -159,8 +292,8 @@ class CallForwarding:
 
     # Calls that other replicas pass on
 
-    async def _answer(self, call: Resume) -> None:
-        self._running += 1
+    async def _answer(self, call: ResumeMessage) -> None:
+        self.running += 1
         # The task has a context of its own, where the exchange leaves what it notes for the record of the request.
         notes = Notes(call.id)
         NOTES.set(notes)
@@ -177,29 +310,31 @@ class CallForwarding:
         except LinkLostError as error:
             logger.warning("a response did not reach the replica that waits for it: %s", error)
         finally:
-            self._running -= 1
+            self.running -= 1
 
-    async def _response(self, call: Resume, request: AttachedRequest, notes: Notes) -> Response | Failure:
+    async def _response(
+        self, call: ResumeMessage, request: AttachedRequest, notes: Notes
+    ) -> ResponseMessage | FailureMessage:
         caller = Caller(modern=True, principal=call.principal, profile=call.profile)
         resumption = Resumption(call.resumes, self.name, call.token, call.answers)
         try:
             result = await self._exchanges.resume(caller, resumption, request)
         except SkillsError as error:
             run_ended = isinstance(error, RunEndedError)
-            return Failure(id=call.id, message=str(error), run_ended=run_ended, noted=_noted(notes))
+            return FailureMessage(id=call.id, message=str(error), run_ended=run_ended, noted=_noted(notes))
         except Exception:
             logger.exception("a run failed whose client is at another replica")
-            return Failure(id=call.id, message=None, noted=_noted(notes))
+            return FailureMessage(id=call.id, message=None, noted=_noted(notes))
         if len(json.dumps(result)) > _MAX_RESULT:
             message = f"the result has more than {_MAX_RESULT:,} characters, too many to pass on to another replica"
-            return Failure(id=call.id, message=message, noted=_noted(notes))
-        return Response(id=call.id, result=result, noted=_noted(notes))
+            return FailureMessage(id=call.id, message=message, noted=_noted(notes))
+        return ResponseMessage(id=call.id, result=result, noted=_noted(notes))
 
 
 class _ForwardedRequest:
     """A request that another replica received and passed on."""
 
-    def __init__(self, call: Resume, line: CallLine) -> None:
+    def __init__(self, call: ResumeMessage, line: CallLine) -> None:
         self.tool = call.tool
         self.capabilities = _capabilities(call.capabilities)
         self.is_lost = False
@@ -209,7 +344,7 @@ class _ForwardedRequest:
     async def follow(self, scope: anyio.CancelScope) -> None:
         """Listen until the client closes its request; if the other replica is silent, cancel `scope`."""
         try:
-            while not isinstance(await self._line.receive(), Closed):
+            while not isinstance(await self._line.receive(), ClosedMessage):
                 pass
         except LinkLostError as error:
             logger.warning("a run goes on without the request of its client, which another replica has: %s", error)
@@ -221,7 +356,7 @@ class _ForwardedRequest:
     async def report_progress(self, done: float, total: float | None, message: str) -> None:
         """Pass progress on."""
         with suppress(LinkLostError):
-            await self._line.send(Progress(id=self._line.call, done=done, total=total, message=message))
+            await self._line.send(ProgressMessage(id=self._line.call, done=done, total=total, message=message))
 
     async def send_question(self, question: Question) -> Mapping[str, Any]:
         """Refuse: in the modern era, questions are in responses."""
@@ -232,8 +367,8 @@ class _ForwardedRequest:
         await self._closed.wait()
 
 
-def _resume(call: str, sender: str, caller: Caller, resumption: Resumption, request: AttachedRequest) -> Resume:
-    return Resume(
+def _resume(call: str, sender: str, caller: Caller, resumption: Resumption, request: AttachedRequest) -> ResumeMessage:
+    return ResumeMessage(
         id=call,
         sender=sender,
         principal=caller.principal,
@@ -261,7 +396,7 @@ async def _say_when_closed(line: CallLine, request: AttachedRequest) -> None:
 async def _say_closed(line: CallLine) -> None:
     """Tell the other replica that the client has closed its request, even if this task is being cancelled."""
     with anyio.CancelScope(shield=True), anyio.move_on_after(_FAREWELL_SECONDS), suppress(LinkLostError):
-        await line.send(Closed(id=line.call))
+        await line.send(ClosedMessage(id=line.call))
 
 
 def _noted(notes: Notes) -> NotedWork:

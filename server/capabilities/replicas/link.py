@@ -1,11 +1,11 @@
 """The connection of a replica to the others: sealed messages on channels of Redis.
 
 Redis delivers a message at most once, and not at all while the connection is away, so nothing may depend on a single
-message. Whoever needs to know of gaps gives `on_connected`, which is called after each connection. A replica hears its
-own messages too. Since it sends one at least every `BEAT_SECONDS`, a connection on which nothing comes is dead, and one
-that returns none of its own messages is not a connection yet: it may be forbidden to send.
+message. Because messages may be missed between two connections, `on_connected` is called after each one. A replica also
+receives its own messages. Since it sends one at least every `BEAT_SECONDS`, a connection without messages is dead, and
+one without its own messages is not usable yet: the replica may not be allowed to send.
 
-Messages are sealed with the secret of the replicas: Redis, and whoever else uses it, can neither read nor forge them.
+Messages are sealed with the secret of the replicas: Redis and its other users can neither read nor forge them.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import AuthenticationError, NoPermissionError
 
-from server.capabilities.replicas.errors import LinkLostError, ReplicaSettingsError
+from server.capabilities.replicas.settings import ReplicaSettingsError
 from server.limits.pacing import Backoff
 from skills_core.diagnostics import one_line
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,8 +40,6 @@ if TYPE_CHECKING:
 
     Handler: TypeAlias = "Callable[[Mapping[str, Any]], None]"
 
-__all__ = ["BEAT_SECONDS", "RedisLink"]
-
 logger = logging.getLogger(__name__)
 
 BEAT_SECONDS: Final = 1.0
@@ -50,11 +49,15 @@ _CALL_SECONDS: Final = 3.0
 _LASTING_SECONDS: Final = 5.0
 # A connection that was lost sooner is tried again with longer and longer pauses.
 _FOREIGN_SECONDS: Final = 600.0
-# Messages of others are logged at most this often.
+# A warning about messages that other servers sent is logged at most this often.
+
+
+class LinkLostError(SkillsError):
+    """Redis cannot be reached now, or refuses a message."""
 
 
 class _Trouble(StrEnum):
-    """Why there is no connection: what the operator is told; each is logged once until the connection is back."""
+    """Why there is no connection, as logged once until the connection is back."""
 
     AWAY = "Redis cannot be reached: {reason}"
     LOGIN = "Redis refuses the login: check the user and password in replicas.redis_url"
@@ -95,8 +98,10 @@ class RedisLink:
         self._prefix = settings.name
         self._name = secrets.token_hex(8)
         self._handlers: dict[str, Handler] = {}
-        self._on_subscribed: list[Callable[[], None]] = []
-        self._on_connected: list[Callable[[], None]] = []
+        self.on_subscribed: Callable[[], None] = lambda: None
+        """Called when messages can be sent, which is to send one at once."""
+        self.on_connected: Callable[[], None] = lambda: None
+        """Called after each connection: messages may have been missed before."""
         self._subscribed = False
         self._connected_at: float | None = None
         self._troubles: set[_Trouble] = set()
@@ -110,14 +115,6 @@ class RedisLink:
     def listen(self, channel: str, handler: Handler) -> None:
         """Call `handler` with each message on a channel of the group; call this before `run`."""
         self._handlers[f"{self._prefix}:{channel}"] = handler
-
-    def on_subscribed(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when messages can be sent, which is to send one at once."""
-        self._on_subscribed.append(listener)
-
-    def on_connected(self, listener: Callable[[], None]) -> None:
-        """Call `listener` after each connection: messages may have been missed before."""
-        self._on_connected.append(listener)
 
     async def publish(self, channel: str, message: Mapping[str, Any]) -> int:
         """Send a message to the listeners of a channel of the group; return how many there are.
@@ -173,7 +170,7 @@ class RedisLink:
                 waiting.discard(channel)
                 if not waiting:
                     self._subscribed = True
-                    _call_all(self._on_subscribed)
+                    self.on_subscribed()
             elif found["type"] == "message" and channel in self._handlers:
                 message = self._opened(channel, _text(found["data"]))
                 if message is not None:
@@ -185,7 +182,7 @@ class RedisLink:
             if self._troubles:
                 logger.info("Redis is back: the skills are compared with the disk")
                 self._troubles.clear()
-            _call_all(self._on_connected)
+            self.on_connected()
 
     def _note_foreign_message(self, channel: str) -> None:
         logger.debug("a message on %s is not sealed with a secret of this replica", one_line(channel))
@@ -219,16 +216,11 @@ class RedisLink:
         message = trouble.format(reason=_reason(error), name=one_line(self._prefix))
         logger.log(
             level,
-            "%s. This replica goes on serving, and tries again; it notices changes of the disk by itself, and hears of "
-            "those that others notice when Redis is back",
+            "%s. This replica goes on serving, and tries again; it still notices changes on its disk, and learns of "
+            "those that other replicas notice when Redis is back",
             message,
         )
         return message
-
-
-def _call_all(listeners: Sequence[Callable[[], None]]) -> None:
-    for listener in listeners:
-        listener()
 
 
 def _require_known_options(url: str) -> None:

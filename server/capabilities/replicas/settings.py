@@ -1,4 +1,4 @@
-"""Replicas: several servers that serve the same skills behind one proxy."""
+"""Replicas: several servers that serve the same skills behind one proxy, and the secrets that they share."""
 
 from __future__ import annotations
 
@@ -10,16 +10,27 @@ from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
+from skills_core.disk.files import read_bounded
+from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
+
+NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
+
+
+class ReplicaSettingsError(SkillsError):
+    """This server cannot be a replica with its settings."""
+
 
 _SCHEMES = frozenset({"redis", "rediss", "unix"})
+_MIN_LENGTH = 32
+_MAX_BYTES = 65_536
 
 
 class ReplicaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replicas: several servers with the same skills behind one proxy, over HTTP. They need the extra `team`."""
 
     redis_url: SecretStr | None = None
-    """The Redis by which the replicas hear of each other: `redis://…`, `rediss://…` for TLS, or `unix://…`. It needs
-    `secret` or `secret_file`. There is no flag for it, because it may contain a password."""
+    """The Redis through which the replicas send each other messages: `redis://…`, `rediss://…` for TLS, or `unix://…`.
+    It needs `secret` or `secret_file`. There is no flag for it, because it may contain a password."""
     name: Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.-]{1,64}$")] = "skillserve"
     """The name of the group: servers with the same name, Redis and secret are replicas of each other."""
     secret: SecretStr | None = None
@@ -58,3 +69,39 @@ def _is_redis(url: str) -> bool:
 
 
 SECTION: Final = Section(name="replicas", kind=ReplicaSettings, prefix="replicas_", secrets=frozenset({"redis_url"}))
+
+
+def shared_keys(settings: ReplicaSettings) -> tuple[str, ...]:
+    """Return the shared secrets: the first one seals, all of them open. Without a secret there are none.
+
+    Raises:
+        ReplicaSettingsError: the file cannot be read, or a secret is too short or there twice.
+    """
+    if settings.secret is not None:
+        text, origin = settings.secret.get_secret_value(), "replicas.secret"
+    elif settings.secret_file is not None:
+        path = Path(settings.secret_file).expanduser()
+        text, origin = _read(path), str(path)
+    else:
+        return ()
+    keys = tuple(text.split())
+    # No message repeats a secret.
+    if not keys or any(len(key) < _MIN_LENGTH for key in keys):
+        how = "create one with `openssl rand -hex 32`"
+        raise ReplicaSettingsError(f"{origin}: expected secrets of at least {_MIN_LENGTH} characters; {how}")
+    if len(set(keys)) < len(keys):
+        raise ReplicaSettingsError(f"{origin}: the same secret is there twice")
+    return keys
+
+
+def _read(path: Path) -> str:
+    try:
+        content = read_bounded(path, _MAX_BYTES)
+        if content is None:
+            raise ReplicaSettingsError(f"cannot read the secret of the replicas in {path}: there is no such file")
+        return content.decode("utf-8-sig")
+    except (FileRefusedError, FileUnavailableError) as error:
+        message = f"cannot read the secret of the replicas: {error}"
+    except UnicodeDecodeError:
+        message = f"cannot read the secret of the replicas in {path}: it is not UTF-8"
+    raise ReplicaSettingsError(message) from None

@@ -318,8 +318,8 @@ async def _by_webhook(settings: ScheduleSettings, payload: bytes) -> str:
 
 async def _post(url: str, seconds: int, payload: bytes) -> tuple[str, bool]:
     """Post once; return what failed, and whether a further attempt is useless. Redirects are not followed."""
-    from server.capabilities.remote.address import Address, AddressError
-    from server.capabilities.remote.http_call import HttpCallError, HttpCalls
+    from server.wire.address import Address, AddressError
+    from server.wire.http_client import HttpCallError, HttpCalls
 
     try:
         async with HttpCalls(seconds, max_bytes=0) as calls:

@@ -11,8 +11,6 @@ from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Tru
 from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 
-__all__ = ["visibility"]
-
 
 def visibility(
     directories: Directories = None,

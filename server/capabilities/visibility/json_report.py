@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.visibility.advice import advice
+from server.capabilities.visibility.report import advice
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, entry_states, tokens
 from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
@@ -15,15 +16,11 @@ from skills_core.rendering.catalog import utf16_length
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.capabilities.visibility.native_listing import NativeSkills
-    from server.capabilities.visibility.repacking import Repacking
-    from server.capabilities.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
-    from server.capabilities.visibility.served_listing import ServedSkills
-    from server.capabilities.visibility.visible_texts import ToolSearch, VisibleText
+    from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
+    from server.capabilities.visibility.report import ClientVisibility, NativeSkills, Repacking, VisibilityReport
+    from server.capabilities.visibility.served_listing import ServedSkills, VisibleText
     from server.clients import ClientProfile
     from skills_core.skills.skill import Skill
-
-__all__ = ["report_object"]
 
 
 def report_object(report: VisibilityReport) -> dict[str, Any]:
@@ -76,8 +73,8 @@ def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
         "description": _text(texts.description),
         "find_skills": _text(texts.find_skills),
         "instructions": _text(texts.instructions),
-        "tool_search": _tool_search(texts.search),
-        "schema_bytes": served.schema,
+        "tool_search": asdict(texts.search),
+        "schema_bytes": texts.schema,
         "entries": _entries((shown.skill, shown.entry) for shown in served.skills),
         "sight": {
             sight.value: _keys(shown.skill for shown in served.skills if shown.sight is sight) for sight in Sight
@@ -106,10 +103,6 @@ def _text(text: VisibleText) -> dict[str, int]:
 
 def _whole_entries(text: str, seen: str) -> int:
     return sum(state is EntryState.WHOLE for state in entry_states(text, len(seen)).values())
-
-
-def _tool_search(search: ToolSearch) -> dict[str, Any]:
-    return {"deferred": search.deferred, "leaves": search.leaves, "answer": search.answer, "limit": search.limit}
 
 
 def _native(native: NativeSkills) -> dict[str, Any]:

@@ -1,39 +1,142 @@
-"""Predict what a client shows of the skills that this server serves."""
+"""Predict what a client shows of the skills that this server serves, and what its model sees of the texts."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
-from server.capabilities.visibility.visible_texts import names_in, visible_texts
 from server.clients import layout_for
+from server.clients.layout import instructions_for, tools_for
 from server.clients.profile import CHARACTERS_A_TOKEN, holds
-from server.listing.catalog_texts import topic_of
+from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS, topic_of
+from server.listing.order import size_of
+from server.listing.tools import ACTIVATE, FIND, READ
 from skills_core.diagnostics import printable
 from skills_core.rendering.catalog import listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
-    from server.capabilities.visibility.visible_texts import VisibleTexts
     from server.clients import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill
 
-__all__ = [
-    "EntryState",
-    "Obstacle",
-    "ServedSkill",
-    "ServedSkills",
-    "Sight",
-    "entry_states",
-    "served_skills",
-    "tokens",
-]
+_LIST_OF_NAMES = re.compile(rf"(?:{ALL_NAMES.pattern}|{'|'.join(map(re.escape, NAME_LISTS))}) ([^\n;]*)")
+_ENTRY = "<skill "
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleText:
+    """A text, and how much of it the model sees: `at_once`, and once a tool search has `loaded` the tool."""
+
+    text: str
+    at_once: str
+    loaded: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSearch:
+    """The client's own search for tools.
+
+    `deferred` tells that the model has to use it before it sees our tools. `leaves` is how much of a description it
+    sees before, None if that is not known. `answer` is the length of an answer with all three tools for skills, `limit`
+    the longest one that the model sees.
+    """
+
+    deferred: bool
+    leaves: int | None
+    answer: int
+    limit: int | None
+
+    @property
+    def is_too_long(self) -> bool:
+        """Whether the model does not see the answer."""
+        return self.deferred and self.limit is not None and self.answer > self.limit
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleTexts:
+    """The texts with skills: two descriptions and the instructions, the names in the enum, and the tool search.
+
+    `schema` is the size of the input schema of `activate_skill` in bytes.
+    """
+
+    description: VisibleText
+    find_skills: VisibleText
+    instructions: VisibleText
+    enum: frozenset[str]
+    schema: int
+    search: ToolSearch
+
+    @property
+    def all(self) -> tuple[VisibleText, ...]:
+        """The texts in the order in which a model reads them."""
+        return (self.instructions, self.description, self.find_skills)
+
+
+def visible_texts(snapshot: Snapshot, client: ClientProfile) -> VisibleTexts:
+    """Return the texts as they are sent to `client`, and what its model sees of them."""
+    tools = {tool["name"]: tool for tool in tools_for(snapshot, client)}
+    search = _tool_search([tools[name] for name in (ACTIVATE, READ, FIND) if name in tools], client)
+    activate = tools.get(ACTIVATE, {})
+    schema = activate.get("inputSchema", {})
+    instructions = instructions_for(snapshot, client) or ""
+    shown = _beginning(instructions, client.instructions.characters if client.instructions else None)
+    return VisibleTexts(
+        _description(activate.get("description", ""), client, search),
+        _description(tools.get(FIND, {}).get("description", ""), client, search),
+        VisibleText(instructions, shown, shown),
+        frozenset(schema.get("properties", {}).get("name", {}).get("enum", ())),
+        size_of(schema),
+        search,
+    )
+
+
+def names_in(text: str, seen: str) -> frozenset[str]:
+    """Return the names and topics in `seen`, the visible beginning of `text`, that stand outside of entries."""
+    names: set[str] = set()
+    lines = seen.split("\n")
+    is_cut = len(seen) < len(text)
+    for number, line in enumerate(lines, 1):
+        if line.startswith(_ENTRY):
+            continue
+        for listed in _LIST_OF_NAMES.finditer(line):
+            parts = listed[1].split(", ")
+            if is_cut and number == len(lines) and listed.end() == len(line):
+                # The client cuts within or behind the last name.
+                parts.pop()
+            names.update(part.removesuffix(".") for part in parts)
+    return frozenset(names)
+
+
+def _tool_search(tools: list[dict[str, Any]], client: ClientProfile) -> ToolSearch:
+    answer = [{key: tool[key] for key in ("name", "description", "inputSchema")} for tool in tools]
+    leaves = client.deferred.characters if client.deferred else None
+    limit = client.search_answer.characters if client.search_answer else None
+    return ToolSearch(client.defers, leaves, utf16_length(json.dumps(answer, ensure_ascii=False)), limit)
+
+
+def _description(text: str, client: ClientProfile, search: ToolSearch) -> VisibleText:
+    """Return what is visible of a description: nothing, if a tool is deferred and it is not known how much."""
+    shown = client.loaded if search.deferred and client.loaded else client.description
+    loaded = _beginning(text, shown.characters if shown else None)
+    if not search.deferred:
+        return VisibleText(text, loaded, loaded)
+    at_once = _beginning(text, search.leaves or 0)
+    return VisibleText(text, at_once, at_once if search.is_too_long else loaded)
+
+
+def _beginning(text: str, limit: int | None) -> str:
+    """Return as much of a text as `limit` UTF-16 code units hold, which JavaScript counts; None stands for all."""
+    if limit is None or utf16_length(text) <= limit:
+        return text
+    return text.encode("utf-16-le", "surrogatepass")[: 2 * limit].decode("utf-16-le", "ignore")
 
 
 class EntryState(StrEnum):
@@ -129,21 +232,6 @@ class ServedSkills:
     budget: int
     texts: VisibleTexts
 
-    @property
-    def length(self) -> int:
-        """The characters of the description of `activate_skill`."""
-        return utf16_length(self.texts.description.text)
-
-    @property
-    def seen(self) -> int:
-        """The characters of it that reach the model once the tool is loaded."""
-        return utf16_length(self.texts.description.loaded)
-
-    @property
-    def schema(self) -> int:
-        """The bytes of the tool's input schema."""
-        return self.texts.schema
-
 
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     """Return what `client` shows of a snapshot: the texts as sent to it, after the client's cuts."""
@@ -168,25 +256,34 @@ def entry_states(text: str, cut: int) -> dict[str, EntryState]:
     return found
 
 
+class _Seen:
+    """The skills that the seen parts of all texts show: the best state of each entry, and the names outside of them."""
+
+    def __init__(self, texts: VisibleTexts, part: Callable[[VisibleText], str]) -> None:
+        self._entries: dict[str, EntryState] = {}
+        self.names: set[str] = set()
+        for text in texts.all:
+            seen = part(text)
+            self.names |= names_in(text.text, seen)
+            for key, state in entry_states(text.text, len(seen)).items():
+                if self._entries.get(key) is not EntryState.WHOLE:
+                    self._entries[key] = state
+
+    def entry(self, skill: Skill) -> EntryState:
+        return self._entries.get(printable(skill.key), EntryState.MISSING)
+
+
 class _View:
-    """The entries and names in all texts of one client: as sent, once the tool is loaded, and at once."""
+    """What one client shows of each skill."""
 
     def __init__(self, texts: VisibleTexts, client: ClientProfile) -> None:
         self._search = texts.search
         self._enum = texts.enum
         self._checks_enum = holds(client.checks_enum)
         self._prompt = client.prompts.value if client.prompts else None
-        self._sent: dict[str, EntryState] = {}
-        self._loaded: dict[str, EntryState] = {}
-        self._at_once: dict[str, EntryState] = {}
-        self._names: set[str] = set()
-        self._loaded_names: set[str] = set()
-        for text in texts.all:
-            _merge(self._sent, entry_states(text.text, len(text.text)))
-            _merge(self._loaded, entry_states(text.text, len(text.loaded)))
-            _merge(self._at_once, entry_states(text.text, len(text.at_once)))
-            self._names |= names_in(text.text, text.at_once)
-            self._loaded_names |= names_in(text.text, text.loaded)
+        self._sent = _Seen(texts, attrgetter("text"))
+        self._loaded = _Seen(texts, attrgetter("loaded"))
+        self._at_once = _Seen(texts, attrgetter("at_once"))
 
     def served(self, skill: Skill) -> ServedSkill:
         obstacles = (*self._from_models(skill), *self._from_users(skill))
@@ -194,18 +291,18 @@ class _View:
         in_enum = skill.key in self._enum
         if not skill.model_invocable:
             return ServedSkill(skill, EntryState.MISSING, None, in_enum, prompt, obstacles)
-        return ServedSkill(skill, _state(skill, self._loaded), self._sight(skill), in_enum, prompt, obstacles)
+        return ServedSkill(skill, self._loaded.entry(skill), self._sight(skill), in_enum, prompt, obstacles)
 
     def _sight(self, skill: Skill) -> Sight:
-        at_once = _state(skill, self._at_once)
+        at_once = self._at_once.entry(skill)
         if at_once is EntryState.WHOLE:
             return Sight.DESCRIBED
         names = {escape_line(skill.key), topic_of(skill)}
         in_enum = skill.key in self._enum
-        if at_once is EntryState.CUT or names & self._names or (in_enum and not self._search.deferred):
+        if at_once is EntryState.CUT or names & self._at_once.names or (in_enum and not self._search.deferred):
             return Sight.NAMED
         after_search = in_enum and not self._search.is_too_long
-        if _state(skill, self._loaded) is not EntryState.MISSING or names & self._loaded_names or after_search:
+        if self._loaded.entry(skill) is not EntryState.MISSING or names & self._loaded.names or after_search:
             return Sight.TOOL_SEARCH
         return Sight.FIND_SKILLS
 
@@ -213,13 +310,13 @@ class _View:
         if not skill.model_invocable:
             yield Obstacle.NOT_FOR_MODELS
             return
-        entry = _state(skill, self._loaded)
+        entry = self._loaded.entry(skill)
         if entry is EntryState.CUT:
             yield Obstacle.CUT_ENTRY
         if entry is EntryState.MISSING:
-            is_sent = _state(skill, self._sent) is not EntryState.MISSING
+            is_sent = self._sent.entry(skill) is not EntryState.MISSING
             yield Obstacle.LONG_ANSWER if is_sent and self._search.is_too_long else Obstacle.BEYOND_BUDGET
-        elif entry is not _state(skill, self._at_once):
+        elif entry is not self._at_once.entry(skill):
             yield Obstacle.DEFERRED
         if self._enum and skill.key not in self._enum:
             yield Obstacle.REFUSED_NAME if self._checks_enum else Obstacle.BEYOND_ENUM
@@ -229,14 +326,3 @@ class _View:
             yield Obstacle.NOT_FOR_USERS
         elif self._prompt is False:
             yield Obstacle.NO_PROMPTS
-
-
-def _state(skill: Skill, entries: dict[str, EntryState]) -> EntryState:
-    return entries.get(printable(skill.key), EntryState.MISSING)
-
-
-def _merge(found: dict[str, EntryState], more: dict[str, EntryState]) -> None:
-    """Add entries; a whole one counts more than a cut one."""
-    for key, state in more.items():
-        if found.get(key) is not EntryState.WHOLE:
-            found[key] = state

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from server.capabilities.visibility.advice import advice, summarized
-from server.capabilities.visibility.report import NameClashKind
+from server.capabilities.visibility.clashes import NameClashKind
+from server.capabilities.visibility.report import advice, summarized
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, tokens
 from skills_core.diagnostics import one_line
 from skills_core.rendering.catalog import utf16_length
@@ -19,11 +19,10 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from server.capabilities.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
-    from server.capabilities.visibility.visible_texts import VisibleText
+    from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
+    from server.capabilities.visibility.report import ClientVisibility, VisibilityReport
+    from server.capabilities.visibility.served_listing import VisibleText
     from skills_core.skills.skill import Skill
-
-__all__ = ["print_report"]
 
 _MAX_CLASHES = 20
 """Maximum number of printed clashes of a kind; the JSON has all."""

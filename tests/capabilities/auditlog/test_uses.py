@@ -12,8 +12,8 @@ from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord
 from server.requests.records import Decision, RequestReason
 from skills_core.history.store import open_history
-from tests.capabilities.operation.serving import Served, modern, modern_headers, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import Served, modern, modern_headers, serving
 
 STATUS = "skillserve://status"
 HIDDEN = "skill://hidden/SKILL.md"

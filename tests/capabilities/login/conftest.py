@@ -15,10 +15,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.login.jwt_verifier import JwtVerifier
-from server.capabilities.login.keys import SigningKeys
-from server.capabilities.login.provider import Provider
+from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys
+from server.capabilities.login.provider import Provider, ProviderUnavailableError
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
@@ -132,11 +130,13 @@ def provider() -> FakeProvider:
 
 
 @pytest.fixture
-def verifying(provider: FakeProvider) -> Setups:
+def verifying(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> Setups:
     @asynccontextmanager
     async def verifying(cooldown: float = 0.0, **changed: Any) -> AsyncIterator[Setup]:
         chosen = settings(**changed)
-        keys = SigningKeys(chosen, provider, cooldown)
+        monkeypatch.setattr("server.capabilities.login.jwt_verifier._COOLDOWN_SECONDS", cooldown)
+        monkeypatch.setattr("server.capabilities.login.jwt_verifier._RETRY_SECONDS", min(cooldown, 1.0))
+        keys = SigningKeys(chosen, provider)
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(keys.run)
             yield Setup(provider, keys, JwtVerifier(chosen, keys))

@@ -11,8 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from server.capabilities.login.challenge import Refusal
-from server.capabilities.login.login import Login
+from server.capabilities.login.login import Login, LoginRefusal
 from server.logs.json_logs import JsonHandler, log_request
 from server.requests.notes import NOTES
 from server.requests.records import Records, RequestRecord
@@ -88,6 +87,6 @@ async def test_what_comes_after_a_login_has_not_its_id(tmp_path: Path, provider:
     records, found = Records(), list[RequestRecord]()
     records.add(found.append)
     login = Login(settings(), tmp_path / "tokens.json", provider, records)
-    assert await login.authenticate({"type": "http", "path": "/mcp", "headers": []}) is Refusal.MISSING
+    assert await login.authenticate({"type": "http", "path": "/mcp", "headers": []}) is LoginRefusal.MISSING
     assert len(found) == 1
     assert NOTES.get() is None

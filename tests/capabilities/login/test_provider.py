@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.login.provider import Provider
-from tests.capabilities.remote.answering import OK, answering
+from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from tests.server.wire.answering import OK, answering
 
 
-async def refused(url: str, seconds: float = 30) -> str:
-    provider = Provider(seconds)
+async def refused(url: str) -> str:
+    provider = Provider()
     try:
         with pytest.raises(ProviderUnavailableError) as caught:
             await provider.get(url)
@@ -26,11 +25,12 @@ async def test_an_object_is_returned() -> None:
         await provider.aclose()
 
 
-async def test_a_provider_that_never_answers_ends_the_request() -> None:
+async def test_a_provider_that_never_answers_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.capabilities.login.provider._SECONDS", 0.1)
     async with answering(b"", silent=True) as url:
-        assert "in time" in await refused(url, 0.1)
+        assert "in time" in await refused(url)
     async with answering(OK + b"content-length: 9\r\n\r\n{", silent=True) as url:
-        assert "in time" in await refused(url, 0.1)
+        assert "in time" in await refused(url)
 
 
 async def test_an_endless_answer_is_cut_off() -> None:

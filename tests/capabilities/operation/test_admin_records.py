@@ -14,13 +14,13 @@ import pytest
 
 from server.access.principal import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.capabilities.login.static_tokens import TokenFile
-from server.capabilities.operation.admin_routes import open_routes
 from server.capabilities.operation.admin_sockets import admin_socket
+from server.capabilities.operation.routes import open_routes
 from server.config.machine import tokens_file
 from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision
 from server.transport.http import serve_locally
-from tests.capabilities.operation.serving import Served, bearer, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import Served, bearer, serving
 
 TOKEN = "0123456789abcdef-not-to-be-told"  # noqa: S105 - for tests
 
@@ -104,11 +104,11 @@ async def test_an_admin_request_that_fails_is_recorded_as_failed(
 ) -> None:
     make_skill("one")
 
-    async def fail(*_: object) -> None:
+    def fail(*_: object) -> None:
         raise OSError("no disk")
 
-    monkeypatch.setattr("server.capabilities.operation.admin_routes.reload_everything", fail)
-    monkeypatch.setattr("server.capabilities.operation.admin_routes.read_status", fail)
+    monkeypatch.setattr("server.capabilities.operation.routes.log_reload", fail)
+    monkeypatch.setattr("server.capabilities.operation.routes.read_status", fail)
     async with serving(skills, admin_token=TOKEN) as served:
         for method, path in (("POST", "/admin/reload"), ("GET", "/admin/status")):
             answer = await served.client.request(method, served.at(path), headers=bearer(TOKEN))

@@ -43,7 +43,9 @@ def families() -> dict[str, tuple[str, set[str], set[str]]]:
     for decision in (Decision.ALLOWED, Decision.DENIED):
         metrics.record(RequestRecord(method="tools/call", request_id="1", skill="one", use=Use.READ, decision=decision))
     skills = [("active", ""), ("excluded", "missing_env")]
-    figures = ServerFigures("1", skills, {"modern": 1}, ReloadFigures(), running=0, draining=False, hears_replicas=True)
+    figures = ServerFigures(
+        "1", skills, {"modern": 1}, ReloadFigures(), running=0, draining=False, replicas_connected=True
+    )
     text = metrics.text(figures)[0].decode()
     found: dict[str, tuple[str, set[str], set[str]]] = {}
     parse: Any = text_string_to_metric_families

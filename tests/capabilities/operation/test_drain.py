@@ -14,11 +14,11 @@ import pytest
 from mcp_types import PaginatedRequestParams
 from sse_starlette.sse import AppStatus
 
-from tests.capabilities.operation.processes import ServerProcess, served_by_process
-from tests.capabilities.operation.serving import Served, modern, modern_headers, serving, until
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.processes import becomes
+from tests.server.server_processes import ServerProcess, served_by_process
+from tests.server.serving import Served, modern, modern_headers, serving, until
 from tests.server.sessions import Era, open_session
 from tests.server.transport.test_event_streams import HandshakeClient
 

@@ -30,10 +30,10 @@ from server.requests.notes import NOTES, Notes
 from server.requests.records import Client as SendingClient
 from server.requests.records import RequestRecord
 from skills_core.texts import without_secrets
-from tests.capabilities.operation.processes import served_by_process
-from tests.capabilities.operation.serving import MODERN_META, bearer, modern, modern_headers, serving
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
+from tests.server.server_processes import served_by_process
+from tests.server.serving import MODERN_META, bearer, modern, modern_headers, serving
 from tests.server.sessions import REPOSITORY, server_command, server_environment
 from tests.server.transport.test_event_streams import HandshakeClient
 from tests.server.transport.test_transports import RawClient

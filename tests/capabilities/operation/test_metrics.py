@@ -26,8 +26,8 @@ from server.config.machine import tokens_file
 from server.hosting.reloads import ReloadFigures
 from server.requests.records import Decision, RequestRecord, Use
 from server.transport.http import serve_locally
-from tests.capabilities.operation.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.conftest import MakeSkill
+from tests.server.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.server.sessions import open_session
 from tests.server.transport.test_event_streams import HandshakeClient
 
@@ -332,6 +332,6 @@ async def test_metrics_tell_that_a_server_drains(make_skill: MakeSkill, skills: 
 
 @pytest.mark.parametrize(("hears", "expected"), [(None, None), (False, 0), (True, 1)])
 def test_a_replica_tells_whether_it_hears_of_the_others(hears: bool | None, expected: int | None) -> None:  # noqa: FBT001
-    text = Metrics().text(replace(empty_figures(), hears_replicas=hears))[0].decode()
+    text = Metrics().text(replace(empty_figures(), replicas_connected=hears))[0].decode()
     lines = [line for line in text.splitlines() if line.startswith("skillserve_replicas_connected ")]
     assert lines == ([] if expected is None else [f"skillserve_replicas_connected {expected}.0"])

@@ -17,8 +17,8 @@ import pytest
 
 from server.capabilities.operation.routes import _RequiredSources
 from skills_core.disk.sources import Source
-from tests.capabilities.operation.serving import serving, until
 from tests.conftest import MakeSkill
+from tests.server.serving import serving, until
 from tests.server.sessions import REPOSITORY, server_environment
 
 

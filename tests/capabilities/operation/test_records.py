@@ -22,8 +22,8 @@ from server.requests.notes import note_denied
 from server.requests.records import OTHER_METHOD, Decision, Records, RequestReason, RequestRecord, Use
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
-from tests.capabilities.operation.serving import serving
 from tests.conftest import MakeSkill
+from tests.server.serving import serving
 from tests.server.settings import make_settings
 from tests.server.transport.test_event_streams import HandshakeClient
 

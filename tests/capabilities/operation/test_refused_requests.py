@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from server.requests.records import HTTP_METHOD
-from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import modern, modern_headers, serving
 
 JSON = {"Content-Type": "application/json", "Accept": "application/json, text/event-stream"}
 MODERN = {**JSON, "Mcp-Protocol-Version": "2026-07-28"}

@@ -15,10 +15,10 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 from server.capabilities.auditlog.log_folder import anchors_of
 from server.capabilities.auditlog.verification import LogVerdict, verify_log
 from tests.capabilities.operation.conftest import Collector, attributes
-from tests.capabilities.operation.processes import ServerProcess, served_by_process
-from tests.capabilities.operation.serving import modern, modern_headers
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
+from tests.server.server_processes import ServerProcess, served_by_process
+from tests.server.serving import modern, modern_headers
 from tests.server.sessions import open_session
 from tests.server.transport.test_event_streams import HandshakeClient
 

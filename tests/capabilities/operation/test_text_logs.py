@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from server.logs.json_logs import JsonHandler
 from server.logs.text_logs import RareWarnings, TextHandler
-from tests.capabilities.operation.processes import served_by_process
 from tests.capabilities.operation.test_json_logs import JWT, STATIC, objects
 from tests.conftest import MakeSkill
+from tests.server.server_processes import served_by_process
 
 SECURITY = "mcp.server.transport_security"
 posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such signals")

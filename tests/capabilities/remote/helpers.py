@@ -10,10 +10,10 @@ from pathlib import Path
 
 import anyio
 
-from server.capabilities.remote.address import Address
-from server.capabilities.remote.client import RemoteLimits, RemoteServer, connect
+from server.capabilities.remote.client import RemoteServer, connect
 from server.capabilities.remote.operations import RemoteOutcome, verify_server
 from server.capabilities.remote.skills import RemoteSkill
+from server.wire.address import Address
 from skills_core import Diagnostic, Severity
 from skills_core.remote.installation import ORIGIN_FILE
 from tests.capabilities.remote.hostile import Hostile, running
@@ -77,8 +77,8 @@ def faults(outcome: RemoteOutcome) -> set[str]:
 
 
 @asynccontextmanager
-async def connected(app: Hostile, limits: RemoteLimits | None = None) -> AsyncGenerator[RemoteServer]:
-    async with running(app) as url, connect(Address.parse(url), limits) as server:
+async def connected(app: Hostile) -> AsyncGenerator[RemoteServer]:
+    async with running(app) as url, connect(Address.parse(url)) as server:
         yield server
 
 

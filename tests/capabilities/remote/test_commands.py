@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.capabilities.remote.address import Address
+from server.wire.address import Address
 from tests.capabilities.remote.helpers import ANSWER, skillserve
 from tests.capabilities.remote.hostile import Hostile, running, serve_skill
 from tests.capabilities.remote.tampering import raises

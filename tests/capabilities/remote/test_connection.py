@@ -10,12 +10,11 @@ import anyio
 import httpx2
 import pytest
 
-from server.capabilities.remote.address import Address, AddressError
-from server.capabilities.remote.bounded_transport import HttpExchange
-from server.capabilities.remote.client import RemoteError, RemoteLimits
+from server.capabilities.remote.client import RemoteError
 from server.capabilities.remote.operations import verify_server
-from server.capabilities.remote.skills import list_skills
-from server.capabilities.remote.verification import verify_files
+from server.capabilities.remote.skills import list_skills, verify_files
+from server.wire.address import Address, AddressError
+from server.wire.http_client import HttpExchange
 from skills_core import Reason
 from tests.capabilities.remote.helpers import MIB, connected, faults, verified
 from tests.capabilities.remote.hostile import Hostile, Raw, running, serve_skill
@@ -47,7 +46,8 @@ async def test_one_failed_answer_does_not_end_the_connection() -> None:
     assert [(fault.code, fault.path) for fault in checked.diagnostics] == [(Reason.SERVER_ERROR, "skill://one/cut.md")]
 
 
-async def test_a_silent_server_times_out() -> None:
+async def test_a_silent_server_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.wire.http_client._SILENCE_SECONDS", 0.2)
     app = Hostile(
         [serve_skill("one")], {"resources/read": Raw(b"", headers={"content-length": "10"} | Raw(b"").headers)}
     )
@@ -60,7 +60,7 @@ async def test_a_silent_server_times_out() -> None:
         await respond(response, receive, send)
 
     app._respond = silent  # type: ignore[method-assign]  # to answer nothing at all is no answer
-    async with connected(app, RemoteLimits(connect=5, silence=0.2, answer=5)) as server:
+    async with connected(app) as server:
         with pytest.raises(RemoteError) as caught:
             await server.read("skill://one/SKILL.md", 100)
         assert caught.value.reason is Reason.TIMED_OUT
@@ -68,9 +68,10 @@ async def test_a_silent_server_times_out() -> None:
         never.set()
 
 
-async def test_a_slowly_dripping_answer_times_out() -> None:
+async def test_a_slowly_dripping_answer_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.capabilities.remote.client._ANSWER_SECONDS", 0.3)
     app = Hostile([serve_skill("one")], {"resources/read": Raw(b" ", endless=True)})
-    async with connected(app, RemoteLimits(connect=5, silence=5, answer=0.3)) as server:
+    async with connected(app) as server:
         with pytest.raises(RemoteError) as caught:
             await server.read("skill://one/SKILL.md", 16 * MIB)
     assert caught.value.reason in {Reason.TIMED_OUT, Reason.TOO_LARGE}

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.capabilities.remote.fetch import Fetched, fetch_skills
+from server.capabilities.remote.operations import Fetched, fetch_skills
 from server.capabilities.remote.skills import RemoteSkill, list_skills
 from skills_core.remote.installation import ORIGIN_FILE
 from tests.capabilities.remote.helpers import ANSWER, codes, connected, skillserve, tree, varied, verified

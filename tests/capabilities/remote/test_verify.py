@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from server.capabilities.remote.address import Address
 from server.capabilities.remote.client import connect
-from server.capabilities.remote.skills import RemoteSkill, list_skills
-from server.capabilities.remote.verification import verify_files
+from server.capabilities.remote.skills import RemoteSkill, list_skills, verify_files
+from server.wire.address import Address
 from tests.capabilities.remote.helpers import MIB, faults, tree, varied, verified
 from tests.conftest import MakeSkill
 from tests.server.sessions import Era, http_server

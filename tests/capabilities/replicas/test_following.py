@@ -16,9 +16,9 @@ import pytest
 from mcp.server.request_state import AESGCMRequestStateCodec
 from mcp.server.subscriptions import ResourceUpdated, ServerEvent
 
-from server.capabilities.replicas import following, link
-from server.capabilities.replicas.following import catalog_digest
-from server.capabilities.replicas.replica import Replica
+from server.capabilities.replicas import link
+from server.capabilities.replicas import replica as following
+from server.capabilities.replicas.replica import Replica, catalog_digest
 from server.config.machine import current_environment
 from server.config.settings.model import Settings
 from server.hosting.host import Host
@@ -198,7 +198,7 @@ async def test_replicas_whose_skills_differ_for_good_do_not_look_at_the_disk_for
     redis_server: RedisServer, tmp_path: Path, changing: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(following, "BEAT_SECONDS", 0.02)
-    monkeypatch.setattr(following, "_LOOKS", (0.0, 0.01))
+    monkeypatch.setattr(following, "_PAUSES", (0.0, 0.01))
     write_skill(tmp_path / "others", "other")
     counted: Counter[str] = Counter()
     with monkeypatch.context() as patched:
@@ -243,8 +243,8 @@ async def test_servers_of_one_name_with_different_secrets_are_warned_of_once(
     monkeypatch.setattr(following, "BEAT_SECONDS", 0.01)
     async with replicas(redis_server, changing, changing, secrets=(SECRET, NEW)) as (first, _):
         await first.until(lambda: len(caplog.messages) >= 2)
-    assert len(caplog.messages) == 2
-    assert all("not sealed with a secret of this replica" in message for message in caplog.messages)
+    # Others may come of the end of the test, at which connections are lost.
+    assert sum("not sealed with a secret of this replica" in message for message in caplog.messages) == 2
 
 
 async def test_a_replica_that_may_not_publish_says_so_once_and_joins_when_it_may(

@@ -12,12 +12,13 @@ from typing import Any
 
 import anyio
 import mcp_types as types
+import msgspec
 import pytest
 import redis.asyncio
 from mcp.server.request_state import AESGCMRequestStateCodec
 
-from server.capabilities.replicas import call_messages
-from server.capabilities.replicas.call_messages import Message, decoded, encoded
+from server.capabilities.replicas import forwarding as call_messages
+from server.capabilities.replicas.forwarding import Message, decoded
 from server.capabilities.replicas.replica import Replica
 from server.config.machine import current_environment
 from server.conversation.client_exchange import ExchangeLimits
@@ -315,9 +316,9 @@ def test_what_is_no_message_is_ignored(found: dict[str, Any]) -> None:
 
 
 def test_a_message_survives_its_way() -> None:
-    from server.capabilities.replicas.call_messages import NotedWork, Response  # noqa: PLC0415
+    from server.capabilities.replicas.forwarding import NotedWork, ResponseMessage  # noqa: PLC0415
     from server.requests.records import Decision, Use  # noqa: PLC0415
 
     noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=Decision.DENIED, reason="guard")
-    message: Message = Response(id="1", result={"content": []}, noted=noted)
-    assert decoded(json.loads(json.dumps(encoded(message)))) == message
+    message: Message = ResponseMessage(id="1", result={"content": []}, noted=noted)
+    assert decoded(json.loads(msgspec.json.encode(message))) == message

@@ -12,9 +12,8 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.replicas.errors import LinkLostError, ReplicaSettingsError
-from server.capabilities.replicas.link import RedisLink
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.link import LinkLostError, RedisLink
+from server.capabilities.replicas.settings import ReplicaSettings, ReplicaSettingsError
 from server.limits.pacing import Backoff
 from tests.capabilities.replicas.redis_server import PASSWORD, SECRET, RedisServer
 from tests.server.settings import make_settings
@@ -204,7 +203,7 @@ async def test_a_replica_that_may_listen_and_not_send_says_that_it_lacks_rights(
     caplog.set_level(logging.INFO)
     link = link_to(redis_server.url.replace("://:", "://replica:"))
     ready = anyio.Event()
-    link.on_subscribed(ready.set)
+    link.on_subscribed = ready.set
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(link.run)
         with anyio.fail_after(60):

@@ -8,9 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.replicas.errors import ReplicaSettingsError
-from server.capabilities.replicas.keys import shared_keys
-from server.capabilities.replicas.settings import ReplicaSettings
+from server.capabilities.replicas.settings import ReplicaSettings, ReplicaSettingsError, shared_keys
 from server.capabilities.runs.settings import lease_seconds
 from server.config.values import InvalidValueError, read
 from tests.server.settings import make_settings

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.visibility.report import NameClashKind, name_clashes, plain_name, similar_descriptions
+from server.capabilities.visibility.clashes import NameClashKind, name_clashes, plain_name, similar_descriptions
 from server.clients import KNOWN_CLIENTS
 from skills_core import Environment, Library, explicit_sources
 from skills_core.catalog.catalog import Catalog
 from skills_core.skills.skill import State
-from tests.capabilities.visibility.conftest import skill_of
+from tests.skill_values import skill_of
 
 SAMPLES = Path(__file__).parents[3] / "sample_skills"
 
@@ -91,8 +91,9 @@ def test_the_sample_skills_do_not_compete() -> None:
     assert similar_descriptions(library.catalog.offered).pairs == ()
 
 
-def test_the_number_of_comparisons_is_bounded_and_the_rest_is_counted() -> None:
-    found = similar_descriptions(NEAR, max_comparisons=2 * len(NEAR))
+def test_the_number_of_comparisons_is_bounded_and_the_rest_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.capabilities.visibility.clashes._MAX_COMPARISONS", 2 * len(NEAR))
+    found = similar_descriptions(NEAR)
     assert (found.compared, found.left_out) == (2, len(NEAR) - 2)
     assert {pair.skill.key for pair in found.pairs} <= {skill.key for skill in NEAR[:2]}
 

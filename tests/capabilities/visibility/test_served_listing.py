@@ -21,8 +21,8 @@ from server.clients import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import entries_budget, render_catalog, render_entry
-from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
+from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
 TEXTS = st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=300), max_size=12)
@@ -100,7 +100,7 @@ def test_a_client_without_a_known_cut_gets_what_the_settings_say() -> None:
 def test_a_client_that_drops_large_schemas_is_shown_fewer_names_and_loses_no_skill() -> None:
     catalog = catalog_of(*["Does a thing."] * 300)
     found = shown_by(catalog, client_with(schema=3000))
-    assert found.schema <= 3000
+    assert found.texts.schema <= 3000
     named = [shown.in_enum for shown in found.skills]
     assert named == sorted(named, reverse=True)
     assert 50 < sum(named) < 300
@@ -137,7 +137,7 @@ def test_a_skills_own_declarations_are_reasons() -> None:
 
 def test_no_skills_are_no_tool_and_nothing_shown() -> None:
     found = shown_by(Catalog(), client_with(2048))
-    assert (found.skills, found.length, found.seen) == ((), 0, 0)
+    assert (found.skills, found.texts.description.text) == ((), "")
 
 
 @pytest.mark.parametrize(("characters", "expected"), [(0, 0), (1, 1), (4, 1), (5, 2), (2048, 512)])

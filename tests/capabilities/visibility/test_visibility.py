@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.capabilities.visibility.report import NameClashKind
+from server.capabilities.visibility.clashes import NameClashKind
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight
 from server.clients import KNOWN_CLIENTS
 from server.hosting.usage import Usage, usage_file

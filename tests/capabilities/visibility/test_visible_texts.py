@@ -8,14 +8,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
-from server.capabilities.visibility.visible_texts import VisibleTexts, names_in, visible_texts
+from server.capabilities.visibility.served_listing import (
+    EntryState,
+    Obstacle,
+    ServedSkills,
+    Sight,
+    VisibleTexts,
+    names_in,
+    served_skills,
+    visible_texts,
+)
 from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import utf16_length
-from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
+from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
 YES, NO = Fact(value=True, evidence=SOMEWHERE), Fact(value=False, evidence=SOMEWHERE)

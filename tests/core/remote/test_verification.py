@@ -16,12 +16,14 @@ from hypothesis import strategies as st
 from server.listing.skills import entry as listing_entry
 from skills_core import Environment, Library, Reason, Severity, explicit_sources
 from skills_core.errors import EntryRefusedError
-from skills_core.remote.entries import Entry, parse_entry, path_below
 from skills_core.remote.installation import disk_faults
 from skills_core.remote.verification import (
+    Entry,
     entry_warnings,
     equal_as_json,
     incomplete_entries,
+    parse_entry,
+    path_below,
     verify_file,
     verify_frontmatter,
 )

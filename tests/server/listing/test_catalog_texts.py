@@ -21,8 +21,8 @@ from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
-from tests.capabilities.visibility.conftest import skill_of
 from tests.server.settings import make_settings
+from tests.skill_values import skill_of
 
 SIZES = (1, 10, 100, 1000)
 EARLIER = [client.of_version("0.1") for client in KNOWN_CLIENTS if client.earlier]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from server.listing.catalog_texts import MAX_SKILLS, shortened_topics, topic_of, topics_within
 from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
-from tests.capabilities.visibility.conftest import skill_of
+from tests.skill_values import skill_of
 
 NAMES = st.lists(st.text(min_size=1, max_size=80), max_size=30)
 

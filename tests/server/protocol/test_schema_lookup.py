@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from server.requests.records import Decision
-from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import modern, modern_headers, serving
 
 DECLARED = """tools:
 - name: count

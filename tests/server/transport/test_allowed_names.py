@@ -8,8 +8,8 @@ import httpx2
 import pytest
 
 from server.transport.listening import host_fault, name_faults, origin_fault
-from tests.capabilities.operation.processes import served_by_process
 from tests.conftest import MakeSkill
+from tests.server.server_processes import served_by_process
 from tests.server.settings import make_settings
 
 HOSTS = {

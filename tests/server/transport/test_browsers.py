@@ -15,8 +15,8 @@ import anyio.to_thread
 import pytest
 
 from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
-from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import modern, modern_headers, serving
 
 APP = "https://app.example.com"
 PREFLIGHT = {

@@ -10,8 +10,8 @@ import anyio
 import pytest
 
 from server.config.files import ConfigurationError
-from tests.capabilities.operation.serving import Served, modern, modern_headers, serving
 from tests.conftest import MakeSkill
+from tests.server.serving import Served, modern, modern_headers, serving
 from tests.server.settings import make_settings
 
 CLIENT = "192.0.2.7"

@@ -11,7 +11,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.triggers.query_files import queries_of_skill
-from server.capabilities.visibility.report import similar_descriptions
+from server.capabilities.visibility.clashes import similar_descriptions
 from server.hosting.searches import load_reranker
 from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError
@@ -22,7 +22,7 @@ from skills_core.selection.ranking import TOP_TEN, SkillSearch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from server.capabilities.visibility.report import SimilarPair
+    from server.capabilities.visibility.clashes import SimilarPair
     from server.config.settings.model import Settings
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import RankedQuery, Search

@@ -8,32 +8,28 @@ A plugin's skills before and after a change are compared: which are added, updat
 
 from __future__ import annotations
 
-import logging
 import re
 import stat
-import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.remote.plugins.installed import RECEIPT_FILE, PluginError, read_receipt
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.folders import is_ignored
-from skills_core.disk.replacement import remove_tree, replace_folder
+from skills_core.disk.replacement import replace_folder
 from skills_core.disk.writing import exclusive
 from skills_core.errors import did_you_mean, similar_to
 from skills_core.format.frontmatter import version_precedence
-from skills_core.remote.installation import disk_faults, edited_files, kind_of
+from skills_core.remote.installation import disk_faults, edited_files, hidden_folder, kind_of, remove_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
+    from pathlib import Path
 
     from server.capabilities.remote.plugins.installed import PluginReceipt, SkillReceipt
 
-
-logger = logging.getLogger(__name__)
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9])?")
 _STAGING: Final = ".skillserve-plugin-"
@@ -113,11 +109,8 @@ class PluginsFolder:
     @contextmanager
     def staging(self, *, elsewhere: bool = False) -> Generator[Path]:
         """Create a hidden folder for the time of the block; `elsewhere` is for what is never put in its place."""
-        folder = Path(tempfile.mkdtemp(prefix=_STAGING, dir=None if elsewhere else self.root))
-        try:
+        with hidden_folder(None if elsewhere else self.root, _STAGING) as folder:
             yield folder
-        finally:
-            _remove(folder)
 
     def put(self, staged: Path, name: str) -> None:
         """Move a staged folder to the place of a plugin, and remove the previous one.
@@ -129,7 +122,7 @@ class PluginsFolder:
         if kind_of(place) is None:
             staged.rename(place)
         else:
-            _remove(replace_folder(staged, place, self.root / f"{_PREVIOUS}{name}"))
+            remove_hidden(replace_folder(staged, place, self.root / f"{_PREVIOUS}{name}"))
 
     def remove(self, name: str) -> None:
         """Remove a plugin.
@@ -146,14 +139,9 @@ class PluginsFolder:
             if kind_of(place) is None:
                 left.rename(place)
             else:
-                _remove(left)
+                remove_hidden(left)
         for left in self.root.glob(f"{_STAGING}*"):
-            _remove(left)
-
-
-def _remove(folder: Path) -> None:
-    if left := remove_tree(folder):
-        logger.warning("a hidden folder cannot be removed: %s: %s", folder, one_line(left))
+            remove_hidden(left)
 
 
 class SkillChangeKind(StrEnum):

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
-from server.capabilities.remote.address import Address, AddressError
+from server.wire.address import Address, AddressError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.writing import json_bytes, parse_json
@@ -27,7 +27,6 @@ from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
 
 _EXPECTED: Final = (
     "expected the URL of an MCP server (https://example.com/mcp), a folder, an archive (.zip, .tar.gz) or a git "
@@ -56,7 +55,7 @@ class OriginKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Origin:
+class PluginOrigin:
     """Where a plugin comes from; `shown` names it in messages and in the receipt, without secrets.
 
     `address` is that of a server, `path` that of a folder or archive. `url` is what git is given, with `headers` for
@@ -74,7 +73,7 @@ class Origin:
 
 def parse_origin(
     text: str, headers: Sequence[str] = (), ref: str | None = None, kind: OriginKind | None = None
-) -> Origin:
+) -> PluginOrigin:
     """Return the origin that a user names; `kind` is that of a receipt, which is not guessed again.
 
     Raises:
@@ -89,11 +88,11 @@ def parse_origin(
         raise AddressError(f"--ref is for git repositories; {one_line(text[:200])} is a {kind}")
     if kind is OriginKind.SERVER:
         address = Address.parse(text, headers)
-        return Origin(kind=kind, shown=address.shown, address=address)
+        return PluginOrigin(kind=kind, shown=address.shown, address=address)
     if headers:
         raise AddressError(f"--header is for servers and repositories; {one_line(text[:200])} is a {kind}")
     path = Path(text).expanduser().resolve()
-    return Origin(kind=kind, shown=str(path), path=path)
+    return PluginOrigin(kind=kind, shown=str(path), path=path)
 
 
 def _kind_of(text: str) -> OriginKind:
@@ -130,16 +129,11 @@ def _is_repository(url: str) -> bool:
     return parts.path.rstrip("/").endswith(".git") or (host in _CODE_HOSTS and len(names) == len(("owner", "name")))
 
 
-def _git(text: str, headers: Sequence[str], ref: str | None) -> Origin:
-    """Return the repository at an address.
-
-    Raises:
-        AddressError: the address is not one that git is given.
-    """
+def _git(text: str, headers: Sequence[str], ref: str | None) -> PluginOrigin:
     if _SCP.fullmatch(text):
         if headers:
             raise AddressError("--header is for repositories at https addresses")
-        return Origin(kind=OriginKind.GIT, shown=text, url=text, ref=ref)
+        return PluginOrigin(kind=OriginKind.GIT, shown=text, url=text, ref=ref)
     url = text.removeprefix("git+")
     try:
         parts = urlsplit(url)
@@ -163,7 +157,7 @@ def _git(text: str, headers: Sequence[str], ref: str | None) -> Origin:
         sent.append(f"Authorization: Basic {base64.b64encode(pair.encode()).decode()}")
     own = f"{user}@" if user and not is_web else ""
     clean = f"{parts.scheme}://{own}{place}"
-    return Origin(kind=OriginKind.GIT, shown=clean, url=clean, ref=ref, headers=tuple(sent))
+    return PluginOrigin(kind=OriginKind.GIT, shown=clean, url=clean, ref=ref, headers=tuple(sent))
 
 
 def _url_fault(url: str, scheme: str, host: str, user: str | None) -> str:

@@ -8,33 +8,21 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from server.capabilities.remote.address import AddressError
 from server.capabilities.remote.plugins.folder import SkillChangeKind, compare_skills
 from server.capabilities.remote.plugins.installed import PluginError, PluginReceipt, parse_origin, write_receipt
 from server.capabilities.remote.plugins.staging import stage_plugin
+from server.wire.address import AddressError
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.remote.entries import shown
 from skills_core.remote.installation import kind_of, named_files
+from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from server.capabilities.remote.plugins.folder import PluginsFolder, SkillChange
-    from server.capabilities.remote.plugins.installed import Origin
+    from server.capabilities.remote.plugins.installed import PluginOrigin
     from server.capabilities.remote.plugins.staging import StagedPlugin
-
-__all__ = [
-    "InstallOptions",
-    "InstalledPlugin",
-    "PluginResult",
-    "PluginState",
-    "error_result",
-    "install_plugin",
-    "installed_plugins",
-    "remove_plugin",
-    "update_plugin",
-]
 
 
 class PluginState(StrEnum):
@@ -88,7 +76,7 @@ class InstalledPlugin:
 
 
 async def install_plugin(
-    plugins: PluginsFolder, name: str, origin: Origin, chosen: Sequence[str], options: InstallOptions
+    plugins: PluginsFolder, name: str, origin: PluginOrigin, chosen: Sequence[str], options: InstallOptions
 ) -> PluginResult:
     """Install the chosen skills of an origin, or all, as a new plugin.
 
@@ -111,23 +99,20 @@ async def install_plugin(
             if refusals:
                 return _refused(name, origin.shown, place, (*staged.findings, *refusals))
             uris = tuple(skill.uri for skill in staged.skills) if chosen else None
-            now = _now()
-            receipt = _receipt(origin, uris, (now, now), staged)
-            _put(plugins, name, staged, receipt, options)
-            changes = compare_skills((), staged.skills)
-            findings = staged.findings
+            _put(plugins, staging / name, _receipt(origin, uris, staged), options)
+            changes, findings = compare_skills((), staged.skills), staged.findings
             return PluginResult(name, PluginState.INSTALLED, origin.shown, place, changes, findings, staged.commit)
 
 
 async def update_plugin(
     plugins: PluginsFolder,
     name: str,
-    origin: Origin | None,
+    origin: PluginOrigin | None,
     headers: Sequence[str],
     options: InstallOptions,
     ref: str | None = None,
 ) -> PluginResult:
-    """Bring the skills of a plugin again, from its recorded origin or another one, and install what changed.
+    """Fetch the skills of a plugin again, from its recorded origin or another one, and install the changes.
 
     `ref` takes the place of the recorded branch, tag or commit.
 
@@ -155,21 +140,20 @@ async def update_plugin(
             if refusals:
                 found = (*staged.findings, *refusals)
                 return replace(_refused(name, origin.shown, place, found), changes=changes)
-            updated = _receipt(origin, receipt.chosen, (receipt.installed, _now()), staged)
-            _put(plugins, name, staged, updated, options)
+            _put(plugins, staging / name, _receipt(origin, receipt.chosen, staged, receipt.installed), options)
             findings = staged.findings
             return PluginResult(name, PluginState.UPDATED, origin.shown, place, changes, findings, staged.commit)
 
 
 def _receipt(
-    origin: Origin, chosen: tuple[str, ...] | None, times: tuple[str, str], staged: StagedPlugin
+    origin: PluginOrigin, chosen: tuple[str, ...] | None, staged: StagedPlugin, installed: str | None = None
 ) -> PluginReceipt:
-    installed, updated = times
+    now = datetime.now(UTC).isoformat(timespec="seconds")
     return PluginReceipt(
         origin.shown,
         chosen,
-        installed,
-        updated,
+        installed or now,
+        now,
         staged.skills,
         staged.files,
         kind=origin.kind,
@@ -205,7 +189,7 @@ def installed_plugins(plugins: PluginsFolder) -> tuple[InstalledPlugin, ...]:
     return tuple(found)
 
 
-def _origin_in_receipt(place: Path, receipt: PluginReceipt, headers: Sequence[str], ref: str | None) -> Origin:
+def _origin_in_receipt(place: Path, receipt: PluginReceipt, headers: Sequence[str], ref: str | None) -> PluginOrigin:
     try:
         parse_origin(receipt.server, ref=receipt.ref, kind=receipt.kind)
     except AddressError as error:
@@ -217,16 +201,14 @@ def _access(plugins: PluginsFolder, options: InstallOptions) -> AbstractContextM
     return nullcontext() if options.dry_run else plugins.changing()
 
 
-def _put(
-    plugins: PluginsFolder, name: str, staged: StagedPlugin, receipt: PluginReceipt, options: InstallOptions
-) -> None:
+def _put(plugins: PluginsFolder, staged: Path, receipt: PluginReceipt, options: InstallOptions) -> None:
     if not options.dry_run:
-        write_receipt(staged.place, receipt)
-        plugins.put(staged.place, name)
+        write_receipt(staged, receipt)
+        plugins.put(staged, staged.name)
 
 
 def error_result(name: str, error: PluginError) -> PluginResult:
-    """Return the result for a plugin that an error concerns."""
+    """Return the result for a plugin whose operation failed with an error."""
     fault = Diagnostic(Severity.ERROR, error.reason, error.message, name)
     return PluginResult(name, PluginState.REFUSED, diagnostics=(fault,))
 
@@ -266,7 +248,3 @@ def _edited(place: Path, edits: Sequence[str], severity: Severity) -> Diagnostic
     if severity is Severity.ERROR:
         message += "; overwrite with --force, or keep a copy elsewhere first"
     return Diagnostic(severity, Reason.EDITED_COPY, message, printable(str(place)))
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
     from typing import IO
 
-    from server.capabilities.remote.plugins.installed import Origin
-
+    from server.capabilities.remote.plugins.installed import PluginOrigin
 
 MAX_FILES: Final = 20_000
 """Entries of an archive or repository."""
@@ -55,13 +54,6 @@ _METHODS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 
 
-class Unpacked(NamedTuple):
-    """What was written in bytes, and the paths of links that were left out."""
-
-    size: int
-    links: tuple[str, ...]
-
-
 class _Member(NamedTuple):
     """A member of an archive: its path, whether it is a link, and its content; None if it is a folder or a link."""
 
@@ -70,11 +62,11 @@ class _Member(NamedTuple):
     content: IO[bytes] | None
 
 
-def unpack(archive: Path, target: Path, limit: int) -> Unpacked:
-    """Write the files of an archive below the new folder `target`, at most `limit` bytes.
+def unpack(archive: Path, target: Path, limit: int) -> list[str]:
+    """Write the files of an archive below the new folder `target`, at most `limit` bytes; return the links left out.
 
     Raises:
-        PluginError: the file is no archive of a known form, is damaged, or is refused.
+        PluginError: the file is not an archive of a known form, is damaged, or is refused.
         OSError: a file cannot be written.
     """
     target.mkdir()
@@ -97,7 +89,7 @@ def unpack(archive: Path, target: Path, limit: int) -> Unpacked:
                 links.append(path)
             elif entry.content is not None:
                 left -= _copy(entry.content, target, path, left)
-    return Unpacked(limit - left, tuple(links))
+    return links
 
 
 def safe_path(name: str) -> str | None:
@@ -135,11 +127,7 @@ def write_new(target: Path, path: str) -> IO[bytes]:
 
 
 def _copy(content: IO[bytes], target: Path, path: str, left: int) -> int:
-    """Write a file, and return its size.
-
-    Raises:
-        PluginError: it has more than `left` bytes.
-    """
+    """Write a file of at most `left` bytes, and return its size."""
     size = 0
     with write_new(target, path) as file:
         while piece := content.read(_CHUNK):
@@ -163,7 +151,7 @@ def _entries(archive: Path, raw: IO[bytes], limit: int) -> Iterator[_Member]:
 
 
 def _of_zip(archive: Path, raw: IO[bytes]) -> Iterator[_Member]:
-    bounded = _Bounded(raw, os.fstat(raw.fileno()).st_size)
+    bounded = _BoundedFile(raw, os.fstat(raw.fileno()).st_size)
     bounded.allow(2 * _MAX_HEADERS)
     with zipfile.ZipFile(bounded) as opened:
         for info in opened.infolist():
@@ -182,7 +170,7 @@ def _of_zip(archive: Path, raw: IO[bytes]) -> Iterator[_Member]:
 
 
 def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Member]:
-    bounded = _Bounded(plain, limit + MAX_FILES * 2 * tarfile.BLOCKSIZE + _MAX_HEADERS)
+    bounded = _BoundedFile(plain, limit + MAX_FILES * 2 * tarfile.BLOCKSIZE + _MAX_HEADERS)
     bounded.allow(_MAX_HEADERS)
     with tarfile.open(fileobj=cast("IO[bytes]", bounded), mode="r:") as opened:
         while (member := opened.next()) is not None:
@@ -203,8 +191,8 @@ def _of_tar(archive: Path, plain: IO[bytes], limit: int) -> Iterator[_Member]:
         bounded.read(_CHUNK)  # At its end, gzip compares the sum.
 
 
-class _Bounded:
-    """A file of which no more is read than was allowed last, and nothing beyond `end`."""
+class _BoundedFile:
+    """A file that limits reading to what `allow` allowed last, and seeking to what precedes `end`."""
 
     def __init__(self, raw: IO[bytes], end: int) -> None:
         self._raw = raw
@@ -213,15 +201,9 @@ class _Bounded:
         self.last = b""
 
     def allow(self, count: int) -> None:
-        """Allow to read `count` bytes from now on."""
         self._left = count
 
     def read(self, count: int = -1) -> bytes:
-        """Return bytes.
-
-        Raises:
-            PluginError: they are more than allowed.
-        """
         data = self._raw.read(min(count, self._left + 1) if count >= 0 else self._left + 1)
         self._left -= len(data)
         self.last = data
@@ -230,23 +212,21 @@ class _Bounded:
         return data
 
     def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
-        """Move; decompressed data that is skipped counts as read."""
+        # Decompressed data that is skipped counts as read.
         if whence == os.SEEK_SET and offset > self._end:
             raise PluginError(Reason.TOO_LARGE, "its files have more bytes than a plugin may have")
         return self._raw.seek(offset, whence)
 
     def tell(self) -> int:
-        """Return the position."""
         return self._raw.tell()
 
     def seekable(self) -> bool:
-        """Yes: for reading forward."""
         return True
 
 
 @contextmanager
 def _refusing(archive: Path) -> Generator[None]:
-    """Make errors of the libraries refusals, and name the archive in them."""
+    """Turn errors of the libraries into `PluginError`s that name the archive."""
     try:
         yield
     except PluginError as error:
@@ -288,24 +268,17 @@ _LINK: Final = "120000"
 _MODULE: Final = "160000"
 
 
-@dataclass(frozen=True, slots=True)
-class Exported:
-    """The commit whose files were written, and the paths of links and submodules that were left out."""
-
-    commit: str
-    left_out: tuple[str, ...]
-
-
 class _Blob(NamedTuple):
     path: str
     identifier: str
     size: int
 
 
-async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int) -> Exported:
+async def export_skills(origin: PluginOrigin, scratch: Path, target: Path, limit: int) -> tuple[str, list[str]]:
     """Fetch the commit that `origin` names, and write the folders of its skills below the new folder `target`.
 
-    `scratch` is a new folder for git's objects. At most `limit` bytes are fetched, and written.
+    Return the commit, and the paths of links and submodules that were left out. `scratch` is a new folder for git's
+    objects. At most `limit` bytes are fetched, and written.
 
     Raises:
         PluginError: git is not there, the repository cannot be fetched, or an entry of it is refused.
@@ -335,21 +308,17 @@ async def export_skills(origin: Origin, scratch: Path, target: Path, limit: int)
         most = sum(blob.size + len(blob.identifier) + 64 for blob in batch)
         content = await git.run("cat-file", "--batch", stdin=asked, output=most + _MAX_LISTING)
         await anyio.to_thread.run_sync(_write, content, batch, target)
-    return Exported(commit, left_out)
+    return commit, left_out
 
 
 @dataclass(frozen=True, slots=True)
 class _Git:
     program: str
     folder: Path
-    origin: Origin
+    origin: PluginOrigin
 
     async def fetch(self, limit: int) -> None:
-        """Fetch the commit alone.
-
-        Raises:
-            PluginError: git refuses, or fetches more than `limit` bytes.
-        """
+        """Fetch the commit without its history; fail if that takes more than `limit` bytes."""
         too_large = False
 
         async def look(scope: anyio.CancelScope) -> None:
@@ -376,11 +345,7 @@ class _Git:
     async def run(
         self, *words: str, stdin: bytes = b"", output: int = 1_000_000, seconds: float = _READ_SECONDS
     ) -> bytes:
-        """Run git, and return what it prints.
-
-        Raises:
-            PluginError: it fails.
-        """
+        """Run git, and return what it prints."""
         command = Command((self.program, *words), self.folder, _environment(os.environ, self.origin.headers))
         done = await run_process(command, ProcessLimits(seconds, output), stdin)
         if done.ending is ProcessEnding.EXITED and done.exit_code == 0:
@@ -400,9 +365,9 @@ def _said(stderr: bytes) -> str:
 
 
 def _environment(host: Mapping[str, str], headers: Sequence[str]) -> dict[str, str]:
-    """Return the environment of git: that of this process, without what leads git elsewhere or lets it ask.
+    """Return the environment of git: that of this process, without variables that redirect git or let it prompt.
 
-    The programs that connect by ssh are the user's choice.
+    The variables that choose the ssh program are kept.
     """
     kept = {name: value for name, value in host.items() if not name.startswith("GIT_") or name.startswith("GIT_SSH")}
     settings = [*_SETTINGS.items(), *(("http.extraHeader", header) for header in headers)]
@@ -434,12 +399,8 @@ def _size_of(folder: Path) -> int:
     return total
 
 
-def _entries_of(listing: bytes) -> tuple[list[_Blob], tuple[str, ...]]:
-    """Return the files of a commit, and the paths of its links and submodules.
-
-    Raises:
-        PluginError: it has too many entries, or one with a path that leads elsewhere.
-    """
+def _entries_of(listing: bytes) -> tuple[list[_Blob], list[str]]:
+    """Return the files of a commit, and the paths of its links and submodules."""
     blobs: list[_Blob] = []
     left_out: list[str] = []
     lines = listing.split(b"\0")[:-1]
@@ -455,7 +416,7 @@ def _entries_of(listing: bytes) -> tuple[list[_Blob], tuple[str, ...]]:
             left_out.append(path)
         else:
             blobs.append(_Blob(path, identifier, int(size)))
-    return blobs, tuple(left_out)
+    return blobs, left_out
 
 
 def _of_skills(blobs: Sequence[_Blob]) -> list[_Blob]:
@@ -484,11 +445,7 @@ def _batches(blobs: Sequence[_Blob]) -> Iterator[list[_Blob]]:
 
 
 def _write(content: bytes, batch: Sequence[_Blob], target: Path) -> None:
-    """Write files from what `git cat-file --batch` printed.
-
-    Raises:
-        PluginError: it is not what was listed.
-    """
+    """Write the files that `git cat-file --batch` printed."""
     at = 0
     for blob in batch:
         end = content.find(b"\n", at)

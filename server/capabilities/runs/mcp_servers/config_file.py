@@ -16,8 +16,8 @@ from itertools import chain, count, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.remote.address import Address, AddressError
 from server.config.files import ConfigurationError
+from server.wire.address import Address, AddressError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError

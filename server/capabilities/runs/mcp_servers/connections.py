@@ -20,10 +20,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
-from server.capabilities.remote.bounded_transport import limit_responses
-from server.capabilities.remote.client import RemoteLimits, http_client, silence_clients
 from server.capabilities.runs.mcp_servers.config_file import file_secrets
 from server.capabilities.runs.mcp_servers.stdio import open_server
+from server.wire.http_client import limit_responses, open_client, silence_clients
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
 from skills_core.guard.tool import Effect, Role, Secrets, Tool
@@ -33,8 +32,8 @@ if TYPE_CHECKING:
 
     from mcp_types import CallToolResult, ContentBlock
 
-    from server.capabilities.remote.bounded_transport import HttpExchange
     from server.capabilities.runs.mcp_servers.config_file import ServerSpec
+    from server.wire.http_client import HttpExchange
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
 
@@ -300,15 +299,15 @@ def _client(transport: Any, *, sse: bool) -> Client:  # noqa: ANN401 - the SDK's
 async def _transport(spec: ServerSpec, stack: AsyncExitStack, *, sse: bool) -> Any:  # noqa: ANN401 - likewise
     if spec.address is None:
         return open_server(spec)
-    address, limits = spec.address, RemoteLimits()
+    address = spec.address
     if not sse:
-        client = await stack.enter_async_context(http_client(address, limits))
+        client = await stack.enter_async_context(open_client(address))
         return streamable_http_client(address.url, http_client=client, max_sse_event_size=_CALL_BYTES)
 
     def bounded(
         headers: dict[str, str] | None = None, timeout: httpx2.Timeout | None = None, auth: httpx2.Auth | None = None
     ) -> httpx2.AsyncClient:
-        client: httpx2.AsyncClient = http_client(address, limits)
+        client: httpx2.AsyncClient = open_client(address)
         client.headers.update(headers or {})
         client.timeout = timeout or client.timeout
         if auth is not None:

@@ -13,9 +13,9 @@ from server.capabilities.evals.lint.catalog_lint import DuplicateKind, duplicate
 from server.config.settings.model import Settings
 from server.hosting.usage import Usage, usage_file
 from tests.capabilities.evals.triggers.test_ranked_triggers import as_bytes
-from tests.capabilities.visibility.conftest import skill_of
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
+from tests.skill_values import skill_of
 
 LINT = {
     "type": "object",

@@ -75,7 +75,7 @@ def test_regular_files_are_written_and_none_is_executable(make: Make, tmp_path: 
     )
     found = unpack(archive, tmp_path / "out", LIMIT)
     assert content(tmp_path / "out") == {"plugin/SKILL.md": b"a", "plugin/deep/er/x.sh": b"#!/bin/sh"}
-    assert (found.size, found.links) == (10, ())
+    assert found == []
     assert not any(path.stat().st_mode & 0o111 for path in (tmp_path / "out").rglob("*") if path.is_file())
 
 
@@ -99,7 +99,8 @@ def test_more_bytes_than_the_limit_are_refused_whatever_the_headers_say(make: Ma
     halves = make(*((f"x{number}", bytes(400_000)) for number in range(3)))
     assert reason(halves, tmp_path / "two") == "too_large"
     assert sum(len(raw) for raw in content(tmp_path / "two").values()) <= LIMIT
-    assert unpack(halves, tmp_path / "three", 1_200_000).size == 1_200_000
+    unpack(halves, tmp_path / "three", 1_200_000)
+    assert sum(len(raw) for raw in content(tmp_path / "three").values()) == 1_200_000
 
 
 def test_more_entries_than_the_limit_are_refused(make: Make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +111,7 @@ def test_more_entries_than_the_limit_are_refused(make: Make, tmp_path: Path, mon
 @pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE])
 def test_links_of_a_tar_are_left_out_and_named(tmp_path: Path, kind: bytes) -> None:
     archive = make_tar(tmp_path / "a.tar", ("link", b""), type=kind, linkname="/etc/passwd")
-    assert unpack(archive, tmp_path / "out", LIMIT).links == ("link",)
+    assert unpack(archive, tmp_path / "out", LIMIT) == ["link"]
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -131,7 +132,7 @@ def test_nothing_is_written_through_a_link(tmp_path: Path) -> None:
 def test_links_of_a_zip_are_left_out_and_named(tmp_path: Path) -> None:
     mode = (stat.S_IFLNK | 0o777) << 16
     archive = make_zip(tmp_path / "a.zip", ("link", b"/etc/passwd"), external_attr=mode, create_system=3)
-    assert unpack(archive, tmp_path / "out", LIMIT).links == ("link",)
+    assert unpack(archive, tmp_path / "out", LIMIT) == ["link"]
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -139,7 +140,8 @@ def test_links_of_a_zip_are_left_out_and_named(tmp_path: Path) -> None:
 def test_special_files_are_refused(tmp_path: Path, kind: bytes) -> None:
     archive = make_tar(tmp_path / "a.tar", ("device", b""), type=kind)
     if kind == tarfile.CONTTYPE:
-        assert unpack(archive, tmp_path / "out", LIMIT).size == 0
+        unpack(archive, tmp_path / "out", LIMIT)
+        assert content(tmp_path / "out") == {"device": b""}
         return
     assert reason(archive, tmp_path / "out") == "unreadable"
 
@@ -193,7 +195,8 @@ def test_a_damaged_archive_is_refused_and_not_taken_for_a_shorter_one(tmp_path: 
 def test_what_is_no_archive_is_refused_or_empty(tmp_path: Path, raw: bytes) -> None:
     (tmp_path / "a").write_bytes(raw)
     try:
-        assert unpack(tmp_path / "a", tmp_path / "out", LIMIT).size == 0
+        unpack(tmp_path / "a", tmp_path / "out", LIMIT)
+        assert content(tmp_path / "out") == {}
     except PluginError as error:
         assert error.reason.value == "unreadable"  # noqa: PT017 - an empty archive is one, and has no skill
 

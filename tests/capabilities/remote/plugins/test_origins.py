@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.remote.address import AddressError
 from server.capabilities.remote.plugins.installed import OriginKind, parse_origin
+from server.wire.address import AddressError
 
 GIT, SERVER = OriginKind.GIT, OriginKind.SERVER
 

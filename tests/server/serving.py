@@ -90,20 +90,24 @@ class Served:
 
 
 @asynccontextmanager
-async def serving(skills: Path, *, streams: bool = False, **options: Any) -> AsyncGenerator[Served]:
-    """Serve on a free port; `options` are settings."""
+async def serving(
+    skills: Path, *, streams: bool = False, records: Records | None = None, **options: Any
+) -> AsyncGenerator[Served]:
+    """Serve on a free port; `options` are settings. The URL is the audience of tokens unless they name another."""
     given = {"watch": WatchMode.OFF, "usage": False, "transport": Transport.HTTP, "port": 0, **options}
-    settings = make_settings(**given)
-    records, found = Records(), list[RequestRecord]()
-    records.add(found.append)
-    host = Host(
-        Library(explicit_sources([skills]), current_environment),
-        settings,
-        rule=role_rule(settings.access),
-        records=records,
-    )
-    server = SkillServer(host, local=False)
-    with listen(settings.http) as listener:
+    found: list[RequestRecord] = []
+    if records is None:
+        records = Records()
+        records.add(found.append)
+    without_login = {name: value for name, value in given.items() if not name.startswith("login_")}
+    with listen(make_settings(**without_login).http) as listener:
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        if "login_issuer" in given:
+            given.setdefault("login_audience", url)
+        settings = make_settings(**given)
+        library = Library(explicit_sources([skills]), current_environment)
+        host = Host(library, settings, rule=role_rule(settings.access), records=records)
+        server = SkillServer(host, local=False)
         running = HttpServer(server, host, streams=streams)
         async with anyio.create_task_group() as tasks, server.exchanges.serving():
 
@@ -114,7 +118,6 @@ async def serving(skills: Path, *, streams: bool = False, **options: Any) -> Asy
             async with anyio.create_task_group() as beside, httpx2.AsyncClient(timeout=60) as client:
                 for part in (*host.parts, *host.http_parts):
                     beside.start_soon(part.run)
-                url = f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
                 yield Served(url, host, server, running, client, found)
                 beside.cancel_scope.cancel()
             running.should_exit = True

@@ -10,13 +10,13 @@ import anyio
 import httpx2
 import pytest
 
-from server.capabilities.login.access_token import LoginToken, ProviderUnavailableError
+from server.capabilities.login.access_token import LoginToken
 from server.capabilities.login.login import Login, RequireLogin
+from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import FakeProvider, settings
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import PING, bearer, open_session
-from tests.capabilities.login.test_introspection import ACTIVE
-from tests.capabilities.login.test_turns import OPTIONS, until
+from tests.capabilities.login.test_introspection import ACTIVE, OPTIONS, until
 
 REVOKED = {"active": False}
 AWAY = ProviderUnavailableError("HTTP 503", status=503)
@@ -25,10 +25,10 @@ AWAY = ProviderUnavailableError("HTTP 503", status=503)
 @pytest.fixture(autouse=True)
 def without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the server ask about the tokens of open responses all the time."""
-    monkeypatch.setattr("server.capabilities.login.confirming._CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("server.capabilities.login.introspection._CHECK_SECONDS", 0.01)
     monkeypatch.setattr("server.capabilities.login.introspection._VALID_SECONDS", 0.0)
     monkeypatch.setattr("server.capabilities.login.introspection._RETRY_SECONDS", 0.0)
-    monkeypatch.setattr("server.capabilities.login.provider._AWAY_SECONDS", 0.0)
+    monkeypatch.setattr("server.capabilities.login.introspection._AWAY_SECONDS", 0.0)
 
 
 @pytest.fixture

@@ -14,8 +14,6 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["Address", "AddressError"]
-
 _NO_URL = re.compile(r"[\x00-\x20\x7f]")
 _HEADER = re.compile(r"([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*([\x21-\x7e](?:[\t\x20-\x7e]*[\x21-\x7e])?)?[ \t]*")
 

@@ -1,24 +1,16 @@
-"""Single requests: their limits, and no address in a log."""
+"""Single requests and their limits."""
 
 from __future__ import annotations
 
-import logging
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
 
 import anyio
 import pytest
 
-from server.capabilities.login.access_token import ProviderUnavailableError
-from server.capabilities.login.provider import Provider
-from server.capabilities.remote.address import Address
-from server.capabilities.remote.client import RemoteError, RemoteLimits, connect
-from server.capabilities.remote.http_call import HttpAnswer, HttpCallError, HttpCalls
-from server.capabilities.schedules.firing import _post
+from server.wire.address import Address
+from server.wire.http_client import HttpAnswer, HttpCallError, HttpCalls
 from skills_core import Reason
-from tests.capabilities.remote.answering import OK, answering
-
-SECRET = "key-that-no-log-may-have"  # noqa: S105 - for tests
+from tests.server.wire.answering import OK, answering
 
 ANSWERS = {
     "answered": OK + b"content-length: 2\r\n\r\n{}",
@@ -37,42 +29,6 @@ async def failure(url: str, *, seconds: float = 30, max_bytes: int = 1000) -> Re
     with pytest.raises(HttpCallError) as caught:
         await sent(url, seconds=seconds, max_bytes=max_bytes)
     return caught.value.reason
-
-
-async def by_provider(url: str) -> str:
-    provider = Provider()
-    try:
-        return str(await provider.get(url))
-    except ProviderUnavailableError as error:
-        return str(error)
-    finally:
-        await provider.aclose()
-
-
-async def by_webhook(url: str) -> str:
-    return (await _post(url, 30, b"{}"))[0]
-
-
-async def by_remote(url: str) -> str:
-    try:
-        async with connect(Address.parse(url), RemoteLimits(5, 5, 5)):
-            return ""
-    except RemoteError as error:
-        return str(error)
-
-
-@pytest.mark.parametrize("call", [by_provider, by_webhook, by_remote])
-@pytest.mark.parametrize("answer", ANSWERS.values(), ids=ANSWERS)
-async def test_no_log_and_no_message_has_the_secrets_of_an_address(
-    call: Callable[[str], Awaitable[str]], answer: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    for library in ("httpx2", "httpcore2", "mcp.client", "client"):
-        caplog.set_level(logging.DEBUG, library)
-    async with answering(answer) as url:
-        message = await call(f"{url.replace('://', f'://user:{SECRET}@')}?key={SECRET}")
-    assert SECRET not in message + caplog.text
-    assert b64encode(f"user:{SECRET}".encode()).decode() not in caplog.text
 
 
 async def test_an_answer_has_its_status_and_the_body_of_a_success() -> None:
