@@ -64,13 +64,12 @@ CORE_FLOORS = (
 
 RUN_FLOORS = (
     {"executor"},
-    {"evaluation"},
     {"structured_answers"},
     {"model_conversation"},
     {"trace", "workflow"},
-    {"durable", "json_codec", "tools"},
-    {"run_skills"},
-    {"outcome", "models", "ports"},
+    {"durable", "tools"},
+    {"models", "run_skills"},
+    {"journal", "outcome"},
 )
 
 EVALS_FLOORS = (
@@ -120,7 +119,6 @@ TIES_LEFT = {
     ("evals", "runs"),
     ("history", "improve"),
     ("improve", "runs"),
-    ("runs", "scripts"),
     ("runs", "schedules"),
 }
 """Capabilities that use each other in both directions."""

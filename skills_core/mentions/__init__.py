@@ -6,15 +6,15 @@ folder, `scripts` finds scripts that this folder lacks, and `markdown` separates
 
 from skills_core.mentions.paths import PathMentions, Respelled, mentioned_paths
 from skills_core.mentions.scripts import MissingScript, missing_scripts
-from skills_core.mentions.tools import ToolMention, capabilities_of, mentioned_tools
+from skills_core.mentions.tools import ToolMention, mentioned_tools, purposes_of
 
 __all__ = [
     "MissingScript",
     "PathMentions",
     "Respelled",
     "ToolMention",
-    "capabilities_of",
     "mentioned_paths",
     "mentioned_tools",
     "missing_scripts",
+    "purposes_of",
 ]

@@ -21,8 +21,7 @@ from skills_core.guard.tool import CallDecision, Effect, ToolCall
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser, Progress, discard_progress
 from skills_core.rendering import activation_inputs, render_activations, render_request
-from skills_core.runs.evaluation import ModelEvaluator, ScoringError, ScoringRequest
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, timed_step, to_json
 from skills_core.runs.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.runs.models import connected
 from skills_core.runs.outcome import (
@@ -36,10 +35,10 @@ from skills_core.runs.outcome import (
     Score,
     Usage,
 )
-from skills_core.runs.ports import timed_step
 from skills_core.runs.run_skills import RunSkills
+from skills_core.runs.structured_answers import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.runs.tools.own_tools import ACTIVATE, activation_of_call, recipient_for
-from skills_core.runs.trace.recording import RunHeader, Scored, TraceRecorder, now, record_outcome, run_span
+from skills_core.runs.trace import RunHeader, Scored, TraceRecorder, now, record_outcome, run_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,10 +51,10 @@ if TYPE_CHECKING:
     from skills_core.guard import Guard
     from skills_core.guard.tool import Tool
     from skills_core.interaction import ProgressCallback, User
-    from skills_core.runs.evaluation import Evaluator
+    from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunLimits
-    from skills_core.runs.ports import Journal
-    from skills_core.runs.trace.store import TraceStore
+    from skills_core.runs.structured_answers import Evaluator
+    from skills_core.runs.trace import TraceStore
     from skills_core.skills.skill import Skill
 
 __all__ = ["PlainTask", "RunContext", "RunRequest", "perform_run"]

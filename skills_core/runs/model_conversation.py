@@ -22,11 +22,10 @@ from pydantic_ai.tools import ToolDefinition
 from skills_core.errors import SkillsError
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.interaction import Progress
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, timed_step, to_json
 from skills_core.runs.models import describe_model_error, hint_for
 from skills_core.runs.outcome import RunProblem, Usage
-from skills_core.runs.ports import timed_step
-from skills_core.runs.trace.recording import ModelCalled, ToolCalled, now, record_call, tool_span
+from skills_core.runs.trace import ModelCalled, ToolCalled, now, record_call, tool_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from skills_core.guard.secrets import Secrets
     from skills_core.guard.tool_gate import ToolGate
     from skills_core.interaction import ProgressCallback
+    from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunLimits
-    from skills_core.runs.ports import Journal
-    from skills_core.runs.trace.recording import TraceRecorder
+    from skills_core.runs.trace import TraceRecorder
 
 __all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]
 

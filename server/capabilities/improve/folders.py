@@ -14,7 +14,7 @@ from skills_core.disk.files import Location
 from skills_core.disk.opening import open_to_read
 from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
-from skills_core.scripts.private_copy import copy_skill
+from skills_core.scripts.runner import copy_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

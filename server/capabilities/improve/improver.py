@@ -25,7 +25,7 @@ from server.capabilities.improve.folders import files_below, opened_folders
 from server.capabilities.improve.installation import diff_of_change, install, stored_change
 from server.capabilities.improve.model_run import ImprovementRun
 from server.capabilities.improve.settings import ImproveSettings
-from server.capabilities.runs.configured_model import open_configured
+from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.service import new_run_id
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import process_secrets
@@ -36,7 +36,7 @@ from skills_core.improve.bounds import changed_texts, refusal_of, repeats_record
 from skills_core.improve.corrections import RunTools, corrections_of, describe_change, describe_corrections
 from skills_core.improve.failed_run import improvement_task, missing_tools, shown_texts, skills_to_improve
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus, Refusal
-from skills_core.runs.json_codec import to_json
+from skills_core.runs.journal import to_json
 from skills_core.runs.models import CLIENT
 
 if TYPE_CHECKING:

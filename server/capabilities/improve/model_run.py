@@ -18,20 +18,19 @@ import anyio.to_thread
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.improve.settings import ImproveSettings
+from server.capabilities.runs.offered import trace_store
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import process_secrets
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.scripts.factory import script_setup
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.improve.reasons import ImprovementReason, Refusal
 from skills_core.live.library import Library
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
+from skills_core.runs.journal import MemoryJournal
 from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
-from skills_core.runs.ports import MemoryJournal
-from skills_core.runs.tools.workspace import workspace_tools
-from skills_core.runs.tools.workspace.commands import sandboxed_runner
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import sandboxed_runner, workspace_tools
 
 if TYPE_CHECKING:
     from pydantic_ai.models import Model

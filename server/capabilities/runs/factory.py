@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.after_run import no_improvements, nothing_after_run
+from server.capabilities.runs.offered import run_store, trace_store
 from server.capabilities.runs.service import RunService
 from server.capabilities.runs.settings import RunSettings, lease_seconds
 from server.capabilities.runs.skill_runner import RunnerConfig
-from server.capabilities.runs.trace_files import run_store, trace_store
 from server.capabilities.scripts.factory import script_runner, variables_of
 from server.capabilities.scripts.settings import ScriptSettings
 from server.config.settings.tools import OptionalTool

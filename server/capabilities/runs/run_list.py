@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.runs.offered import run_store, trace_store
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.trace_files import run_store, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.runs.durable.client import Activity, open_client
 from skills_core.runs.durable.recorded_run import RunState, UnknownRunError, is_nested, root_run_id
 from skills_core.runs.outcome import RunProblem, RunStatus
-from skills_core.runs.trace.recording import trace_id
-from skills_core.runs.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
+from skills_core.runs.trace import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of, trace_id
 from skills_core.runs.workflow.plan import plan_from_json
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.client import RecordClient
     from skills_core.runs.durable.recorded_run import RecordedRun
-    from skills_core.runs.trace.store import TraceStore
+    from skills_core.runs.trace import TraceStore
 
 __all__ = ["Cancellation", "RunList", "open_run_list"]
 

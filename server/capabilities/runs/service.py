@@ -30,7 +30,6 @@ from server.capabilities.runs.recorded_runs import (
     withheld_tools,
 )
 from server.capabilities.runs.skill_runner import AttachedRuns, SkillRunner
-from server.capabilities.runs.workflow_traces import WorkflowTrace
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.interaction import discard_progress
 from skills_core.runs.durable.engine import open_engine
@@ -44,11 +43,11 @@ from skills_core.runs.durable.recorded_run import (
     is_nested,
 )
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.json_codec import from_json, to_json
-from skills_core.runs.outcome import RunOutcome
-from skills_core.runs.ports import MemoryJournal
+from skills_core.runs.journal import MemoryJournal, from_json, to_json
+from skills_core.runs.outcome import RunOutcome, RunStatus
 from skills_core.runs.run_skills import SkillSelection, select_skills
-from skills_core.runs.workflow.model import WorkflowOutcome
+from skills_core.runs.trace import now, trace_id
+from skills_core.runs.workflow.model import StepKind, WorkflowOutcome
 from skills_core.runs.workflow.plan import plan_from_json, plan_to_json
 from skills_core.runs.workflow.run import run_workflow
 
@@ -65,13 +64,14 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.recorded_run import WorkerConfig
     from skills_core.runs.durable.store import Store
     from skills_core.runs.durable.worker import Job
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.journal import Journal
+    from skills_core.runs.trace import TraceStore
+    from skills_core.runs.workflow.model import StepRecord
     from skills_core.runs.workflow.plan import Plan
     from skills_core.skills.skill import Skill
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-__all__ = ["KINDS", "InvalidRunIdError", "RunService", "new_run_id"]
 
 KINDS = ("skill", "workflow")
 """The kinds of recorded runs."""
@@ -408,3 +408,63 @@ def _step_participants(participants: RunParticipants, run_id: str) -> RunPartici
     """Return the participants for a step of a workflow, without a progress report: the workflow reports its steps."""
     outer, _, number = run_id.rpartition(NESTED_SEPARATOR)
     return replace(participants, report=discard_progress, reason=f"workflow_step: {number} of {outer}")
+
+
+class WorkflowTrace:
+    """The trace of one workflow run, written at its start and end; its steps have traces of their own."""
+
+    def __init__(self, store: TraceStore, journal: Journal, plan: Plan, trigger_reason: str) -> None:
+        """Prepare the trace of the journal's run; nothing is written yet."""
+        self._store = store
+        self._journal = journal
+        self._run_id = run_id = journal.run_id
+        self._numbers = {step.name: number for number, step in enumerate(plan.workflow.skill_steps, 1)}
+        self._trace: JsonObject = {
+            "run_id": run_id,
+            "trace_id": trace_id(run_id),
+            "workflow": plan.workflow.name,
+            "digest": plan.workflow.digest,
+            "trigger_reason": trigger_reason,
+            "inputs": dict(plan.inputs),
+            "skills": dict(plan.targets),
+            "started": now(),
+            "ended": None,
+            "status": "running",
+        }
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
+        """Write the trace when the block starts and when it ends; yield the function that records the outcome.
+
+        Without an outcome, the trace says that the run was interrupted or cancelled.
+        """
+        # A continued run keeps its first start time.
+        self._trace["started"] = await self._journal.step("started", _now)
+        if self._journal.epoch is None:
+            self._trace["process"] = await anyio.to_thread.run_sync(self._store.presence)
+        await anyio.to_thread.run_sync(partial(self._write, first=True))
+        try:
+            yield self._record
+        finally:
+            if self._trace["ended"] is None:
+                status = RunStatus.INTERRUPTED if self._journal.interrupted else RunStatus.CANCELLED
+                self._trace |= {"ended": now(), "status": status.value}
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._write)
+
+    def _record(self, outcome: WorkflowOutcome) -> None:
+        fields = {key: value for key, value in to_json(outcome).items() if key not in {"run_id", "workflow", "digest"}}
+        self._trace |= {**fields, "ended": now(), "steps": [self._step(step) for step in outcome.steps]}
+
+    def _step(self, step: StepRecord) -> JsonObject:
+        fields = {key: value for key, value in to_json(step).items() if key != "outcome"}
+        has_run = step.kind is StepKind.SKILL and step.outcome is not None
+        return {**fields, "run": f"{self._run_id}{NESTED_SEPARATOR}{self._numbers[step.name]}" if has_run else None}
+
+    def _write(self, *, first: bool = False) -> None:
+        if not self._journal.fenced:
+            self._store.try_write(self._run_id, self._trace, self._journal.epoch, first=first)
+
+
+async def _now() -> JsonValue:
+    return now()

@@ -14,16 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from server.capabilities.runs.prices import Price, is_paid, price_of_model
+from server.capabilities.runs.offered import trace_store
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import local_zone
 from skills_core.disk.json_files import JsonFile
 from skills_core.errors import FileRefusedError
-from skills_core.runs.models import ModelUnavailableError, parse_model
-from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+from skills_core.runs.models import ModelUnavailableError, Price, is_paid, parse_model, price_of_model
+from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.when import next_firings
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
 
+from server.capabilities.runs.offered import trace_store
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.binding import ahead_warning, healed
 from server.capabilities.schedules.budgets import terms_of
 from server.capabilities.schedules.errors import DamagedScheduleError, ScheduleError
@@ -17,7 +17,7 @@ from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.schedules.store import body_of, description_of
 from server.capabilities.scripts.factory import script_setup
 from skills_core.runs.models import ModelUnavailableError
-from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.policies import ScheduleState
 from skills_core.schedules.when import Cron, describe, when_to_json

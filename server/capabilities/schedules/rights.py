@@ -12,7 +12,7 @@ from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.settings.tools import OptionalTool
 from skills_core.runs.models import parse_model
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -58,7 +58,7 @@ def served(
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
-    from skills_core.scripts.declared_tools import declaration_problem
+    from skills_core.scripts.tools import declaration_problem
 
     for declaration in skill.frontmatter.tools:
         name = f"{prefix_of(skill)}{declaration.name}"

@@ -83,7 +83,7 @@ class DeclaredToolHandler:
         from skills_core.guard.secrets import Secrets
         from skills_core.guard.tool import CallDecision, CallLimits
         from skills_core.guard.tool_gate import ToolGate
-        from skills_core.scripts.declared_tools import declared_tools
+        from skills_core.scripts.tools import declared_tools
 
         # The call may have waited for its turn, and its skill may have changed meanwhile.
         view, name = self._host.view(call.ctx), call.name

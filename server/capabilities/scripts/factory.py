@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.runs.settings import RunSettings
 from server.capabilities.scripts.settings import ScriptSettings
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
@@ -83,11 +82,9 @@ def _isolation(workspaces: tuple[Path, ...]) -> Isolation:
 
 
 def _workspaces(settings: Settings) -> tuple[Path, ...]:
-    """Return the workspaces, whose programs never run outside the sandbox."""
-    named = dict.fromkeys(
-        each for each in (settings.section(ScriptSettings).workspace, settings.section(RunSettings).workspace) if each
-    )
-    return tuple(Path(each).expanduser().absolute() for each in named)
+    """Return the workspaces of all capabilities, those of runs too: their programs never run outside the sandbox."""
+    named = {getattr(section, "workspace", None) for section in settings.capabilities}
+    return tuple(Path(each).expanduser().absolute() for each in sorted(filter(None, named)))
 
 
 def _programs(workspaces: tuple[Path, ...]) -> ProgramFinder:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 
 from server.capabilities.scripts.factory import variables_of
-from server.capabilities.scripts.report import report_of
 from server.config.settings.tools import OptionalTool
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
@@ -25,7 +24,9 @@ from skills_core.guard.secrets import Secrets
 from skills_core.guard.tool_gate import confirmation_question
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import IsolationKind
-from skills_core.scripts.output import (
+from skills_core.scripts.process import ProcessEnding
+from skills_core.scripts.runner import ScriptRunner
+from skills_core.scripts.tools import (
     CONTINUATION_ARGUMENTS,
     OFFSET,
     OUTPUT,
@@ -35,21 +36,20 @@ from skills_core.scripts.output import (
     Stream,
     continuation_hint,
     expired_output,
+    report_of,
 )
-from skills_core.scripts.process import ProcessEnding
-from skills_core.scripts.runner import ScriptRunner
 from skills_core.skills.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from server.capabilities.scripts.report import ScriptReport
     from server.clients.results import ResultRoom
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.interaction import User
     from skills_core.scripts.runner import ScriptSetup
+    from skills_core.scripts.tools import ScriptReport
 
 __all__ = ["PIECE", "TOOLS"]
 

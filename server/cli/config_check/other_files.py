@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from server.capabilities.login.static_tokens import StoredToken
-    from server.capabilities.runs.mcp_servers.config_file import ServerSpec
+    from server.capabilities.runs.mcp_config import ServerSpec
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.jdai import JdaiSettings
     from server.config.machine import Machine
@@ -133,7 +133,7 @@ def check_mcp_servers(
     settings: Settings, environment: Mapping[str, str]
 ) -> tuple[list[Finding], tuple[ServerSpec, ...]]:
     """Check the file of MCP servers, each server on its own; return those that can be used too."""
-    from server.capabilities.runs.mcp_servers.config_file import parse_servers, read_servers
+    from server.capabilities.runs.mcp_config import parse_servers, read_servers
 
     named = settings.section(RunSettings).mcp_servers
     if named is None:
@@ -160,7 +160,7 @@ def check_mcp_servers(
 
 def _servers_in(path: Path) -> dict[str, Any]:
     """Return the entries of a file of MCP servers, nothing if it has none that can be told apart."""
-    from server.capabilities.runs.mcp_servers.config_file import MAX_SERVERS
+    from server.capabilities.runs.mcp_config import MAX_SERVERS
     from skills_core.disk.files import read_bounded
     from skills_core.errors import FileRefusedError
 
@@ -175,7 +175,7 @@ def _servers_in(path: Path) -> dict[str, Any]:
 
 def check_secrets(checked: CheckedSettings, machine: Machine, specs: tuple[ServerSpec, ...]) -> Iterator[Finding]:
     """Warn about files with secrets that other users can read, and about settings that they can change."""
-    from server.capabilities.runs.mcp_servers.config_file import file_secrets
+    from server.capabilities.runs.mcp_config import file_secrets
 
     own = own_file(machine.places.config_home)
     yield from _exposed(own, ", ".join(checked.secrets_in_file), changes=True)

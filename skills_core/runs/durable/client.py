@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Final
 from dbos import DBOSClient
 
 from skills_core.runs.durable.dbos_adapter import (
+    LOCKED_SECONDS,
     JsonSerializer,
     as_store_errors,
     dbos_statuses,
+    fail_when_locked,
     recorded_run,
+    remove_from_queue,
     silence_dbos_log,
+    without_pickle,
 )
-from skills_core.runs.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
-from skills_core.runs.durable.leases import is_held
 from skills_core.runs.durable.lifecycle import connection_pool
 from skills_core.runs.durable.postgres import Observer
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, RecordedRun, RunState, UnknownRunError
-from skills_core.runs.durable.store import SCHEMA, SqliteStore
+from skills_core.runs.durable.store import SCHEMA, SqliteStore, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -18,15 +18,16 @@ from skills_core.runs.durable.dbos_adapter import (
     FINISHED_STATUSES,
     STATE_BY_STATUS,
     as_store_errors,
+    check_compatibility,
     dbos_statuses,
     outside_workflow,
     recorded_run,
+    retrying_while,
     round_trip_object,
     unreachable,
+    without_pickle,
 )
-from skills_core.runs.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
 from skills_core.runs.durable.heartbeat import Heartbeat, TakeoverPolicy, ignore_interrupted, set_aside_stale
-from skills_core.runs.durable.leases import LeaseLostError
 from skills_core.runs.durable.lifecycle import (
     acquire_lease,
     connection_pool,
@@ -49,6 +50,7 @@ from skills_core.runs.durable.recorded_run import (
     WorkerConfig,
     is_nested,
 )
+from skills_core.runs.durable.store import LeaseLostError
 from skills_core.runs.durable.worker import Worker
 
 if TYPE_CHECKING:
@@ -58,9 +60,8 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.heartbeat import InterruptedRun
-    from skills_core.runs.durable.leases import Lease
     from skills_core.runs.durable.recorded_run import RecordedRun
-    from skills_core.runs.durable.store import Store
+    from skills_core.runs.durable.store import Lease, Store
     from skills_core.runs.durable.worker import Job
 
 

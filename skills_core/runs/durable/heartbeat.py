@@ -24,11 +24,11 @@ from skills_core.runs.durable.dbos_adapter import (
     dbos_statuses,
     describe_error,
     recorded_run,
+    requeue,
     unreachable,
 )
-from skills_core.runs.durable.dbos_internals import requeue
-from skills_core.runs.durable.leases import LeaseLostError, now
 from skills_core.runs.durable.recorded_run import UNFINISHED, RunState, StoreError, is_nested, root_run_id
+from skills_core.runs.durable.store import LeaseLostError, now
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from dbos import WorkflowStatus
     from dbos._sys_db import StepInfo
 
-    from skills_core.runs.durable.leases import Lease
     from skills_core.runs.durable.recorded_run import RecordedRun, WorkerConfig
-    from skills_core.runs.durable.store import Store
+    from skills_core.runs.durable.store import Lease, Store
     from skills_core.runs.durable.worker import Worker
 
 

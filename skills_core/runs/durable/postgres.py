@@ -27,9 +27,8 @@ import psycopg
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 
-from skills_core.runs.durable.leases import LeaseLostError, new_worker, now
 from skills_core.runs.durable.recorded_run import StoreError, StoreUnreachableError
-from skills_core.runs.durable.store import SCHEMA, PostgresStore
+from skills_core.runs.durable.store import SCHEMA, LeaseLostError, PostgresStore, new_worker, now
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

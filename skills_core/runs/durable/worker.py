@@ -27,16 +27,16 @@ from skills_core.runs.durable.dbos_adapter import (
     round_trip_object,
     status_row,
 )
-from skills_core.runs.durable.leases import LeaseLostError
 from skills_core.runs.durable.recorded_run import RunState, StoreError, is_nested, root_run_id
-from skills_core.runs.ports import Epoch
+from skills_core.runs.durable.store import LeaseLostError
+from skills_core.runs.journal import Epoch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.runs.durable.leases import Lease
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.durable.store import Lease
+    from skills_core.runs.journal import Journal
 
     Job: TypeAlias = Callable[[Journal, JsonObject], Awaitable[JsonObject]]
 

@@ -26,10 +26,10 @@ from skills_core.rendering import ACTIVATION_TOOL, activation_inputs, entries_wi
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.rendering.recipient import Recipient
 from skills_core.runs.run_skills import MAX_ACTIVATIONS
-from skills_core.runs.tools.workspace.files import LINE_ARGUMENTS, select_lines
-from skills_core.scripts.declared_tools import MAX_ERROR, script_failure
-from skills_core.scripts.output import (
+from skills_core.runs.tools.workspace import LINE_ARGUMENTS, select_lines
+from skills_core.scripts.tools import (
     CONTINUATION_ARGUMENTS,
+    MAX_ERROR,
     OFFSET,
     OUTPUT,
     STREAM,
@@ -39,9 +39,10 @@ from skills_core.scripts.output import (
     Stream,
     continuation_hint,
     expired_output,
+    script_failure,
 )
 from skills_core.skills.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
-from skills_core.toolboxes import Capability, Toolbox
+from skills_core.toolboxes import Toolbox, ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -54,14 +55,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TOOL_CAPABILITIES = {
-    "read_file": Capability.READ_FILE,
-    "write_file": Capability.WRITE_FILE,
-    "list_directory": Capability.LIST_FOLDER,
-    "grep": Capability.SEARCH_TEXT,
-    "run_command": Capability.RUN_COMMAND,
-    "ask_user": Capability.ASK_USER,
-    "activate_skill": Capability.LOAD_SKILL,
+_PURPOSES = {
+    "read_file": ToolPurpose.READ_FILE,
+    "write_file": ToolPurpose.WRITE_FILE,
+    "list_directory": ToolPurpose.LIST_FOLDER,
+    "grep": ToolPurpose.SEARCH_TEXT,
+    "run_command": ToolPurpose.RUN_COMMAND,
+    "ask_user": ToolPurpose.ASK_USER,
+    "activate_skill": ToolPurpose.LOAD_SKILL,
 }
 
 
@@ -73,7 +74,7 @@ def recipient_for(tools: Iterable[Tool]) -> Recipient:
         title="a run of skillserve",
         source="this product",
         date="2026-11-21",
-        tools={capability: (name,) for name, capability in _TOOL_CAPABILITIES.items() if name in names},
+        tools={purpose: (name,) for name, purpose in _PURPOSES.items() if name in names},
     )
     return Recipient(
         toolbox=toolbox,
@@ -126,7 +127,7 @@ def ask_user_tool() -> Tool:
         Effect.READS,
         "the user",
         perform,
-        Role(frozenset({Capability.ASK_USER})),
+        Role(frozenset({ToolPurpose.ASK_USER})),
         waits_for_user=True,
         built_in=True,
     )
@@ -279,7 +280,7 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
         "the catalog",
         perform,
         # The name is matched like a path, so that `Skill(pdf-*)` permits some skills.
-        Role(frozenset({Capability.LOAD_SKILL}), path="name"),
+        Role(frozenset({ToolPurpose.LOAD_SKILL}), path="name"),
         built_in=True,
     )
 
@@ -376,7 +377,7 @@ def run_skill_script_tool(skills: RunSkills, runner: ScriptRunner, variables: Ma
         f"skill {performed.key}",
         perform,
         # An entry that permits all commands permits scripts too; a pattern for commands does not.
-        Role(capabilities=frozenset({Capability.RUN_COMMAND})),
+        Role(purposes=frozenset({ToolPurpose.RUN_COMMAND})),
         spelled=partial(spelled_path, skills),
     )
 

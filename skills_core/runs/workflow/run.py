@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, assert_never
 
 from skills_core.interaction import Progress, discard_progress
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.outcome import RunOutcome, RunStatus
 from skills_core.runs.workflow.conditions import (
     NUMBER,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.interaction import ProgressCallback
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.journal import Journal
     from skills_core.runs.workflow.conditions import Condition, Expression
     from skills_core.runs.workflow.model import ConditionalStep, Step
     from skills_core.runs.workflow.plan import Plan

@@ -17,7 +17,7 @@ from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.reports import overview
 from server.capabilities.schedules.store import ScheduleStore
-from skills_core.runs.ports import Journal
+from skills_core.runs.journal import Journal
 from skills_core.schedules.policies import MissedPolicy, OverlapPolicy, ScheduleState
 from skills_core.schedules.when import Cron, Every
 from tests.capabilities.schedules.conftest import START, Clock, Keep, Make

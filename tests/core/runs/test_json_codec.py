@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from skills_core.errors import InvalidRecordError
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.outcome import (
     ActivatedSkill,
     Attempt,

@@ -10,8 +10,8 @@ import pytest
 from skills_core.diagnostics import Reason, Severity
 from skills_core.guard import Rule, Verdict
 from skills_core.guard.tool import CallDecision, Effect
-from skills_core.scripts.declared_tools import declared_tools
 from skills_core.scripts.runner import READ_ONLY_HINT, ScriptRunner
+from skills_core.scripts.tools import declared_tools
 
 FIELDS = """tools:
   - name: double

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from skills_core.scripts import output
-from skills_core.scripts.output import OutputCache, OutputSlice
+from skills_core.scripts import tools as output
+from skills_core.scripts.tools import OutputCache, OutputSlice
 
 
 @dataclass(frozen=True)

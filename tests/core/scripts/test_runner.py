@@ -12,7 +12,7 @@ import pytest
 
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
-from skills_core.scripts import private_copy
+from skills_core.scripts import runner as private_copy
 from skills_core.scripts.isolation import Isolation
 from skills_core.scripts.process import ProcessEnding, ProcessLimits
 from skills_core.skills.skill import State

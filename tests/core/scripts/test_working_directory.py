@@ -16,10 +16,9 @@ from skills_core.errors import ScriptRefusedError
 from skills_core.scripts import runner as runner_module
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import Isolation
-from skills_core.scripts.private_copy import PrivateCopy
 from skills_core.scripts.process import ProcessEnding
 from skills_core.scripts.programs import Interpreter, ProgramFinder, find_interpreter
-from skills_core.scripts.runner import READ_ONLY_HINT
+from skills_core.scripts.runner import READ_ONLY_HINT, PrivateCopy
 from skills_core.skills.skill import Skill
 from tests.core.scripts.running import MakeRunner, load, printed, with_files
 

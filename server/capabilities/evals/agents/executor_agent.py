@@ -12,7 +12,6 @@ import anyio
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import AgentUnavailableError
-from server.capabilities.runs.prices import price_of
 from server.config.machine import current_environment
 from skills_core.diagnostics import shortened
 from skills_core.disk.sources import Source, explicit_sources
@@ -22,9 +21,9 @@ from skills_core.guard.tool import CallDecision
 from skills_core.live.library import load_catalog
 from skills_core.loading.single_skill import parse_skill
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
-from skills_core.runs.models import parse_model
+from skills_core.runs.journal import MemoryJournal
+from skills_core.runs.models import parse_model, price_of
 from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
-from skills_core.runs.ports import MemoryJournal
 from skills_core.runs.run_skills import Offer, RunSkills
 from skills_core.runs.tools.own_tools import (
     ACTIVATE,

@@ -16,8 +16,8 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.runs.mcp_servers.config_file import parse_servers
-from server.capabilities.runs.mcp_servers.connections import ConnectedTools, ServerTimeouts, connect_servers
+from server.capabilities.runs.mcp_config import parse_servers
+from server.capabilities.runs.mcp_connections import ConnectedTools, ServerTimeouts, connect_servers
 from skills_core.guard import Guard
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.tool import CallDecision, CallLimits, Effect

@@ -10,7 +10,7 @@ import pytest
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import WorkerConfig
 from skills_core.runs.durable.store import store_of
-from skills_core.runs.ports import Epoch
+from skills_core.runs.journal import Epoch
 from tests.core.runs.durable.conftest import CALM
 from tests.core.runs.durable.test_takeover import change
 

@@ -17,10 +17,9 @@ from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 
 from skills_core.runs.durable.engine import open_engine
-from skills_core.runs.durable.leases import FileLease
 from skills_core.runs.durable.postgres import Observer, PostgresLease
 from skills_core.runs.durable.recorded_run import RunNotDoneError, RunState, StoreError, WorkerConfig
-from skills_core.runs.durable.store import PostgresStore, SqliteStore, store_of
+from skills_core.runs.durable.store import FileLease, PostgresStore, SqliteStore, store_of
 from tests.core.runs.durable.conftest import CALM, REPOSITORY
 from tests.core.runs.durable.postgres import PrivateCluster
 

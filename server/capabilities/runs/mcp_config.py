@@ -25,6 +25,7 @@ from skills_core.errors import FileRefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _SECRET = re.compile(
