@@ -38,7 +38,7 @@ from skills_core.runs.outcome import (
 from skills_core.runs.run_skills import RunSkills
 from skills_core.runs.structured_answers import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.runs.tools.own_tools import ACTIVATE, activation_of_call, recipient_for
-from skills_core.runs.trace import RunHeader, Scored, TraceRecorder, now, record_outcome, run_span
+from skills_core.runs.trace import OutputScored, RunHeader, TraceRecorder, now, record_outcome, run_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -56,8 +56,6 @@ if TYPE_CHECKING:
     from skills_core.runs.structured_answers import Evaluator
     from skills_core.runs.trace import TraceStore
     from skills_core.skills.skill import Skill
-
-__all__ = ["PlainTask", "RunContext", "RunRequest", "perform_run"]
 
 logger = logging.getLogger(__name__)
 
@@ -144,7 +142,7 @@ class _Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _CutAnswer:
     """An answer of the model, cut to the limit; `cut` says what is missing."""
 
     text: str
@@ -304,12 +302,12 @@ class _Run:
     def _best(self) -> _FinishedAttempt:
         return max(self._attempts, key=lambda made: made.rank)
 
-    async def _answer(self, prompt: str) -> _Answer:
+    async def _answer(self, prompt: str) -> _CutAnswer:
         limit, output = self._context.limits.output_characters, await self._conversation.say(prompt)
         if len(output) > limit:
-            return _Answer(output[:limit], f"The output has {len(output)} characters; the first {limit} are given.")
+            return _CutAnswer(output[:limit], f"The output has {len(output)} characters; the first {limit} are given.")
         cut = "The model's answer ends where its own limit of tokens was."
-        return _Answer(output, cut if self._conversation.cut else "")
+        return _CutAnswer(output, cut if self._conversation.cut else "")
 
     async def _score(self, output: str, evaluation: Evaluation) -> Score | str:
         """Return the score of the last attempt's output, or why there is none.
@@ -342,7 +340,7 @@ class _Run:
         recorded = await timed_step(self._context.journal, f"score {number}", work, self._spend)
         score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
-        await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))
+        await self._recorder.add(OutputScored(str(recorded["at"]), number, score, str(error) if error else None))
         self._conversation.usage += from_json(Usage, recorded["usage"])
         return score or str(error)
 
@@ -393,7 +391,8 @@ def _gate(skill: Skill | None, context: RunContext) -> ToolGate:
 def _skill_assignment(request: RunRequest, context: RunContext, gate: ToolGate) -> _Assignment:
     values, message = activation_inputs(request.skill, request.parameters, request.message)
     skills = context.skills or RunSkills(request.skill)
-    header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
+    skill, run_id, model = request.skill, context.journal.run_id, context.model_name
+    header = RunHeader(run_id, skill.key, skill.name, skill.uri, skill.digest, model, dict(values), message)
     prompt = render_request(request.skill, message)
     return _Assignment(_instructions(skills, values, gate.offered), prompt, header, skills)
 

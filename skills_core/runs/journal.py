@@ -95,32 +95,14 @@ async def timed_step(
     return recorded
 
 
+@dataclass(frozen=True, slots=True)
 class MemoryJournal:
-    """A journal without a record: every step is executed."""
+    """A journal without a record: every step is executed, and no other process can continue the run."""
 
-    def __init__(self, run_id: str) -> None:
-        """Start the run with this id."""
-        self._run_id = run_id
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self._run_id
-
-    @property
-    def interrupted(self) -> bool:
-        """False: no process could continue the run."""
-        return False
-
-    @property
-    def fenced(self) -> bool:
-        """False: no other worker knows the run."""
-        return False
-
-    @property
-    def epoch(self) -> Epoch | None:
-        """None: no other worker knows the run."""
-        return None
+    run_id: str
+    interrupted: bool = False
+    fenced: bool = False
+    epoch: Epoch | None = None
 
     async def ensure_owned(self) -> None:
         """Do nothing: this worker always owns the run."""

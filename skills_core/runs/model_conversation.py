@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from skills_core.runs.outcome import RunLimits
     from skills_core.runs.trace import TraceRecorder
 
-__all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]
-
 logger = logging.getLogger(__name__)
 
 MAX_ERROR_TEXT = 500

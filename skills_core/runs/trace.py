@@ -47,7 +47,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunOutcome
-    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)
@@ -301,11 +300,6 @@ class RunHeader:
     activated_skills: tuple[ActivatedSkill, ...] = ()
     trigger_reason: str = UNKNOWN_TRIGGER
 
-    @classmethod
-    def of(cls, run_id: str, skill: Skill, model: str, parameters: Mapping[str, str], request: str | None) -> RunHeader:
-        """Return the header of a run of `skill`."""
-        return cls(run_id, skill.key, skill.name, skill.uri, skill.digest, model, dict(parameters), request)
-
 
 @dataclass(frozen=True, slots=True)
 class ModelCalled:
@@ -332,7 +326,7 @@ class ToolCalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class OutputScored:
     """The score of an output; `error` says why there is none."""
 
     at: str
@@ -342,7 +336,7 @@ class Scored:
     kind: str = "score"
 
 
-Event: TypeAlias = "ModelCalled | ToolCalled | Scored"
+Event: TypeAlias = "ModelCalled | ToolCalled | OutputScored"
 
 
 _TRACE_ID = re.compile(r"[0-9a-f]{32}")

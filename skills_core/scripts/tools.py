@@ -18,7 +18,7 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import InvalidSchemaError, SkillsError, ToolFailedError
@@ -74,18 +74,6 @@ def expired_output(kept: str) -> str:
     return f"The output {kept[:100]!r} has expired; run the script again."
 
 
-class ScriptOutput(Protocol):
-    """The output of a program, as text."""
-
-    @property
-    def stdout(self) -> str:
-        """Its standard output."""
-
-    @property
-    def stderr(self) -> str:
-        """Its standard error."""
-
-
 @dataclass(frozen=True, slots=True)
 class OutputText:
     """The text of both streams, as models receive it."""
@@ -103,7 +91,7 @@ class OutputText:
         return cls(redact(out), redact(err))
 
 
-OutputT = TypeVar("OutputT", bound=ScriptOutput)
+OutputT = TypeVar("OutputT", bound=OutputText)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +147,7 @@ class OutputCache(Generic[OutputT]):
             self._kept.popitem(last=False)
 
 
-def _size(output: ScriptOutput) -> int:
+def _size(output: OutputText) -> int:
     return len(output.stdout) + len(output.stderr)
 
 
@@ -273,7 +261,7 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True, slots=True)
-class ScriptReport:
+class ScriptReport(OutputText):
     """A script's run: which script, how it ended, and its output as text."""
 
     skill: str
@@ -283,8 +271,6 @@ class ScriptReport:
     exit_code: int | None
     isolation: IsolationKind
     note: str
-    stdout: str
-    stderr: str
 
     @property
     def succeeded(self) -> bool:

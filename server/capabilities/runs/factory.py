@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
-from server.capabilities.runs.after_run import no_improvements, nothing_after_run
 from server.capabilities.runs.offered import run_store, trace_store
 from server.capabilities.runs.service import RunService
 from server.capabilities.runs.settings import RunSettings, lease_seconds
@@ -116,8 +115,8 @@ _BEATS_A_LEASE = 6
 def create_service(
     library: Library,
     settings: Settings,
-    after_run: AfterRun = nothing_after_run,
-    improvements: Improvements = no_improvements,
+    after_run: AfterRun | None = None,
+    improvements: Improvements | None = None,
 ) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 

@@ -264,12 +264,9 @@ _LIST_BYTES = 16 * 1024 * 1024
 _CALL_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTimeouts:
-    """Seconds for each server to connect, and for all servers together to shut down."""
-
-    connect: float = 30.0
-    shutdown: float = 10.0
+_CONNECT_SECONDS = 30.0
+_SHUTDOWN_SECONDS = 10.0
+# For all servers together.
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +279,16 @@ class ConnectedTools:
 
 @asynccontextmanager
 async def connect_servers(
-    specs: Iterable[ServerSpec], timeouts: ServerTimeouts | None = None
+    specs: Iterable[ServerSpec], connect_seconds: float = _CONNECT_SECONDS
 ) -> AsyncGenerator[ConnectedTools]:
-    """Connect to the servers concurrently, and yield their tools; the connections close when the block ends."""
-    timeouts = timeouts or ServerTimeouts()
+    """Connect to the servers concurrently, and yield their tools; the connections close when the block ends.
+
+    A server that does not answer within `connect_seconds` provides no tools.
+    """
     silence_clients()
     specs = tuple(specs)
     secrets = Secrets(file_secrets(specs))
-    connections = [_Connection(spec, timeouts, secrets) for spec in specs]
+    connections = [_ServerConnection(spec, connect_seconds, secrets) for spec in specs]
     try:
         async with anyio.create_task_group() as tasks:
             for connection in connections:
@@ -299,20 +298,20 @@ async def connect_servers(
             try:
                 yield _collect(connections, secrets)
             finally:
-                with anyio.move_on_after(timeouts.shutdown, shield=True):
+                with anyio.move_on_after(_SHUTDOWN_SECONDS, shield=True):
                     for connection in connections:
                         connection.stop.set()
                     for connection in connections:
                         await connection.closed.wait()
                 tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        # `_Connection.run` never raises, so this is the caller's own exception: unwrap it.
+        # `_ServerConnection.run` never raises, so this is the caller's own exception: unwrap it.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
-def _collect(connections: list[_Connection], secrets: Secrets) -> ConnectedTools:
+def _collect(connections: list[_ServerConnection], secrets: Secrets) -> ConnectedTools:
     tools: dict[str, Tool] = {}
     problems: list[str] = []
     for connection in connections:
@@ -328,13 +327,13 @@ def _collect(connections: list[_Connection], secrets: Secrets) -> ConnectedTools
     return ConnectedTools(tuple(tools.values()), tuple(problems))
 
 
-class _Connection:
+class _ServerConnection:
     """The connection to one server; `ready` is set when its tools are known, or it has failed."""
 
-    def __init__(self, spec: ServerSpec, timeouts: ServerTimeouts, secrets: Secrets) -> None:
+    def __init__(self, spec: ServerSpec, connect_seconds: float, secrets: Secrets) -> None:
         self._spec = spec
         self._secrets = secrets
-        self._timeouts = timeouts
+        self._connect_seconds = connect_seconds
         self._client: Client | None = None
         self._listed: list[types.Tool] = []
         self._exchange: HttpExchange | None = None
@@ -347,10 +346,10 @@ class _Connection:
     async def run(self) -> None:
         """Connect, list the tools, and stay connected until `stop` is set; never raise."""
         try:
-            with anyio.CancelScope(deadline=anyio.current_time() + self._timeouts.connect) as scope:
+            with anyio.CancelScope(deadline=anyio.current_time() + self._connect_seconds) as scope:
                 await self._connect(scope)
             if scope.cancelled_caught:
-                self._fail(f"it did not answer within {self._timeouts.connect:g} seconds")
+                self._fail(f"it did not answer within {self._connect_seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - a faulty server can cause any exception in the libraries
             self._fail(_transport_error(self._exchange) or _reason(error, self._secrets))
         finally:

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.recorded_run import RecordedRun
     from skills_core.runs.trace import TraceStore
 
-__all__ = ["Cancellation", "RunList", "open_run_list"]
-
 _MAX_RUNS: Final = 2000
 """Largest number of recorded runs in a list; fewer traces than this are kept."""
 
@@ -202,22 +200,16 @@ def _with_recorded_status(trace: JsonObject, run: RecordedRun, activity: Activit
         case Activity.OVER:
             if run.state is RunState.DONE:
                 return {**trace, **_outcome_fields(run, trace), "ended": ended}
-            ending = _ENDINGS[run.state]
-            if trace.get("status") == ending.status:
+            status, problem = _ENDINGS[run.state]
+            if trace.get("status") == status:
                 return {**trace, "ended": ended}
-            return {**trace, **_status_fields(ending.status, ending.problem, f"{run.state.meaning}."), "ended": ended}
+            return {**trace, **_status_fields(status, problem, f"{run.state.meaning}."), "ended": ended}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    status: RunStatus
-    problem: RunProblem
-
-
-_ENDINGS: Final[Mapping[RunState, _Ending]] = {
-    RunState.FAILED: _Ending(RunStatus.FAILED, RunProblem.INTERNAL_ERROR),
-    RunState.CANCELLED: _Ending(RunStatus.CANCELLED, RunProblem.CANCELLED),
-    RunState.GIVEN_UP: _Ending(RunStatus.FAILED, RunProblem.GIVEN_UP),
+_ENDINGS: Final[Mapping[RunState, tuple[RunStatus, RunProblem]]] = {
+    RunState.FAILED: (RunStatus.FAILED, RunProblem.INTERNAL_ERROR),
+    RunState.CANCELLED: (RunStatus.CANCELLED, RunProblem.CANCELLED),
+    RunState.GIVEN_UP: (RunStatus.FAILED, RunProblem.GIVEN_UP),
 }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.capabilities.runs.after_run import FinishedRun, FollowUps, no_improvements, nothing_after_run
+from server.capabilities.runs.after_run import FinishedRun, FollowUps
 from server.capabilities.runs.recorded_runs import (
     companions_to_json,
     conflict_details,
@@ -107,8 +107,8 @@ class RunService:
         self,
         config: RunnerConfig,
         catalog: Callable[[], Catalog],
-        after_run: AfterRun = nothing_after_run,
-        improvements: Improvements = no_improvements,
+        after_run: AfterRun | None = None,
+        improvements: Improvements | None = None,
     ) -> None:
         """Open nothing yet; `after_run` is awaited after each run of a skill, steps of workflows included.
 
@@ -161,7 +161,7 @@ class RunService:
 
     async def improvements(self, run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Return the changes of skills that were made or proposed after runs of skills, once they are complete."""
-        if self._improvements is no_improvements:
+        if self._improvements is None:
             return ()
         for run_id in run_ids:
             await self._follow_ups.wait(run_id)
@@ -188,7 +188,8 @@ class RunService:
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
         if not self._records(participants):
             outcome = await self._runner.run(request, selection, MemoryJournal(run_id), participants)
-            await self._after_run(FinishedRun(outcome, request, catalog))
+            if self._after_run is not None:
+                await self._after_run(FinishedRun(outcome, request, catalog))
             return outcome
         key, digest = request.skill.key, request.skill.digest
         try:
@@ -217,7 +218,7 @@ class RunService:
             finished: list[FinishedRun] = []
             step = self._unrecorded_step(run_id, session, finished)
             outcome = await self._execute_workflow(plan, MemoryJournal(run_id), session, step)
-            for run in finished:
+            for run in finished if self._after_run is not None else ():
                 await self._after_run(run)
             return outcome
         try:

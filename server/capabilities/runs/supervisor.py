@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.durable.worker import Job
 
-__all__ = ["BackgroundRuns", "RunSupervisor", "RunsUnavailableError", "create_host_service"]
-
 logger = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS: Final = 0.5

@@ -16,7 +16,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.supervisor import RunsUnavailableError
 from server.config.files import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.schemas import TEXT, list_of, object_of, or_null
+from server.listing.schemas import TEXT, UNKNOWN_EFFECTS, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.protocol.tools.activate_skill import invocable, texts_of
 from server.requests.notes import note_skill
@@ -26,7 +26,7 @@ from skills_core.guard.tool import CallDecision
 from skills_core.rendering.escaping import escape_line, escape_tags
 from skills_core.runs.journal import to_json
 from skills_core.runs.models import CLIENT
-from skills_core.runs.outcome import Origin, RunStatus
+from skills_core.runs.outcome import ActivationOrigin, RunStatus
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -40,17 +40,6 @@ if TYPE_CHECKING:
     from skills_core.runs.workflow.model import WorkflowOutcome
 
     Improvements = Sequence[Mapping[str, Any]]
-
-
-def _hints(title: str) -> dict[str, Any]:
-    """Return the annotations: the effects of a run are those of its tools and its model."""
-    return {
-        "title": title,
-        "readOnlyHint": False,
-        "destructiveHint": True,
-        "idempotentHint": False,
-        "openWorldHint": True,
-    }
 
 
 _RESUME_ARGUMENTS: dict[str, Any] = {
@@ -75,7 +64,7 @@ _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
 _CALL = object_of(tool=TEXT, decision={"type": "string", "enum": [each.value for each in CallDecision]}, reason=TEXT)
 
 _ACTIVATED = object_of(
-    skill=TEXT, digest=or_null(TEXT), origin={"type": "string", "enum": [each.value for each in Origin]}
+    skill=TEXT, digest=or_null(TEXT), origin={"type": "string", "enum": [each.value for each in ActivationOrigin]}
 )
 
 _COUNT = {"type": "integer", "minimum": 0}
@@ -129,7 +118,7 @@ _RUN_SKILL: dict[str, Any] = {
         "additionalProperties": False,
     },
     "outputSchema": _OUTCOME,
-    "annotations": _hints("Run a skill"),
+    "annotations": {"title": "Run a skill", **UNKNOWN_EFFECTS},
 }
 
 _STEP = object_of(
@@ -177,7 +166,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
         ),
         "required": ["status"],
     },
-    "annotations": _hints("Run a workflow"),
+    "annotations": {"title": "Run a workflow", **UNKNOWN_EFFECTS},
 }
 
 

@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from skills_core.scripts.runner import ScriptResult
     from skills_core.scripts.tools import ScriptReport
 
-__all__ = ["script"]
-
 
 SkillFolders = Annotated[
     list[Path] | None,

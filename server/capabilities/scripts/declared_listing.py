@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skills.skill import Skill
 
-__all__ = ["allows", "prefix_of", "served", "settings_name"]
-
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from server.capabilities.scripts.declared_listing import prefix_of
 from server.listing.envelope import text_block, tool_result
+from server.listing.schemas import UNKNOWN_EFFECTS
 from server.requests.notes import note_denied, note_skill
 from server.requests.records import RequestReason, Use
 from server.wire.invalid_request import InvalidRequestError
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from skills_core.scripts.runner import ScriptRunner
     from skills_core.skills.skill import Skill
 
-__all__ = ["DeclaredToolHandler", "entries"]
-
 logger = logging.getLogger(__name__)
 
 
@@ -43,14 +42,7 @@ def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, A
         "title": title,
         "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
         "inputSchema": {"type": "object", **declaration.parameters},
-        # The effects of a script are unknown, so the worst is assumed.
-        "annotations": {
-            "title": title,
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
+        "annotations": {"title": title, **UNKNOWN_EFFECTS},
     }
 
 

@@ -51,8 +51,6 @@ if TYPE_CHECKING:
     from skills_core.scripts.runner import ScriptSetup
     from skills_core.scripts.tools import ScriptReport
 
-__all__ = ["PIECE", "TOOLS"]
-
 logger = logging.getLogger(__name__)
 
 _ATTEMPTS = 3

@@ -212,7 +212,7 @@ _SQLITE: Final = {
     sqlite3.SQLITE_FULL: "the disk is full; make room and try again",
     sqlite3.SQLITE_CANTOPEN: "the file cannot be opened; check that its folder is there and may be written to",
     sqlite3.SQLITE_CONSTRAINT: "the database refuses what is to be recorded",
-    sqlite3.SQLITE_NOTADB: "the file is no SQLite database; name another file, or move it away",
+    sqlite3.SQLITE_NOTADB: "the file is not a SQLite database; name another file, or move it away",
 }
 """The meaning of SQLite's primary result codes, and what to do."""
 

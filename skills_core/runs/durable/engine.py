@@ -428,7 +428,7 @@ async def open_engine(
         await anyio.to_thread.run_sync(create_tables, store)
         await anyio.to_thread.run_sync(set_aside_stale, store, config)
         worker = Worker(kinds, lease, config.at_once)
-        heartbeat = Heartbeat(worker, lease, config, TakeoverPolicy(config, DBOS.list_workflow_steps, on_interrupted))
+        heartbeat = Heartbeat(worker, lease, config, TakeoverPolicy(config, on_interrupted))
         with (
             without_pickle(),
             connection_pool(store) as pool,

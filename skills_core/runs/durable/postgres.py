@@ -233,12 +233,13 @@ class PostgresLease:
             StoreError: the database cannot be reached, or this user may not write there.
         """
         self._store = PostgresStore(url)
+        self.place = self._store.place
         self._grace = grace_seconds
-        self._worker = new_worker()
+        self.worker = new_worker()
         self._one_at_a_time = Lock()
         self._connection: BoundedConnection | None = None
         self._connected = self._renewed = now()
-        self._term = 0
+        self.term = 0
         self._closed = False
         self._answer_seconds = ANSWER_SECONDS  # at first it may have to wait for another worker's preparations
         try:
@@ -247,21 +248,6 @@ class PostgresLease:
         except psycopg.Error as error:
             raise postgres_error(self._store, error) from None
         self._wait_at_most(min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS))
-
-    @property
-    def place(self) -> str:
-        """The hosts and the database."""
-        return self._store.place
-
-    @property
-    def worker(self) -> str:
-        """The worker that owns this lease."""
-        return self._worker
-
-    @property
-    def term(self) -> int:
-        """How often the lease was lost and renewed."""
-        return self._term
 
     @property
     def holds(self) -> bool:
@@ -305,7 +291,7 @@ class PostgresLease:
         self._closed = True
         with self._one_at_a_time:
             with suppress(psycopg.Error):
-                self._do(_REMOVE, self._worker)
+                self._do(_REMOVE, self.worker)
                 self._do(
                     "SELECT pg_advisory_unlock_all()"
                 )  # explicitly: the server notices a closed connection only later
@@ -330,10 +316,10 @@ class PostgresLease:
     def _renew(self) -> None:
         begun = now()
         # An earlier connection of this worker may hold the lock until the server notices that it is gone.
-        self._do(_LOCK_UNLESS_HELD, key=_key(self._worker))
-        self._do(_RENEW, self._worker, self._grace)
+        self._do(_LOCK_UNLESS_HELD, key=_key(self.worker))
+        self._do(_RENEW, self.worker, self._grace)
         if not self.holds:
-            self._term += 1
+            self.term += 1
         self._renewed = begun
 
     def _ask(self, statement: LiteralString, *values: object) -> object:
@@ -350,7 +336,7 @@ class PostgresLease:
         return self._connection.execute(statement, values)
 
     def _connect(self) -> BoundedConnection:
-        connection = connect(self._store, f"skillserve worker {self._worker}", self._answer_seconds)
+        connection = connect(self._store, f"skillserve worker {self.worker}", self._answer_seconds)
         set_parameter(connection, "idle_session_timeout", self._grace)
         return connection
 

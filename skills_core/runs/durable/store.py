@@ -207,35 +207,23 @@ _FOLDER = ".workers"
 class FileLease:
     """This process's locked file. A suspended process keeps it, so its runs wait until it resumes or ends."""
 
+    term = 0
+    """This lease is never lost."""
+
     def __init__(self, database: Path) -> None:
         """Create and lock a file with a new worker name, and remove the files of dead workers."""
         self._database, self._opened = database, database.stat()
         self._folder = _folder_of(database)
         self._folder.mkdir(mode=0o700, exist_ok=True)
-        self._worker = new_worker()
+        self.place, self.worker = str(database), new_worker()
         descriptor = None
         while descriptor is None:  # until the file exists and is locked: another worker may just have removed it
-            descriptor = _locked(self._path(self._worker), create=True)
+            descriptor = _locked(self._path(self.worker), create=True)
         self._descriptor = descriptor
         self._closed = False
         for path in self._folder.iterdir():
-            if path.name != self._worker and (other := _locked(path)) is not None:
+            if path.name != self.worker and (other := _locked(path)) is not None:
                 _remove(path, other)
-
-    @property
-    def place(self) -> str:
-        """The path of the database."""
-        return str(self._database)
-
-    @property
-    def worker(self) -> str:
-        """The worker that owns this lease."""
-        return self._worker
-
-    @property
-    def term(self) -> int:
-        """Zero: this lease is never lost."""
-        return 0
 
     @property
     def holds(self) -> bool:
@@ -248,7 +236,7 @@ class FileLease:
         Raises:
             StoreError: one of them was removed or replaced.
         """
-        own = self._path(self._worker)
+        own = self._path(self.worker)
         try:
             there = os.path.samestat(self._database.stat(), self._opened)
             there = there and os.path.samestat(own.stat(), os.fstat(self._descriptor))
@@ -272,7 +260,7 @@ class FileLease:
     def close(self) -> None:
         """Remove the file."""
         self._closed = True
-        _remove(self._path(self._worker), self._descriptor)
+        _remove(self._path(self.worker), self._descriptor)
 
     def _path(self, worker: str) -> Path:
         return _path_of(self._folder, worker)

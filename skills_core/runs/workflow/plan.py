@@ -239,7 +239,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _RecordedPlan:
     name: str
     document: str
     digest: str
@@ -274,7 +274,7 @@ def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str
 def plan_to_json(plan: Plan) -> JsonObject:
     """Encode a plan as a JSON object for `plan_from_json`."""
     workflow = plan.workflow
-    return to_json(_Recorded(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
+    return to_json(_RecordedPlan(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
 
 
 def plan_from_json(record: JsonValue) -> Plan:
@@ -283,7 +283,7 @@ def plan_from_json(record: JsonValue) -> Plan:
     Raises:
         InvalidRecordError: the record is not a plan.
     """
-    recorded = from_json(_Recorded, record)
+    recorded = from_json(_RecordedPlan, record)
     read = read_workflow(recorded.document.encode(), recorded.name)
     if read.workflow is None or not is_valid(read.faults) or read.workflow.digest != recorded.digest:
         raise InvalidRecordError("document", "it does not match the recorded digest")

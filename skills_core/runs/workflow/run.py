@@ -196,7 +196,7 @@ async def run_workflow(
     A failed step ends the workflow. `digest_of` returns the current digest of a target's skill: if it is not the one
     from the start of the run, the workflow ends before that step.
     """
-    run = _Run(plan, perform, journal, digest_of, report)
+    run = _WorkflowRun(plan, perform, journal, digest_of, report)
     stopped: _Stopped | None = None
     try:
         await run.begin()
@@ -215,7 +215,7 @@ async def run_workflow(
     )
 
 
-class _Run:
+class _WorkflowRun:
     """One run and the records of its steps. `previous` is the output of the last skill, None before the first."""
 
     def __init__(

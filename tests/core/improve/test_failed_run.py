@@ -16,7 +16,7 @@ from skills_core.improve.failed_run import (
     steps_before_failure,
 )
 from skills_core.improve.reasons import ImprovementReason
-from skills_core.runs.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
+from skills_core.runs.outcome import ActivatedSkill, ActivationOrigin, RunOutcome, RunStatus
 
 
 def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:
@@ -27,7 +27,10 @@ def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:
         digest=None,
         status=RunStatus.COMPLETED,
         tool_calls=calls,
-        activated_skills=(ActivatedSkill("b", None, Origin.CALLED), ActivatedSkill("a", None, Origin.CALLED)),
+        activated_skills=(
+            ActivatedSkill("b", None, ActivationOrigin.CALLED),
+            ActivatedSkill("a", None, ActivationOrigin.CALLED),
+        ),
     )
 
 

@@ -2,16 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from skills_core.scripts import tools as output
-from skills_core.scripts.tools import OutputCache, OutputSlice
-
-
-@dataclass(frozen=True)
-class OutputText:
-    stdout: str
-    stderr: str = ""
+from skills_core.scripts.tools import OutputCache, OutputSlice, OutputText
 
 
 def test_parts_of_a_stream_join_to_the_whole() -> None:
@@ -32,9 +24,9 @@ def test_beyond_the_end_there_is_nothing() -> None:
 
 def test_the_oldest_output_is_evicted_beyond_the_number() -> None:
     kept: OutputCache[OutputText] = OutputCache()
-    names = [kept.keep(OutputText(str(number))) for number in range(output.MAX_OUTPUTS + 1)]
+    names = [kept.keep(OutputText(str(number), "")) for number in range(output.MAX_OUTPUTS + 1)]
     assert kept.find(names[0]) is None
-    assert kept.find(names[1]) == OutputText("1")
+    assert kept.find(names[1]) == OutputText("1", "")
     assert len(set(names)) == len(names)
 
 
@@ -49,8 +41,8 @@ def test_the_oldest_output_is_evicted_beyond_the_size_but_never_the_last() -> No
 def test_an_output_expires() -> None:
     now = 0.0
     kept: OutputCache[OutputText] = OutputCache(lambda: now)
-    name = kept.keep(OutputText("x"))
+    name = kept.keep(OutputText("x", ""))
     now = output.MAX_SECONDS - 1
-    assert kept.find(name) == OutputText("x")
+    assert kept.find(name) == OutputText("x", "")
     now = output.MAX_SECONDS
     assert kept.find(name) is None

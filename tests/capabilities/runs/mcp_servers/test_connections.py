@@ -17,7 +17,7 @@ import anyio
 import pytest
 
 from server.capabilities.runs.mcp_config import parse_servers
-from server.capabilities.runs.mcp_connections import ConnectedTools, ServerTimeouts, connect_servers
+from server.capabilities.runs.mcp_connections import ConnectedTools, connect_servers
 from skills_core.guard import Guard
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.tool import CallDecision, CallLimits, Effect
@@ -39,7 +39,7 @@ def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def connected(connect_seconds: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[ConnectedTools]:
     specs = parse_servers(Path("mcp.json"), json.dumps({"mcpServers": servers}), {})
-    async with connect_servers(specs, ServerTimeouts(connect_seconds)) as found:
+    async with connect_servers(specs, connect_seconds) as found:
         yield found
 
 
