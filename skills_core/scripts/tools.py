@@ -217,8 +217,6 @@ def _tool(
         given = json.dumps(arguments, ensure_ascii=True).encode("ascii")
         try:
             result = await runner.run(skill, script, stdin=given, variables={**variables, IDEMPOTENCY_KEY: context.key})
-        except ToolFailedError:
-            raise
         except SkillsError as error:
             raise ToolFailedError(str(error)) from None
         texts = OutputText.of(result.finished, context.redact)

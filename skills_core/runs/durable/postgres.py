@@ -173,17 +173,10 @@ _CREATE: Final = (
     "CREATE SCHEMA IF NOT EXISTS skillserve",
     (
         "CREATE TABLE IF NOT EXISTS skillserve.workers"
-        " (name text PRIMARY KEY, seen timestamptz NOT NULL, grace double precision NOT NULL DEFAULT 15)"
+        " (name text PRIMARY KEY, seen timestamptz NOT NULL, grace double precision NOT NULL)"
     ),
     "DELETE FROM skillserve.workers WHERE seen < now() - interval '1 day'",
 )
-_HAS_GRACE: Final = """
-SELECT EXISTS (
-    SELECT FROM pg_attribute WHERE attrelid = to_regclass('skillserve.workers') AND attname = 'grace'
-)
-"""
-_ADD_GRACE: Final = "ALTER TABLE skillserve.workers ADD COLUMN grace double precision NOT NULL DEFAULT 15"
-"""Earlier versions created the table without it. Only the owner of a table may alter it, so ask only if needed."""
 _RENEW: Final = """
 INSERT INTO skillserve.workers (name, seen, grace) VALUES (%s, now(), %s)
 ON CONFLICT (name) DO UPDATE SET seen = now()
@@ -198,16 +191,14 @@ _IS_ALIVE: Final = """
 SELECT EXISTS (
     SELECT FROM skillserve.workers
     WHERE name = %(name)s
-    AND seen >= now() - make_interval(secs => COALESCE((to_jsonb(workers) ->> 'grace')::double precision, 15))
+    AND seen >= now() - make_interval(secs => grace)
 ) OR EXISTS (
     SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
     WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
     AND (classid::bigint << 32 | objid::bigint) = %(key)s
 )
 """
-"""The same checks as in `taking_over`, without taking a lock: an observer must not look like the worker.
-
-Reads the table of an earlier version too."""
+"""The same checks as in `taking_over`, without taking a lock: an observer must not look like the worker."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -309,8 +300,6 @@ class PostgresLease:
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
-        if not self._ask(_HAS_GRACE):
-            self._do(_ADD_GRACE)
         self._do(_UNLOCK, _PREPARE_LOCK)
 
     def _renew(self) -> None:

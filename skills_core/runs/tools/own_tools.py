@@ -400,8 +400,6 @@ async def _run_script(
             stdin=str(stdin).encode("utf-8", "replace"),
             variables={**variables, IDEMPOTENCY_KEY: context.key},
         )
-    except ToolFailedError:
-        raise
     except SkillsError as error:
         raise ToolFailedError(str(error)) from None
 

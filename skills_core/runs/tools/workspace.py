@@ -372,10 +372,16 @@ def list_directory_tool(workspace: Workspace) -> Tool:
     )
 
 
-def _list(workspace: Workspace, location: Location, pattern: str) -> str:
-    has_pattern = path_matcher(pattern) if pattern else None
-    if pattern and has_pattern is None:
+def _matcher(pattern: str) -> Callable[[str], bool] | None:
+    """Return the test for a path pattern, None for an empty one."""
+    matcher = path_matcher(pattern) if pattern else None
+    if pattern and matcher is None:
         raise ToolFailedError(f"{one_line(pattern)[:200]}: a pattern is a path within the folder, with *, ** and ?")
+    return matcher
+
+
+def _list(workspace: Workspace, location: Location, pattern: str) -> str:
+    has_pattern = _matcher(pattern)
     found = walk(workspace, location, deep=has_pattern is not None)
     shown: list[str] = []
     for path in found:
@@ -452,10 +458,7 @@ def _search(workspace: Workspace, location: Location, arguments: JsonObject, sto
         search = _Search(compile_matcher(text_argument(arguments, "pattern")), stopped)
     except InvalidPatternError as error:
         raise ToolFailedError(str(error)) from None
-    files = text_argument(arguments, "files")
-    has_pattern = path_matcher(files) if files else None
-    if files and has_pattern is None:
-        raise ToolFailedError(f"{one_line(files)[:200]}: a pattern is a path within the folder, with *, ** and ?")
+    has_pattern = _matcher(text_argument(arguments, "files"))
     shown: list[str] = []
     for line in _lines(search, workspace, location, has_pattern):
         if len(shown) == MAX_MATCHES:
