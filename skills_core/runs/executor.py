@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -36,7 +37,7 @@ from skills_core.runs.outcome import (
     Usage,
 )
 from skills_core.runs.run_skills import RunSkills
-from skills_core.runs.structured_answers import ModelEvaluator, ScoringError, ScoringRequest
+from skills_core.runs.structured_answers import ScoringError, ScoringRequest, score_output
 from skills_core.runs.tools.own_tools import ACTIVATE, activation_of_call, recipient_for
 from skills_core.runs.trace import OutputScored, RunHeader, TraceRecorder, now, record_outcome, run_span
 
@@ -139,14 +140,6 @@ class _Assignment:
     def activated(self) -> tuple[ActivatedSkill, ...]:
         """The skills besides the performed one whose instructions the model has."""
         return () if self.skills is None else self.skills.activated
-
-
-@dataclass(frozen=True, slots=True)
-class _CutAnswer:
-    """An answer of the model, cut to the limit; `cut` says what is missing."""
-
-    text: str
-    cut: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,17 +272,16 @@ class _Run:
         """Perform the skill until an output is good enough; return the problem of the best one, if any."""
         evaluation, prompt = self._assignment.evaluation, self._assignment.prompt
         if evaluation is None:
-            answer = await self._answer(prompt)
-            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
+            self._attempts.append(await self._attempt(prompt))
             return None, ""
         for _ in range(evaluation.max_retries + 1):
-            answer = await self._answer(prompt)
             # Keep the output in case the run ends before it is scored.
-            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
-            score = await self._score(answer.text, evaluation)
+            self._attempts.append(await self._attempt(prompt))
+            made = self._attempts[-1]
+            score = await self._score(made.attempt.output, evaluation)
             if isinstance(score, str):
                 return RunProblem.NOT_SCORED, score
-            self._attempts[-1] = _FinishedAttempt(Attempt(answer.text, score), answer.cut)
+            self._attempts[-1] = replace(made, attempt=replace(made.attempt, score=score))
             if score.overall >= evaluation.min_score:
                 return None, ""
             prompt = _feedback(score, evaluation.min_score)
@@ -302,12 +294,14 @@ class _Run:
     def _best(self) -> _FinishedAttempt:
         return max(self._attempts, key=lambda made: made.rank)
 
-    async def _answer(self, prompt: str) -> _CutAnswer:
+    async def _attempt(self, prompt: str) -> _FinishedAttempt:
+        """Return the model's answer, cut to the limit, as an attempt without a score."""
         limit, output = self._context.limits.output_characters, await self._conversation.say(prompt)
         if len(output) > limit:
-            return _CutAnswer(output[:limit], f"The output has {len(output)} characters; the first {limit} are given.")
-        cut = "The model's answer ends where its own limit of tokens was."
-        return _CutAnswer(output, cut if self._conversation.cut else "")
+            cut = f"The output has {len(output)} characters; the first {limit} are given."
+        else:
+            cut = "The model's answer ends where its own limit of tokens was." if self._conversation.cut else ""
+        return _FinishedAttempt(Attempt(output[:limit]), cut)
 
     async def _score(self, output: str, evaluation: Evaluation) -> Score | str:
         """Return the score of the last attempt's output, or why there is none.
@@ -321,7 +315,7 @@ class _Run:
         assessment = ScoringRequest(
             f"{self._assignment.instructions}\n\n{self._assignment.prompt}", output, evaluation.criteria
         )
-        evaluate = self._context.evaluator or ModelEvaluator(self._context.model, self._conversation.turns_left)
+        evaluate = self._context.evaluator or partial(score_output, self._context.model, self._conversation.turns_left)
 
         async def work() -> JsonObject:
             at = now()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.direct import model_request
@@ -138,7 +137,7 @@ class ModelConversation:
 
     async def _request(self) -> JsonObject:
         """Make a request to the model. A failure is a result too, so that a replay does not repeat the request."""
-        at, begun = now(), time.monotonic()
+        at = now()
         try:
             response = await model_request(
                 self._model, self._messages, model_request_parameters=self._parameters, instrument=INSTRUMENTATION
@@ -151,8 +150,8 @@ class ModelConversation:
             fault = " ".join(filter(None, (said, hint_for(self._model, error))))
             logger.info("run %s: %s", self._journal.run_id, fault)
             logger.debug("run %s: the request to the model", self._journal.run_id, exc_info=True)
-            return {"at": at, "seconds": _seconds_since(begun), "error": fault, "response": None}
-        return {"at": at, "seconds": _seconds_since(begun), "error": None, "response": dumped}
+            return {"at": at, "error": fault, "response": None}
+        return {"at": at, "error": None, "response": dumped}
 
     @property
     def turns_left(self) -> int:
@@ -190,7 +189,7 @@ class ModelConversation:
 
         name = f"tool {number}: {wanted.tool_name[:100]}"
         recorded = await timed_step(self._journal, name, work, self._on_repeated)
-        event = _read_call(recorded)
+        event = ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
         self.calls.append(event.call)
         self._on_call(event.call)
         await self._recorder.add(event)
@@ -247,11 +246,3 @@ def _load_response(dumped: JsonValue) -> ModelResponse:
     response = ModelMessagesTypeAdapter.validate_json(json.dumps([dumped], allow_nan=False))[0]
     assert isinstance(response, ModelResponse)  # noqa: S101 - as it was made
     return response
-
-
-def _read_call(recorded: JsonObject) -> ToolCalled:
-    return ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
-
-
-def _seconds_since(begun: float) -> float:
-    return round(time.monotonic() - begun, 3)

@@ -11,7 +11,7 @@ import json
 import secrets
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
 
 import anyio
 
@@ -20,7 +20,7 @@ from skills_core.runs.models import describe_model_error, describe_validation_er
 from skills_core.runs.outcome import NO_USAGE, CriterionScore, Score, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Mapping, Sequence
 
     from pydantic import BaseModel
     from pydantic_ai.models import Model
@@ -215,43 +215,28 @@ class ScoringResult:
     usage: Usage = NO_USAGE
 
 
-class Evaluator(Protocol):
-    """A callback that scores outputs."""
-
-    async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
-        """Return the score of an output.
-
-        Raises:
-            ScoringError: the output cannot be scored.
-        """
+Evaluator: TypeAlias = "Callable[[ScoringRequest], Awaitable[ScoringResult]]"
+"""A callback that scores outputs; it raises ScoringError if an output cannot be scored."""
 
 
-class ModelEvaluator:
-    """Scores outputs with a model."""
+async def score_output(model: Model, at_most: int, request: ScoringRequest) -> ScoringResult:
+    """Return the score that `model` gives an output, after at most `at_most` requests.
 
-    def __init__(self, model: Model, at_most: int = MAX_REQUESTS) -> None:
-        """Use `model`, with at most `at_most` requests a score."""
-        self._model = model
-        self._at_most = min(at_most, MAX_REQUESTS)
-
-    async def __call__(self, assessment: ScoringRequest) -> ScoringResult:
-        """Return the model's score.
-
-        Raises:
-            ScoringError: the request fails, or the model does not answer in the form of a score.
-        """
-        form = _verdict_model(len(assessment.criteria))
-        instructions = f"{_RULES}\n\n{_FORM}\n{json.dumps(form.model_json_schema())}"
-        read = partial(_read, form, assessment.criteria)
-        try:
-            question = _question(assessment)
-            score, used = await ask_for_object(self._model, instructions, question, read, "score", self._at_most)
-        except NoAnswerError as error:
-            raise ScoringError(f"The output was not scored: {error}", error.usage) from error
-        return ScoringResult(score, used)
+    Raises:
+        ScoringError: a request fails, or the model does not answer in the form of a score.
+    """
+    form = _score_form(len(request.criteria))
+    instructions = f"{_RULES}\n\n{_FORM}\n{json.dumps(form.model_json_schema())}"
+    read = partial(_read, form, request.criteria)
+    at_most = min(at_most, MAX_REQUESTS)
+    try:
+        score, used = await ask_for_object(model, instructions, _question(request), read, "score", at_most)
+    except NoAnswerError as error:
+        raise ScoringError(f"The output was not scored: {error}", error.usage) from error
+    return ScoringResult(score, used)
 
 
-def _verdict_model(criteria: int) -> type[BaseModel]:
+def _score_form(criteria: int) -> type[BaseModel]:
     """Return the schema of an answer about this number of criteria."""
     from pydantic import BaseModel, Field, create_model  # noqa: PLC0415 - only runs need it
 
@@ -284,12 +269,10 @@ def _read(form: type[BaseModel], criteria: Sequence[str], value: JsonObject) -> 
     return Score(verdict["overall"], tuple(found), verdict["finding"])
 
 
-def _question(assessment: ScoringRequest) -> str:
-    shown = [marked("prompt", assessment.prompt), marked("output", assessment.output)]
-    return "\n".join([*shown, *_criteria_lines(assessment.criteria)])
-
-
-def _criteria_lines(criteria: Sequence[str]) -> list[str]:
-    if not criteria:
-        return ["There are no single criteria: judge how well the output does what the prompt asks."]
-    return ["Criteria:", *(f"{number}. {criterion}" for number, criterion in enumerate(criteria, 1))]
+def _question(request: ScoringRequest) -> str:
+    lines = [marked("prompt", request.prompt), marked("output", request.output)]
+    if request.criteria:
+        lines += ["Criteria:", *(f"{number}. {criterion}" for number, criterion in enumerate(request.criteria, 1))]
+    else:
+        lines.append("There are no single criteria: judge how well the output does what the prompt asks.")
+    return "\n".join(lines)

@@ -78,7 +78,10 @@ def open_run_list(settings: Settings) -> Iterator[RunList]:
 
 
 class RunList:
-    """Traces combined with the record; without a `client`, no run was recorded."""
+    """Traces combined with the record; without a `client`, no run was recorded.
+
+    Methods raise StoreError if the record cannot be used.
+    """
 
     def __init__(self, traces: TraceStore, client: RecordClient | None) -> None:
         """Read nothing yet."""
@@ -86,11 +89,7 @@ class RunList:
         self._client = client
 
     def all(self, on_unreadable: Callable[[str], None]) -> list[JsonObject]:
-        """Return all runs as traces, latest first; `on_unreadable` receives a message for each unreadable trace.
-
-        Raises:
-            StoreError: the record cannot be used.
-        """
+        """Return all runs as traces, latest first; `on_unreadable` receives a message for each unreadable trace."""
         traces = self._traces.readable(on_unreadable)
         runs = self._recorded_runs(traces)
         recorded = {run_id: self._combined(traces.get(run_id), run) for run_id, run in runs.items()}
@@ -102,7 +101,6 @@ class RunList:
 
         Raises:
             UnknownTraceError: the run has neither a trace nor a record.
-            StoreError: the record cannot be used.
         """
         run = self._find(run_id)
         try:
@@ -116,11 +114,7 @@ class RunList:
         return self._combined(trace, run) if run is not None else self._unrecorded(trace or {})
 
     def cancel(self, run_id: str) -> Cancellation:
-        """Cancel a run that has not ended, and update its trace if no running process does.
-
-        Raises:
-            StoreError: the record cannot be used.
-        """
+        """Cancel a run that has not ended, and update its trace if no running process does."""
         if is_nested(run_id):
             return Cancellation(run_id, False, None, f"it is a step of the run {root_run_id(run_id)}: cancel that one")
         before = self._find(run_id)

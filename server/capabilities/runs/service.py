@@ -183,7 +183,7 @@ class RunService:
         """
         catalog = self._attached.new_session(participants).catalog
         selection = select_skills(request.skill, catalog)
-        run_id, secrets = await self._prepare(run_id, [request.skill, *selection.skills])
+        run_id, secrets = _checked_run_id(run_id), await self._runner.prepare([request.skill, *selection.skills])
         message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
         if not self._records(participants):
@@ -204,15 +204,11 @@ class RunService:
     ) -> WorkflowOutcome:
         """Run a workflow to its end, or join the run with this ID. Known secrets in its inputs are redacted.
 
-        Raises:
-            InvalidRunIdError: the run ID has a wrong form.
-            RunConflictError: the ID belongs to another run.
-            RunWithoutRecordError: the database of runs cannot be reached.
-            ModelUnavailableError: the configured model cannot be used.
-            ConfigurationError: the configured tools cannot be used.
+        Errors are those of `run_skill`.
         """
         session = self._attached.new_session(participants)
-        run_id, secrets = await self._prepare(run_id, _existing_skills(session.catalog, plan.targets))
+        skills = _existing_skills(session.catalog, plan.targets)
+        run_id, secrets = _checked_run_id(run_id), await self._runner.prepare(skills)
         plan = replace(plan, inputs=_redacted(plan.inputs, secrets))
         if not self._records(participants):
             finished: list[FinishedRun] = []
@@ -226,11 +222,6 @@ class RunService:
             return from_json(WorkflowOutcome, await self._run_recorded("workflow", run_id, inputs, participants))
         except RunNotDoneError as error:
             return unfinished_workflow_outcome(run_id, plan, error)
-
-    async def _prepare(self, run_id: str | None, skills: Iterable[Skill]) -> tuple[str, Secrets]:
-        """Check the run ID and the settings; return the run ID and the secrets to redact."""
-        checked = _checked_run_id(run_id)
-        return checked, await self._runner.prepare(skills)
 
     def _records(self, participants: RunParticipants) -> bool:
         return self._engine is not None and participants.model is None

@@ -290,7 +290,11 @@ class RunParticipants:
 
 
 class SkillRunner:
-    """Runs skills with one configuration."""
+    """Runs skills with one configuration.
+
+    Methods raise ModelUnavailableError if the configured model cannot be used, and ConfigurationError if the configured
+    tools cannot.
+    """
 
     def __init__(self, config: RunnerConfig) -> None:
         """Open nothing yet."""
@@ -298,12 +302,7 @@ class SkillRunner:
         self._model: Model | None = None
 
     async def prepare(self, skills: Iterable[Skill]) -> Secrets:
-        """Check the configured model and tools before a run starts; return the known secrets of runs of these skills.
-
-        Raises:
-            ModelUnavailableError: the configured model cannot be used.
-            ConfigurationError: the configured tools cannot be used.
-        """
+        """Check the configured model and tools before a run; return the known secrets of runs of these skills."""
         if self._config.settings.section(RunSettings).model != CLIENT:
             self._open_model()
         return await anyio.to_thread.run_sync(self._secrets, [*skills])
@@ -326,22 +325,12 @@ class SkillRunner:
     async def run(
         self, request: RunRequest, selection: SkillSelection, journal: Journal, participants: RunParticipants
     ) -> RunOutcome:
-        """Run a skill to its end, with the other skills of `selection`.
-
-        Raises:
-            ModelUnavailableError: the configured model cannot be used.
-            ConfigurationError: the configured tools cannot be used.
-        """
+        """Run a skill to its end, with the other skills of `selection`."""
         skills = RunSkills(request.skill, selection.companions, await _pinned_offers(journal, selection))
         return await self._perform(request, skills, journal, participants)
 
     async def run_task(self, task: PlainTask, journal: Journal, participants: RunParticipants) -> RunOutcome:
-        """Perform a task without any skill to its end, with the tools that belong to none.
-
-        Raises:
-            ModelUnavailableError: the configured model cannot be used.
-            ConfigurationError: the configured tools cannot be used.
-        """
+        """Perform a task without any skill to its end, with the tools that belong to none."""
         return await self._perform(task, None, journal, participants)
 
     async def _perform(

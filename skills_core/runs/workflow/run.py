@@ -7,7 +7,7 @@ import json
 import operator as operators
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from skills_core.interaction import Progress, discard_progress
 from skills_core.runs.journal import from_json, to_json
@@ -35,7 +35,7 @@ from skills_core.runs.workflow.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.interaction import ProgressCallback
@@ -147,15 +147,12 @@ def _text(value: _Value, node: Expression) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class PerformSkill(Protocol):
-    """A callback that performs a skill."""
+PerformSkill: TypeAlias = "Callable[[str, Mapping[str, str], str | None, str], Awaitable[RunOutcome]]"
+"""A callback that performs a skill: its target, its parameters, the user's message, and the name of the step.
 
-    async def __call__(self, target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
-        """Perform the skill that `target` names, for the step of this name.
-
-        A skill that cannot be performed yields an outcome; an exception leaves the step unfinished. Run id and step
-        name together are the idempotency key of side effects: an interrupted step is performed again.
-        """
+A skill that cannot be performed yields an outcome; an exception leaves the step unfinished. Run ID and step name
+together are the idempotency key of side effects: an interrupted step is performed again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
