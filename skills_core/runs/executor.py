@@ -159,7 +159,6 @@ class _Run:
     """One run while it goes on."""
 
     def __init__(self, assignment: _Assignment, context: RunContext, gate: ToolGate) -> None:
-        """Prepare the run; nothing happens before `perform`."""
         self._assignment = assignment
         self._context = context
         self._gate = gate

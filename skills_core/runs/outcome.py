@@ -92,7 +92,6 @@ class Usage:
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of both."""
         return Usage(
             self.requests + other.requests,
             self.input_tokens + other.input_tokens,

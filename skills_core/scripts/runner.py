@@ -228,7 +228,6 @@ class ScriptRunner:
     """Runs scripts of skills, a limited number at a time."""
 
     def __init__(self, setup: ScriptSetup) -> None:
-        """Run scripts with these settings."""
         self.setup = setup
         self._limiter = anyio.CapacityLimiter(MAX_AT_A_TIME)
 

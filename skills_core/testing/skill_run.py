@@ -43,7 +43,6 @@ class ScriptedModel(FunctionModel):
     """
 
     def __init__(self, *replies: Reply) -> None:
-        """Start at the first reply."""
         super().__init__(self._next, model_name="scripted")
         self._replies = replies
         self.conversations: list[list[ModelMessage]] = []
@@ -145,7 +144,6 @@ class WorkflowCapture:
     """
 
     def __init__(self, outputs: Mapping[str, str | Exception]) -> None:
-        """Start without captured steps."""
         self._outputs = outputs
         self.steps: list[CapturedStep] = []
 

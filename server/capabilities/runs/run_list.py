@@ -84,7 +84,6 @@ class RunList:
     """
 
     def __init__(self, traces: TraceStore, client: RecordClient | None) -> None:
-        """Read nothing yet."""
         self._traces = traces
         self._client = client
 

@@ -297,7 +297,6 @@ class SkillRunner:
     """
 
     def __init__(self, config: RunnerConfig) -> None:
-        """Open nothing yet."""
         self._config = config
         self._model: Model | None = None
 
@@ -437,7 +436,6 @@ class AttachedRuns:
     """The runs that callers in this process wait for; `catalog` returns the current catalog."""
 
     def __init__(self, catalog: Callable[[], Catalog]) -> None:
-        """Start without any attached run."""
         self._catalog = catalog
         self._runs: dict[str, _AttachedRun] = {}
 

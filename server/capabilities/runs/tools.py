@@ -174,7 +174,6 @@ class _RunHandlers:
     """The handler of both tools. The modules that a run needs are imported when one begins."""
 
     def __init__(self, services: ToolServices) -> None:
-        """Run the skills of the host of `services` by the service of its supervisor."""
         self._host, self._exchanges, self._supervisor = services.host, services.exchanges, services.runs
 
     async def run_skill(self, call: ToolCall) -> dict[str, Any]:

@@ -58,7 +58,6 @@ class TakeoverPolicy:
     """The decisions of one worker; each decision about a run is reported once."""
 
     def __init__(self, config: WorkerConfig, on_interrupted: Callable[[InterruptedRun], None]) -> None:
-        """Decide by `config`."""
         self._config = config
         self._on_interrupted = on_interrupted
         self._admitted: set[str] = set()

@@ -357,11 +357,9 @@ class Observer:
             raise postgres_error(store, error) from None
 
     def __enter__(self) -> Self:
-        """Return this observer."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the connection."""
         self._connection.close()
 
     def has_records(self) -> bool:

@@ -101,7 +101,6 @@ class DurableJournal:
     """Records each finished step in the database, and reads back steps that were finished earlier."""
 
     def __init__(self, run_id: str, claim: RunClaim) -> None:
-        """Start or restart the run with this id."""
         self.run_id = run_id
         self._claim = claim
         self._ended_by: Exception | None = None

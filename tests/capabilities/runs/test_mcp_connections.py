@@ -24,8 +24,8 @@ from skills_core.guard.tool import CallDecision, CallLimits, Effect
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser
 
-SECOND = str(Path(__file__).with_name("second_server.py"))
-ODD = str(Path(__file__).with_name("odd_server.py"))
+SECOND = str(Path(__file__).with_name("mcp_second_server.py"))
+ODD = str(Path(__file__).with_name("mcp_odd_server.py"))
 
 
 def program(*arguments: str, **further: Any) -> dict[str, Any]:
