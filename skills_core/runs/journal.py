@@ -95,14 +95,15 @@ async def timed_step(
     return recorded
 
 
-@dataclass(frozen=True, slots=True)
 class MemoryJournal:
     """A journal without a record: every step is executed, and no other process can continue the run."""
 
-    run_id: str
-    interrupted: bool = False
-    fenced: bool = False
+    interrupted = False
+    fenced = False
     epoch: Epoch | None = None
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
 
     async def ensure_owned(self) -> None:
         """Do nothing: this worker always owns the run."""

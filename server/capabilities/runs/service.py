@@ -214,8 +214,9 @@ class RunService:
             finished: list[FinishedRun] = []
             step = self._unrecorded_step(run_id, session, finished)
             outcome = await self._execute_workflow(plan, MemoryJournal(run_id), session, step)
-            for run in finished if self._after_run is not None else ():
-                await self._after_run(run)
+            if self._after_run is not None:
+                for run in finished:
+                    await self._after_run(run)
             return outcome
         try:
             inputs: JsonObject = {"plan": plan_to_json(plan)}
