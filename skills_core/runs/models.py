@@ -94,7 +94,7 @@ def parse_model(text: str) -> ModelSpec:
 
 def _parse_address(text: str) -> ModelSpec:
     address, _, name = text.partition("#")
-    expected = "The address of the model is none that can be reached; expected http(s)://HOST/v1#NAME."
+    expected = "The address of the model is not valid; expected http(s)://HOST/v1#NAME."
     try:
         parts = urlsplit(address)
         named = bool(parts.hostname) and parts.port != 0

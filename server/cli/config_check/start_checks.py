@@ -134,7 +134,7 @@ def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
 
 
 def _store(checked: CheckedSettings) -> Iterator[Finding]:
-    from skills_core.runs.durable.store import SqliteStore, check_private, store_of
+    from skills_core.runs.durable.store import SqliteStore, require_private, store_of
 
     named = checked.settings.section(RunSettings).store
     if named is None:
@@ -142,7 +142,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
     try:
         store = store_of(named.get_secret_value())
         if isinstance(store, SqliteStore):
-            check_private(store.path)
+            require_private(store.path, creates=False)
             if fault := folder_fault(store.path.parent):
                 message = f"{store.path}: runs cannot be recorded here: {fault}"
                 yield _finding(checked, Level.ERROR, "runs.store", message, "choose a folder of your own")

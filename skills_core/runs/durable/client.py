@@ -25,7 +25,7 @@ from skills_core.runs.durable.dbos_adapter import (
     without_pickle,
 )
 from skills_core.runs.durable.lifecycle import connection_pool
-from skills_core.runs.durable.postgres import Observer
+from skills_core.runs.durable.postgres import observed_workers
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, RecordedRun, RunState, UnknownRunError
 from skills_core.runs.durable.store import SCHEMA, SqliteStore, is_held
 
@@ -177,8 +177,8 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
         path = store.path
         yield (lambda worker: is_held(path, worker)) if path.exists() and path.stat().st_size else None
         return
-    with Observer(store) as observer:
-        yield observer.is_alive if observer.has_records() else None
+    with observed_workers(store) as is_alive:
+        yield is_alive
 
 
 def _recorded_run(row: WorkflowStatus, *, with_outcome: bool) -> RecordedRun:

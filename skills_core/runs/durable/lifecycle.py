@@ -21,7 +21,7 @@ from skills_core.runs.durable.dbos_adapter import (
 )
 from skills_core.runs.durable.postgres import PostgresLease, create_pool
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, StoreError
-from skills_core.runs.durable.store import SCHEMA, FileLease, LeaseLostError, SqliteStore, make_private
+from skills_core.runs.durable.store import SCHEMA, FileLease, LeaseLostError, SqliteStore, require_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,7 +55,7 @@ def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
         StoreError: the store cannot be used.
     """
     if isinstance(store, SqliteStore):
-        make_private(store.path)
+        require_private(store.path)
         try:
             return FileLease(store.path)
         except OSError as error:

@@ -18,10 +18,10 @@ database, and need the time to reconnect.
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -31,7 +31,7 @@ from skills_core.runs.durable.recorded_run import StoreError, StoreUnreachableEr
 from skills_core.runs.durable.store import SCHEMA, LeaseLostError, PostgresStore, new_worker, now
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 ANSWER_SECONDS: Final = 10.0
 """The longest wait of a run for one answer of its database."""
@@ -341,34 +341,25 @@ class PostgresLease:
                 connection.close()
 
 
-class Observer:
-    """Tells which workers are alive without being one. Use it as a context manager."""
+@contextmanager
+def observed_workers(store: PostgresStore) -> Iterator[Callable[[str], bool] | None]:
+    """Yield a function that tells whether a worker is alive, None if no run was ever recorded in this database.
 
-    def __init__(self, store: PostgresStore) -> None:
-        """Connect.
+    A worker is alive if it holds its lock, or renewed its row within the grace time.
 
-        Raises:
-            StoreError: the database cannot be reached, or this user may not read there.
-        """
-        require_valid_url(store.url)
-        try:
-            self._connection = connect(store, "skillserve")
-        except psycopg.Error as error:
-            raise postgres_error(store, error) from None
+    Raises:
+        StoreError: the database cannot be reached, or this user may not read there.
+    """
+    require_valid_url(store.url)
+    try:
+        connection = connect(store, "skillserve")
+    except psycopg.Error as error:
+        raise postgres_error(store, error) from None
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._connection.close()
-
-    def has_records(self) -> bool:
-        """Tell whether runs were ever recorded in this database."""
-        row = self._connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
-        return row is not None and row[0] is not None
-
-    def is_alive(self, worker: str) -> bool:
-        """Tell whether a worker holds its lock, or renewed its row within the grace time."""
-        values = {"name": worker, "key": _key(worker)}
-        row = self._connection.execute(_IS_ALIVE, values).fetchone()
+    def is_alive(worker: str) -> bool:
+        row = connection.execute(_IS_ALIVE, {"name": worker, "key": _key(worker)}).fetchone()
         return bool(row and row[0])
+
+    with closing(connection):
+        row = connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
+        yield is_alive if row is not None and row[0] is not None else None

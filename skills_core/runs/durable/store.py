@@ -83,41 +83,29 @@ def store_of(text: str) -> Store:
     return SqliteStore(Path(text).expanduser())
 
 
-def make_private(path: Path) -> None:
-    """Create the file and its folder if missing, and make sure that only this user can access the file.
+def require_private(path: Path, *, creates: bool = True) -> None:
+    """Make sure that only this user can access the file and write to its folder; create both if missing.
+
+    Without `creates`, check what exists of both, and change nothing.
 
     Raises:
         StoreError: the file or folder belongs to others, or others may write there.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if creates:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_shared(path.parent)
-        descriptor = open_to_change(path)
-        try:
-            _make_file_private(path, descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
-
-
-def check_private(path: Path) -> None:
-    """Check what exists of a file and its folder as `make_private` does, and change nothing.
-
-    Raises:
-        StoreError: the file or folder belongs to others, or others may write there.
-    """
-    try:
-        if path.parent.exists():
-            _refuse_shared(path.parent)
-        descriptor = open_to_change(path, creates=False)
+        descriptor = open_to_change(path, creates=creates)
         try:
             _refuse_foreign(path, descriptor)
+            # On Windows a new file inherits the permissions of its folder, which the user owns.
+            if creates and os.name != "nt":
+                os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        return
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not creates:
+            return
         raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
 
 
@@ -128,13 +116,6 @@ def _refuse_shared(folder: Path) -> None:
             f"{folder}: other users may write to this folder, so they could replace the record of runs. "
             "Run chmod go-w on it."
         )
-
-
-def _make_file_private(path: Path, descriptor: int) -> None:
-    if os.name == "nt":
-        return  # a new file inherits the permissions of its folder, which the user owns
-    _refuse_foreign(path, descriptor)
-    os.fchmod(descriptor, 0o600)
 
 
 def _refuse_foreign(path: Path, descriptor: int) -> None:
