@@ -82,7 +82,10 @@ def _isolation(workspaces: tuple[Path, ...]) -> Isolation:
 
 
 def _workspaces(settings: Settings) -> tuple[Path, ...]:
-    """Return the workspaces of all capabilities, those of runs too: their programs never run outside the sandbox."""
+    """Return the workspaces, whose programs never run outside the sandbox.
+
+    A section's `workspace` is a folder that programs may change: that of scripts, and that of runs.
+    """
     named = {getattr(section, "workspace", None) for section in settings.capabilities}
     return tuple(Path(each).expanduser().absolute() for each in sorted(filter(None, named)))
 
