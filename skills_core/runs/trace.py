@@ -29,15 +29,14 @@ from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status,
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import read_bounded
-from skills_core.disk.json_files import InvalidJsonError, parse_json
-from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
+from skills_core.disk.writing import InvalidJsonError, parse_json
+from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError, system_message
 from skills_core.guard.secrets import Secrets
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.runs.durable.recorded_run import root_run_id
 from skills_core.runs.durable.store import FileLease, is_held
 from skills_core.runs.journal import Epoch, MemoryJournal, to_json
 from skills_core.runs.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, RunStatus, Score, Usage
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -19,8 +19,7 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.files import Reader
-from skills_core.disk.opening import open_new
+from skills_core.disk.files import Reader, open_new
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import FileRefusedError, ScriptRefusedError, SkillChangedError, UnknownFileError
 from skills_core.scripts.environment import ScriptFolders, WorkingDirectory, installer_environment, script_environment

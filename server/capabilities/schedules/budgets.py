@@ -19,7 +19,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import local_zone
-from skills_core.disk.json_files import JsonFile
+from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError
 from skills_core.runs.models import ModelUnavailableError, Price, is_paid, parse_model, price_of_model
 from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError

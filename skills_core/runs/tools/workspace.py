@@ -20,7 +20,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailedError
 from skills_core.guard.allowed_tools import path_matcher
 from skills_core.guard.tool import Effect, Role, Tool
-from skills_core.texts.patterns import compile_matcher
+from skills_core.texts import compile_matcher
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:

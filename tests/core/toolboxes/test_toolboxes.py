@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skills_core import Library, Recipient, Skill, render_activation
-from skills_core.mentions import purposes_of
+from skills_core.mentions.tools import purposes_of
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Toolbox, ToolPurpose, toolbox_named
 
 ALL = [*PRESETS, OTHER_NAMES]
