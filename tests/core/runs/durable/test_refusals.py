@@ -138,7 +138,7 @@ def lose_a_table(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [(make_folder, "directory"), (write_prose, "no SQLite database"), (lose_a_table, "lacks a table")],
+    [(make_folder, "directory"), (write_prose, "not a SQLite database"), (lose_a_table, "lacks a table")],
 )
 async def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     sqlite_url: str, damage: Callable[[Path], None], reason: str
