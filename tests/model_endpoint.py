@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 
 
 @dataclass(frozen=True)

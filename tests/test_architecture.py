@@ -64,13 +64,12 @@ CORE_FLOORS = (
 
 RUN_FLOORS = (
     {"executor"},
-    {"evaluation"},
     {"structured_answers"},
     {"model_conversation"},
     {"trace", "workflow"},
-    {"durable", "json_codec", "tools"},
-    {"run_skills"},
-    {"outcome", "models", "ports"},
+    {"durable", "tools"},
+    {"models", "run_skills"},
+    {"journal", "outcome"},
 )
 
 EVALS_FLOORS = (

@@ -13,7 +13,7 @@ from server.config.settings.skills import Conventions, SkillFolder
 from server.config.settings.tools import OptionalTool
 from skills_core.audit.findings import AuditMode
 from skills_core.live.watch_options import WatchMode
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

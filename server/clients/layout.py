@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from server.clients.profile import holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.rendering.catalog import ACTIVATION_TOOL
-from skills_core.toolboxes import Capability, toolbox_named
+from skills_core.toolboxes import ToolPurpose, toolbox_named
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
@@ -71,7 +71,7 @@ def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:
     if not settings.clients.adapt or not client.reads_resources or not holds(client.untrusted):
         return None
     toolbox = toolbox_named(client.toolbox)
-    return toolbox.first(Capability.READ_RESOURCE) if toolbox else None
+    return toolbox.first(ToolPurpose.READ_RESOURCE) if toolbox else None
 
 
 def called_in(client: ClientProfile, tool: str, settings: Settings) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from skills_core.selection.policy import Band
 
-__all__ = ["MAX_TAGS", "NEWS", "SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
+__all__ = ["MAX_TAGS", "NEWS", "SCORED", "TEXT", "TEXTS", "UNKNOWN_EFFECTS", "hints", "list_of", "object_of", "or_null"]
 
 TEXT: dict[str, Any] = {"type": "string"}
 MAX_TAGS = 50
@@ -29,6 +29,15 @@ SCORED: dict[str, Any] = {
     },
 }
 """The fields that describe how well a skill matches a query."""
+
+
+UNKNOWN_EFFECTS: dict[str, Any] = {
+    "readOnlyHint": False,
+    "destructiveHint": True,
+    "idempotentHint": False,
+    "openWorldHint": True,
+}
+"""The hints of a tool whose effects are those of a model or a script: the worst is assumed."""
 
 
 def object_of(**properties: dict[str, Any]) -> dict[str, Any]:

@@ -22,9 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.mentions.tools import capabilities_of
+from skills_core.mentions.tools import purposes_of
 from skills_core.texts import compile_matcher, pattern_fault
-from skills_core.toolboxes import Capability
+from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -50,13 +50,13 @@ class _Permission:
     """One entry; without a pattern, both matchers are None."""
 
     name: str
-    capabilities: frozenset[Capability] = frozenset()
+    purposes: frozenset[ToolPurpose] = frozenset()
     command: Callable[[Sequence[str]], bool] | None = None
     path: Callable[[str], bool] | None = None
 
     def names(self, tool: Tool) -> bool:
         """Tell whether the entry names the tool."""
-        if self.capabilities & tool.role.capabilities:
+        if self.purposes & tool.role.purposes:
             return True
         if self.name.startswith(_SERVER_PREFIX) or self.name.endswith("*"):
             return self._names_of_server(tool.role)
@@ -157,17 +157,17 @@ def _parse_entry(text: str) -> _Permission | str:
     name, pattern = match[1].strip(), match[2]
     if name.endswith("*") and not _SERVER_WILDCARD.fullmatch(name):
         return "a name may end with * only after the name of a server, as in mcp__github__*"
-    capabilities = frozenset(capabilities_of(name))
+    purposes = frozenset(purposes_of(name))
     if pattern is None or pattern.strip() == "*":
-        return _Permission(name, capabilities)
+        return _Permission(name, purposes)
     if name.startswith(_SERVER_PREFIX) or "/" in name:
         return "only tools for commands and files take a pattern, not those of servers"
-    if Capability.RUN_COMMAND in capabilities:
+    if ToolPurpose.RUN_COMMAND in purposes:
         command = command_matcher(pattern.strip())
-        entry = command and _Permission(name, capabilities, command=command)
+        entry = command and _Permission(name, purposes, command=command)
         return entry or "its pattern is not a plain command, such as Bash(git log *)"
     path = path_matcher(pattern.strip())
-    entry = path and _Permission(name, capabilities, path=path)
+    entry = path and _Permission(name, purposes, path=path)
     return entry or "its pattern is not a path within the workspace, such as Read(src/**)"
 
 

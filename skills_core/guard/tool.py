@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.interaction import User
-    from skills_core.toolboxes import Capability
+    from skills_core.toolboxes import ToolPurpose
 
 
 IDEMPOTENCY_KEY = "IDEMPOTENCY_KEY"
@@ -59,14 +59,14 @@ Perform: TypeAlias = "Callable[[JsonObject, CallContext], Awaitable[str]]"
 class Role:
     """How entries of `allowed-tools` refer to a tool, and which arguments their patterns match.
 
-    A host's name for any of `capabilities` means this tool, and so do its `aliases`. `alias_prefixes` are the prefixes
+    A host's name for any of `purposes` means this tool, and so do its `aliases`. `alias_prefixes` are the prefixes
     of those aliases that name the tool's server; empty for a tool without a server. `command` is the argument that
     holds a command as a list of words, `path` the one that holds a path within the workspace; None without such an
     argument. `recursive` marks a tool whose call reaches everything in the folder at that path. `own` marks a tool that
     belongs to the skill being run, which needs no entry for it.
     """
 
-    capabilities: frozenset[Capability] = frozenset()
+    purposes: frozenset[ToolPurpose] = frozenset()
     aliases: tuple[str, ...] = ()
     alias_prefixes: tuple[str, ...] = ()
     command: str | None = None

@@ -30,7 +30,7 @@ from skills_core.format.document import BOM, parse_document
 from skills_core.format.instructions import CONVENTIONS
 from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal
 from skills_core.mentions.markdown import without_fences
-from skills_core.mentions.tools import capabilities_of
+from skills_core.mentions.tools import purposes_of
 from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
@@ -429,9 +429,9 @@ def _is_renamed_tool(place: _Place, tools: RunTools) -> bool:
 
 def _is_same_tool(name: str, tool: Tool) -> bool:
     """Tell whether a name is another spelling of a tool's name, or that of the same tool on another host."""
-    known = frozenset(capabilities_of(name))
+    known = frozenset(purposes_of(name))
     if known:
-        return known <= tool.role.capabilities
+        return known <= tool.role.purposes
     return name in tool.role.aliases or _spelled(name) == _spelled(tool.name)
 
 

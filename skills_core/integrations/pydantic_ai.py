@@ -35,7 +35,6 @@ class SkillInjection(AbstractCapability[Any]):
     """
 
     def __init__(self, injector: Injector) -> None:
-        """Inject the skills of `injector`."""
         self._select = lru_cache(_KEPT_BLOCKS)(injector.select)
 
     async def before_model_request(

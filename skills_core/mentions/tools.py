@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from skills_core.mentions.markdown import in_ascii, lines_at, positions_of, without_fences
-from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability
+from skills_core.toolboxes import OTHER_NAMES, PRESETS, ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -79,9 +79,9 @@ class ToolMention:
     declared: bool
 
 
-def capabilities_of(name: str) -> tuple[Capability, ...]:
+def purposes_of(name: str) -> tuple[ToolPurpose, ...]:
     """Return what tools of this name do on the hosts that have one; empty for a name that no host has."""
-    return _capabilities_by_name().get(name, ())
+    return _purposes_by_name().get(name, ())
 
 
 def mentioned_tools(body: str, declared: Iterable[str] = (), own: Iterable[str] = ()) -> tuple[ToolMention, ...]:
@@ -97,16 +97,16 @@ def mentioned_tools(body: str, declared: Iterable[str] = (), own: Iterable[str] 
 
 
 @cache
-def _capabilities_by_name() -> Mapping[str, tuple[Capability, ...]]:
-    known: dict[str, dict[Capability, None]] = {}
+def _purposes_by_name() -> Mapping[str, tuple[ToolPurpose, ...]]:
+    known: dict[str, dict[ToolPurpose, None]] = {}
     for toolbox in (*PRESETS, OTHER_NAMES):
-        for capability, name in toolbox.names():
-            known.setdefault(name, {})[capability] = None
-    for capabilities in known.values():
-        if Capability.READ_FILE in capabilities:
+        for purpose, name in toolbox.names():
+            known.setdefault(name, {})[purpose] = None
+    for purposes in known.values():
+        if ToolPurpose.READ_FILE in purposes:
             # A skill that mentions a file reader rarely means that it also shows images.
-            capabilities.pop(Capability.VIEW_IMAGE, None)
-    return {name: tuple(capabilities) for name, capabilities in known.items()}
+            purposes.pop(ToolPurpose.VIEW_IMAGE, None)
+    return {name: tuple(purposes) for name, purposes in known.items()}
 
 
 def _declared_name(entry: str) -> str:
@@ -117,7 +117,7 @@ def _declared_name(entry: str) -> str:
 def _is_tool(name: str, extra: frozenset[str]) -> bool:
     if name.startswith("mcp__"):
         return len(name) <= MAX_NAME and re.fullmatch(_MCP_TOOL, name) is not None
-    return name in extra or name in _capabilities_by_name()
+    return name in extra or name in _purposes_by_name()
 
 
 def _counts_in_fences(name: str) -> bool:
@@ -218,7 +218,7 @@ class _MentionSearch:
                 words = [
                     (word[0], offset + match.start() + word.start())
                     for word in re.finditer(_WORD, match[0])
-                    if word[0] in _capabilities_by_name()
+                    if word[0] in _purposes_by_name()
                 ]
                 if not _UNMISTAKABLE.isdisjoint(word for word, _ in words):
                     for word, at in words:
@@ -255,7 +255,7 @@ def _words_of(body: str, extra: frozenset[str]) -> set[str]:
 
 @cache
 def _known_words() -> frozenset[bytes]:
-    return frozenset(name.encode() for name in _capabilities_by_name())
+    return frozenset(name.encode() for name in _purposes_by_name())
 
 
 def _occurrences(text: str, names: Collection[str]) -> Iterator[tuple[str, int]]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from skills_core.disk.sources import SkillKind
 from skills_core.mentions.paths import mentioned_paths, missing_scripts
-from skills_core.mentions.tools import capabilities_of, mentioned_tools
+from skills_core.mentions.tools import mentioned_tools, purposes_of
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
 from skills_core.skills.withheld_files import files_for_models
-from skills_core.toolboxes import Capability
+from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -40,22 +40,22 @@ _CACHE_SIZE = 512
 
 _SHELL_CAPABILITIES = frozenset(
     {
-        Capability.READ_FILE,
-        Capability.WRITE_FILE,
-        Capability.EDIT_FILE,
-        Capability.LIST_FOLDER,
-        Capability.FIND_FILES,
-        Capability.SEARCH_TEXT,
-        Capability.FETCH_PAGE,
+        ToolPurpose.READ_FILE,
+        ToolPurpose.WRITE_FILE,
+        ToolPurpose.EDIT_FILE,
+        ToolPurpose.LIST_FOLDER,
+        ToolPurpose.FIND_FILES,
+        ToolPurpose.SEARCH_TEXT,
+        ToolPurpose.FETCH_PAGE,
     }
 )
 # A shell command can do these where the recipient has no tool for them.
 
 _ALTERNATIVES = {
-    Capability.ASK_USER: "ask in your reply and wait for the answer",
-    Capability.KEEP_TASKS: "keep the list in your replies",
-    Capability.DELEGATE: "do the work yourself, one part after the other",
-    Capability.PLAN: "write the plan in your reply and wait for approval",
+    ToolPurpose.ASK_USER: "ask in your reply and wait for the answer",
+    ToolPurpose.KEEP_TASKS: "keep the list in your replies",
+    ToolPurpose.DELEGATE: "do the work yourself, one part after the other",
+    ToolPurpose.PLAN: "write the plan in your reply and wait for approval",
 }
 # What to do instead where the recipient has no such tool.
 
@@ -109,27 +109,27 @@ def _tool_line(name: str, recipient: Recipient) -> str | None:
     if name.startswith("mcp__") and own is None:
         _, server, tool = name.split("__", 2)
         return f"- `{name}`: {tool} of the MCP server {server}; you have it only if that server is connected"
-    capabilities = capabilities_of(name)
-    purpose = f" ({', '.join(capabilities)})" if capabilities else ""
+    purposes = purposes_of(name)
+    about = f" ({', '.join(purposes)})" if purposes else ""
     if own is not None:
-        return f"- `{name}`{purpose}: call `{escape_content(own)}`"
-    if Capability.LOAD_SKILL in capabilities:
-        return f"- `{name}`{purpose}: call `{recipient.activation_tool}`"
-    return f"- `{name}`{purpose}{_replacement(capabilities, toolbox)}"
+        return f"- `{name}`{about}: call `{escape_content(own)}`"
+    if ToolPurpose.LOAD_SKILL in purposes:
+        return f"- `{name}`{about}: call `{recipient.activation_tool}`"
+    return f"- `{name}`{about}{_replacement(purposes, toolbox)}"
 
 
-def _replacement(capabilities: tuple[Capability, ...], toolbox: Toolbox | None) -> str:
+def _replacement(purposes: tuple[ToolPurpose, ...], toolbox: Toolbox | None) -> str:
     if toolbox is None:
         return ""
-    tools = dict.fromkeys(f"`{tool}`" for each in capabilities if (tool := toolbox.first(each)))
-    missing = [each for each in capabilities if not toolbox.first(each)]
-    shell = toolbox.first(Capability.RUN_COMMAND)
+    tools = dict.fromkeys(f"`{tool}`" for each in purposes if (tool := toolbox.first(each)))
+    missing = [each for each in purposes if not toolbox.first(each)]
+    shell = toolbox.first(ToolPurpose.RUN_COMMAND)
     if missing and shell and _SHELL_CAPABILITIES.issuperset(missing):
         tools[f"`{shell}` with a command that does it"] = None
         missing = []
     if tools:
         return f": call {' or '.join(tools)}"
-    ways = dict.fromkeys(way for each in capabilities if (way := _ALTERNATIVES.get(each)))
+    ways = dict.fromkeys(way for each in purposes if (way := _ALTERNATIVES.get(each)))
     return f": no such tool here; {'; '.join(ways) or 'tell the user if a step cannot do without it'}"
 
 
@@ -192,7 +192,7 @@ def _disk_reader(recipient: Recipient, folder: Path | None) -> str | None:
     """Return the recipient's own tool that reads the files in the skill's `folder`; None if none is known."""
     if folder is None or recipient.toolbox is None:
         return None
-    return recipient.toolbox.first(Capability.READ_FILE) or recipient.toolbox.first(Capability.RUN_COMMAND)
+    return recipient.toolbox.first(ToolPurpose.READ_FILE) or recipient.toolbox.first(ToolPurpose.RUN_COMMAND)
 
 
 def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folder: Path | None) -> Iterator[str]:
@@ -207,7 +207,7 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folde
     if reader:
         ways.append(f"`{reader}` and the `file` given here")
     if recipient.reads_resources:
-        tool = recipient.toolbox.first(Capability.READ_RESOURCE) if recipient.toolbox else None
+        tool = recipient.toolbox.first(ToolPurpose.READ_RESOURCE) if recipient.toolbox else None
         way = f"`{tool}` and the `uri`" if tool else "as the resource `uri`"
         # What other tools return of a reference would be ignored like any instructions.
         ways.insert(0 if recipient.link_reader else len(ways), way)
@@ -217,7 +217,7 @@ def _usage_lines(skill: Skill, recipient: Recipient, paths: Iterable[str], folde
         yield "The instructions name these files of the skill, and you cannot read them."
     if not any(posixpath.splitext(path)[1].lower() in _SCRIPTS for path in paths):
         return
-    shell = recipient.toolbox.first(Capability.RUN_COMMAND) if recipient.toolbox else None
+    shell = recipient.toolbox.first(ToolPurpose.RUN_COMMAND) if recipient.toolbox else None
     if recipient.script_tool:
         yield f"Run a script with `{recipient.script_tool}` (skill {quote_attribute(skill.key)}, path as named)."
     elif reader and shell:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,8 +21,7 @@ from skills_core.guard.tool import CallDecision, Effect, Secrets, ToolCall
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser, Progress, discard_progress
 from skills_core.rendering.activation import activation_inputs, render_activations, render_request
-from skills_core.runs.evaluation import ModelEvaluator, ScoringError, ScoringRequest
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, timed_step, to_json
 from skills_core.runs.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError
 from skills_core.runs.models import connected
 from skills_core.runs.outcome import (
@@ -35,10 +35,10 @@ from skills_core.runs.outcome import (
     Score,
     Usage,
 )
-from skills_core.runs.ports import timed_step
 from skills_core.runs.run_skills import RunSkills
+from skills_core.runs.structured_answers import ScoringError, ScoringRequest, score_output
 from skills_core.runs.tools.own_tools import ACTIVATE, activation_of_call, recipient_for
-from skills_core.runs.trace.recording import RunHeader, Scored, TraceRecorder, now, record_outcome, run_span
+from skills_core.runs.trace import OutputScored, RunHeader, TraceRecorder, now, record_outcome, run_span
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -51,13 +51,11 @@ if TYPE_CHECKING:
     from skills_core.guard.guard import Guard
     from skills_core.guard.tool import Tool
     from skills_core.interaction import ProgressCallback, User
-    from skills_core.runs.evaluation import Evaluator
+    from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunLimits
-    from skills_core.runs.ports import Journal
-    from skills_core.runs.trace.store import TraceStore
+    from skills_core.runs.structured_answers import Evaluator
+    from skills_core.runs.trace import TraceStore
     from skills_core.skills.skill import Skill
-
-__all__ = ["PlainTask", "RunContext", "RunRequest", "perform_run"]
 
 logger = logging.getLogger(__name__)
 
@@ -144,14 +142,6 @@ class _Assignment:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
-    """An answer of the model, cut to the limit; `cut` says what is missing."""
-
-    text: str
-    cut: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class _FinishedAttempt:
     """A finished attempt; `cut` says what is missing from its output."""
 
@@ -168,7 +158,6 @@ class _Run:
     """One run while it goes on."""
 
     def __init__(self, assignment: _Assignment, context: RunContext, gate: ToolGate) -> None:
-        """Prepare the run; nothing happens before `perform`."""
         self._assignment = assignment
         self._context = context
         self._gate = gate
@@ -281,17 +270,16 @@ class _Run:
         """Perform the skill until an output is good enough; return the problem of the best one, if any."""
         evaluation, prompt = self._assignment.evaluation, self._assignment.prompt
         if evaluation is None:
-            answer = await self._answer(prompt)
-            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
+            self._attempts.append(await self._attempt(prompt))
             return None, ""
         for _ in range(evaluation.max_retries + 1):
-            answer = await self._answer(prompt)
             # Keep the output in case the run ends before it is scored.
-            self._attempts.append(_FinishedAttempt(Attempt(answer.text), answer.cut))
-            score = await self._score(answer.text, evaluation)
+            self._attempts.append(await self._attempt(prompt))
+            made = self._attempts[-1]
+            score = await self._score(made.attempt.output, evaluation)
             if isinstance(score, str):
                 return RunProblem.NOT_SCORED, score
-            self._attempts[-1] = _FinishedAttempt(Attempt(answer.text, score), answer.cut)
+            self._attempts[-1] = replace(made, attempt=replace(made.attempt, score=score))
             if score.overall >= evaluation.min_score:
                 return None, ""
             prompt = _feedback(score, evaluation.min_score)
@@ -304,12 +292,14 @@ class _Run:
     def _best(self) -> _FinishedAttempt:
         return max(self._attempts, key=lambda made: made.rank)
 
-    async def _answer(self, prompt: str) -> _Answer:
+    async def _attempt(self, prompt: str) -> _FinishedAttempt:
+        """Return the model's answer, cut to the limit, as an attempt without a score."""
         limit, output = self._context.limits.output_characters, await self._conversation.say(prompt)
         if len(output) > limit:
-            return _Answer(output[:limit], f"The output has {len(output)} characters; the first {limit} are given.")
-        cut = "The model's answer ends where its own limit of tokens was."
-        return _Answer(output, cut if self._conversation.cut else "")
+            cut = f"The output has {len(output)} characters; the first {limit} are given."
+        else:
+            cut = "The model's answer ends where its own limit of tokens was." if self._conversation.cut else ""
+        return _FinishedAttempt(Attempt(output[:limit]), cut)
 
     async def _score(self, output: str, evaluation: Evaluation) -> Score | str:
         """Return the score of the last attempt's output, or why there is none.
@@ -323,7 +313,7 @@ class _Run:
         assessment = ScoringRequest(
             f"{self._assignment.instructions}\n\n{self._assignment.prompt}", output, evaluation.criteria
         )
-        evaluate = self._context.evaluator or ModelEvaluator(self._context.model, self._conversation.turns_left)
+        evaluate = self._context.evaluator or partial(score_output, self._context.model, self._conversation.turns_left)
 
         async def work() -> JsonObject:
             at = now()
@@ -342,7 +332,7 @@ class _Run:
         recorded = await timed_step(self._context.journal, f"score {number}", work, self._spend)
         score = from_json(Score, recorded["score"]) if recorded["score"] else None
         error = recorded["error"]
-        await self._recorder.add(Scored(str(recorded["at"]), number, score, str(error) if error else None))
+        await self._recorder.add(OutputScored(str(recorded["at"]), number, score, str(error) if error else None))
         self._conversation.usage += from_json(Usage, recorded["usage"])
         return score or str(error)
 
@@ -393,7 +383,8 @@ def _gate(skill: Skill | None, context: RunContext) -> ToolGate:
 def _skill_assignment(request: RunRequest, context: RunContext, gate: ToolGate) -> _Assignment:
     values, message = activation_inputs(request.skill, request.parameters, request.message)
     skills = context.skills or RunSkills(request.skill)
-    header = RunHeader.of(context.journal.run_id, request.skill, context.model_name, values, message)
+    skill, run_id, model = request.skill, context.journal.run_id, context.model_name
+    header = RunHeader(run_id, skill.key, skill.name, skill.uri, skill.digest, model, dict(values), message)
     prompt = render_request(request.skill, message)
     return _Assignment(_instructions(skills, values, gate.offered), prompt, header, skills)
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.direct import model_request
@@ -22,11 +21,10 @@ from pydantic_ai.tools import ToolDefinition
 from skills_core.errors import SkillsError
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.interaction import Progress
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, timed_step, to_json
 from skills_core.runs.models import describe_model_error, hint_for
 from skills_core.runs.outcome import RunProblem, Usage
-from skills_core.runs.ports import timed_step
-from skills_core.runs.trace.recording import ModelCalled, ToolCalled, now, record_call, tool_span
+from skills_core.runs.trace import ModelCalled, ToolCalled, now, record_call, tool_span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,11 +36,9 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import Secrets
     from skills_core.guard.tool_gate import ToolGate
     from skills_core.interaction import ProgressCallback
+    from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunLimits
-    from skills_core.runs.ports import Journal
-    from skills_core.runs.trace.recording import TraceRecorder
-
-__all__ = ["INSTRUMENTATION", "MAX_ERROR_TEXT", "ModelConversation", "RunStoppedError"]
+    from skills_core.runs.trace import TraceRecorder
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +137,7 @@ class ModelConversation:
 
     async def _request(self) -> JsonObject:
         """Make a request to the model. A failure is a result too, so that a replay does not repeat the request."""
-        at, begun = now(), time.monotonic()
+        at = now()
         try:
             response = await model_request(
                 self._model, self._messages, model_request_parameters=self._parameters, instrument=INSTRUMENTATION
@@ -154,8 +150,8 @@ class ModelConversation:
             fault = " ".join(filter(None, (said, hint_for(self._model, error))))
             logger.info("run %s: %s", self._journal.run_id, fault)
             logger.debug("run %s: the request to the model", self._journal.run_id, exc_info=True)
-            return {"at": at, "seconds": _seconds_since(begun), "error": fault, "response": None}
-        return {"at": at, "seconds": _seconds_since(begun), "error": None, "response": dumped}
+            return {"at": at, "error": fault, "response": None}
+        return {"at": at, "error": None, "response": dumped}
 
     @property
     def turns_left(self) -> int:
@@ -193,7 +189,7 @@ class ModelConversation:
 
         name = f"tool {number}: {wanted.tool_name[:100]}"
         recorded = await timed_step(self._journal, name, work, self._on_repeated)
-        event = _read_call(recorded)
+        event = ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
         self.calls.append(event.call)
         self._on_call(event.call)
         await self._recorder.add(event)
@@ -250,11 +246,3 @@ def _load_response(dumped: JsonValue) -> ModelResponse:
     response = ModelMessagesTypeAdapter.validate_json(json.dumps([dumped], allow_nan=False))[0]
     assert isinstance(response, ModelResponse)  # noqa: S101 - as it was made
     return response
-
-
-def _read_call(recorded: JsonObject) -> ToolCalled:
-    return ToolCalled(str(recorded["at"]), from_json(ToolCall, recorded["call"]))
-
-
-def _seconds_since(begun: float) -> float:
-    return round(time.monotonic() - begun, 3)

@@ -1,4 +1,4 @@
-"""Resolve the name of a model in the settings to a pydantic-ai model, and describe the errors of models.
+"""Models: resolve their names to pydantic-ai models, describe their errors, and tell what they cost.
 
     anthropic:NAME, openai:NAME, …       a provider that pydantic-ai knows; its key and address come from the
                                          environment, as the provider's own library reads them (OPENAI_API_KEY,
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from pydantic import ValidationError
     from pydantic_ai.models import Model
+
+    from skills_core.runs.outcome import Usage
+
 
 CLIENT = "client"
 """The model of the connected client, through MCP sampling; a server opens it for each call."""
@@ -91,7 +94,7 @@ def parse_model(text: str) -> ModelSpec:
 
 def _parse_address(text: str) -> ModelSpec:
     address, _, name = text.partition("#")
-    expected = "The address of the model is none that can be reached; expected http(s)://HOST/v1#NAME."
+    expected = "The address of the model is not valid; expected http(s)://HOST/v1#NAME."
     try:
         parts = urlsplit(address)
         named = bool(parts.hostname) and parts.port != 0
@@ -215,3 +218,57 @@ def describe_validation_error(error: ValidationError) -> str:
     """Return where a value does not fit its model, and what is expected there."""
     faults = error.errors(include_url=False, include_context=False, include_input=False)[:_MAX_ERRORS]
     return "; ".join(f"{'.'.join(map(str, fault['loc'])) or 'the whole'}: {fault['msg']}" for fault in faults)
+
+
+_MILLION: Final = 1_000_000
+_THIS_MACHINE: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a model in dollars, for a million tokens each of its input and its output."""
+
+    input: float
+    output: float
+
+    def of(self, input_tokens: int, output_tokens: int) -> float:
+        """Return the price of so many tokens; input that a provider has cached is cheaper in truth."""
+        return (input_tokens * self.input + output_tokens * self.output) / _MILLION
+
+    @property
+    def most(self) -> float:
+        """The most that a token costs."""
+        return max(self.input, self.output) / _MILLION
+
+
+def price_of_model(spec: ModelSpec, own: Mapping[str, Mapping[str, float]]) -> Price | None:
+    """Return the price of a model, None if it is unknown; `own` are the prices of the settings, by the model's name."""
+    if (named := own.get(str(spec))) is not None:
+        return Price(named["input"], named["output"])
+    return _known_price(spec.provider.partition("-")[0], spec.name) if spec.address is None else None
+
+
+@cache
+def _known_price(provider: str, name: str) -> Price | None:
+    from genai_prices import Usage as PricedUsage  # noqa: PLC0415 - few commands need prices
+    from genai_prices import calc_price  # noqa: PLC0415
+
+    # Some prices rise with the tokens of one request; those of few tokens are what most requests cost.
+    try:
+        one = calc_price(PricedUsage(input_tokens=1000, output_tokens=1000), name, provider_id=provider)
+    except LookupError:
+        return None
+    return Price(float(one.input_price) * 1000, float(one.output_price) * 1000)
+
+
+def price_of(spec: ModelSpec, usage: Usage, own: Mapping[str, Mapping[str, float]] | None = None) -> float | None:
+    """Return the price of what a run used, in dollars; None if it is unknown, as for models at an address."""
+    price = price_of_model(spec, own or {})
+    return None if price is None else price.of(usage.input_tokens, usage.output_tokens)
+
+
+def is_paid(spec: ModelSpec, price: Price | None) -> bool:
+    """Tell whether requests to a model cost money; of unknown prices, those of models on this machine count as zero."""
+    if price is not None:
+        return price.most > 0
+    return spec.address is None or urlsplit(spec.address).hostname not in _THIS_MACHINE

@@ -66,7 +66,7 @@ class RunProblem(StrEnum):
     INTERRUPTED = "interrupted"
 
 
-class Origin(StrEnum):
+class ActivationOrigin(StrEnum):
     """Why a skill besides the performed one is part of a run; `CALLED` says that the model activated it."""
 
     ALWAYS_ON = "always_on"
@@ -80,7 +80,7 @@ class ActivatedSkill:
 
     skill: str
     digest: str | None
-    origin: Origin
+    origin: ActivationOrigin
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,6 @@ class Usage:
     output_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum of both."""
         return Usage(
             self.requests + other.requests,
             self.input_tokens + other.input_tokens,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.context.assembly import always_on
 from skills_core.diagnostics import one_line
 from skills_core.rendering.activation import render_activation
-from skills_core.runs.outcome import ActivatedSkill, Origin
+from skills_core.runs.outcome import ActivatedSkill, ActivationOrigin
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping, Sequence
@@ -44,7 +44,7 @@ class Companion:
     """A skill that goes with the performed one; the text of one that is not `included` does not fit."""
 
     skill: Skill
-    origin: Origin
+    origin: ActivationOrigin
     included: bool = True
 
 
@@ -72,7 +72,7 @@ def select_skills(skill: Skill, catalog: Catalog) -> SkillSelection:
     distances = _distances(skill, catalog)
 
     def priority(companion: Companion) -> tuple[bool, float]:
-        return companion.origin is not Origin.REQUIRED, distances.get(companion.skill.path, inf)
+        return companion.origin is not ActivationOrigin.REQUIRED, distances.get(companion.skill.path, inf)
 
     found = _companions(skill, catalog)
     if len(found) > MAX_COMPANIONS:
@@ -112,7 +112,10 @@ def _companions(skill: Skill, catalog: Catalog) -> list[Companion]:
             ordered |= {one.path: one for one in [*_requirements(each, catalog, ordered), each]}
     ordered |= {each.path: each for each in required if each.path not in ordered}
     del ordered[skill.path]
-    return [Companion(each, Origin.ALWAYS_ON if path in always else Origin.REQUIRED) for path, each in ordered.items()]
+    return [
+        Companion(each, ActivationOrigin.ALWAYS_ON if path in always else ActivationOrigin.REQUIRED)
+        for path, each in ordered.items()
+    ]
 
 
 def _requirements(skill: Skill, catalog: Catalog, known: Container[str]) -> Iterator[Skill]:
@@ -141,7 +144,7 @@ def _required(skill: Skill, catalog: Catalog) -> list[Skill]:
     for each in found:
         if not each.model_invocable:
             about = (one_line(each.key), one_line(skill.key))
-            logger.info("the skill %s, which %s requires, is no part of a run: only users may invoke it", *about)
+            logger.info("the skill %s, which %s requires, is not part of a run: only users may invoke it", *about)
     return [each for each in found if each.model_invocable]
 
 
@@ -208,7 +211,7 @@ class RunSkills:
     def activated(self) -> tuple[ActivatedSkill, ...]:
         """The loaded skills besides the performed one, as outcomes and traces report them."""
         return tuple(
-            ActivatedSkill(key, skill.digest, self._origins.get(key, Origin.CALLED))
+            ActivatedSkill(key, skill.digest, self._origins.get(key, ActivationOrigin.CALLED))
             for key, skill in self._loaded.items()
         )
 

@@ -80,7 +80,6 @@ class Pipe:
     """A pipe from a child to this process; use it as a context manager."""
 
     def __init__(self) -> None:
-        """Open both ends."""
         self._reader, self.writer = os.pipe()
 
     def __enter__(self) -> Self:

@@ -6,12 +6,20 @@ depend on it need the extra `run`, which is imported on first use.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from skills_core.testing.skills import Call, evaluate_gates, mock_environment, skill_of
+from skills_core.disk.sources import Source
+from skills_core.loading.single_skill import parse_skill
+from skills_core.skills.gates import Environment, Exclusion, evaluate_gate
+from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skills_core.format.yaml12 import JsonValue
     from skills_core.testing.skill_run import (
         CapturedStep,
         ScriptedModel,
@@ -40,3 +48,47 @@ def __getattr__(name: str) -> Any:  # noqa: ANN401 - any public name
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("skills_core.testing.skill_run"), name)
+
+
+def skill_of(text: str) -> Skill:
+    """Return the active skill in the text of a SKILL.md, without files and without a place on disk.
+
+    Raises:
+        InvalidSkillError: the text is not a valid skill; the subclass says why.
+    """
+    instructions = parse_skill(text, "SKILL.md")
+    content = SkillContent(instructions.name, instructions, {}, None)
+    return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
+
+
+def mock_environment(
+    *,
+    os: str = "linux",
+    bins: Iterable[str] = (),
+    env: Mapping[str, str] | None = None,
+    config: Mapping[str, JsonValue] | None = None,
+) -> Environment:
+    """Return a machine that has only these executables, environment variables and configuration keys."""
+    return Environment(os=os, has_bin=frozenset(bins).__contains__, variables=env or {}, config=config or {})
+
+
+def evaluate_gates(skill: Skill, environment: Environment) -> Exclusion | None:
+    """Return why a skill would be excluded on a machine, with the reason code; None if it would be active."""
+    entry = environment.entries.get(skill.skill_key.lower())
+    for gate in skill.frontmatter.gates:
+        exclusion = evaluate_gate(gate, environment, entry, skill.frontmatter.primary_env)
+        if exclusion is not None:
+            return exclusion
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A call of a tool by the model; `arguments` may be a string, to imitate a model that writes invalid JSON."""
+
+    tool: str
+    arguments: Mapping[str, JsonValue] | str = field(default_factory=dict)
+
+
+Reply: TypeAlias = "str | Call | Sequence[Call] | Exception"
+"""A reply of a scripted model: a text, one or several calls, or an error to raise."""

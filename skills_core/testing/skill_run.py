@@ -11,13 +11,13 @@ from pydantic_ai.models.function import FunctionModel
 from skills_core.catalog.catalog import Catalog
 from skills_core.guard.guard import Guard, rules_of
 from skills_core.interaction import NoUser
-from skills_core.runs.evaluation import ScoringError, ScoringResult
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
+from skills_core.runs.journal import MemoryJournal
 from skills_core.runs.outcome import DEFAULT_LIMITS, CriterionScore, RunOutcome, RunStatus, Score
-from skills_core.runs.ports import MemoryJournal
+from skills_core.runs.structured_answers import ScoringError, ScoringResult
 from skills_core.runs.workflow.plan import prepare
 from skills_core.runs.workflow.run import run_workflow
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
     from skills_core.guard.tool import Tool
     from skills_core.interaction import User
-    from skills_core.runs.evaluation import Evaluator, ScoringRequest
     from skills_core.runs.outcome import RunLimits
+    from skills_core.runs.structured_answers import Evaluator, ScoringRequest
     from skills_core.runs.workflow.build import WorkflowDefinition
     from skills_core.runs.workflow.model import WorkflowOutcome
     from skills_core.skills.skill import Skill
-    from skills_core.testing.skills import Reply
+    from skills_core.testing import Reply
 
 
 class ScriptedModel(FunctionModel):
@@ -43,7 +43,6 @@ class ScriptedModel(FunctionModel):
     """
 
     def __init__(self, *replies: Reply) -> None:
-        """Start at the first reply."""
         super().__init__(self._next, model_name="scripted")
         self._replies = replies
         self.conversations: list[list[ModelMessage]] = []
@@ -145,7 +144,6 @@ class WorkflowCapture:
     """
 
     def __init__(self, outputs: Mapping[str, str | Exception]) -> None:
-        """Start without captured steps."""
         self._outputs = outputs
         self.steps: list[CapturedStep] = []
 

@@ -23,7 +23,7 @@ from pydantic_ai.tools import ToolDefinition
 from server.capabilities.evals.iterations.plan import EvalOptions, plan_eval
 from server.capabilities.evals.iterations.session import EvalSession, check_models
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.toolset import open_toolset
+from server.capabilities.runs.skill_runner import open_toolset
 from server.capabilities.scripts.factory import script_runner, variables_of
 from skills_core.errors import InvalidSchemaError, SkillsError
 from skills_core.evals.grading.cases import EVALS_FILE

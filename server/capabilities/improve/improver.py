@@ -37,11 +37,10 @@ from server.capabilities.improve.installation import (
     stored_change,
 )
 from server.capabilities.improve.settings import ImproveSettings
-from server.capabilities.runs.configured_model import open_configured
+from server.capabilities.runs.offered import open_configured, trace_store
 from server.capabilities.runs.service import new_run_id
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import process_secrets
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.scripts.factory import script_setup
 from server.config.machine import current_environment
 from skills_core.diagnostics import one_line
@@ -67,13 +66,11 @@ from skills_core.improve.improvement import (
 )
 from skills_core.live.library import Library
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
-from skills_core.runs.json_codec import to_json
+from skills_core.runs.journal import MemoryJournal, to_json
 from skills_core.runs.models import CLIENT
 from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
-from skills_core.runs.ports import MemoryJournal
-from skills_core.runs.tools.workspace import workspace_tools
-from skills_core.runs.tools.workspace.commands import sandboxed_runner
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import sandboxed_runner, workspace_tools
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

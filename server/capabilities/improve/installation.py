@@ -34,7 +34,7 @@ from skills_core.history.versions import Cause
 from skills_core.improve.changes import changed_texts, refusal_of
 from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal, ImprovementStatus
 from skills_core.live.library import Library
-from skills_core.scripts.private_copy import copy_skill
+from skills_core.scripts.runner import copy_skill
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

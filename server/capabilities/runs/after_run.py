@@ -29,29 +29,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-async def nothing_after_run(run: FinishedRun) -> None:
-    """Do nothing after a run."""
-    del run
-
-
 def no_follow_up(run: FinishedRun) -> None:
     """Follow no run."""
     del run
 
 
-def no_improvements(run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Return nothing: no skill is improved."""
+async def improvements_of_none(run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+    """Return nothing: no run is followed."""
     del run_ids
     return ()
 
 
-async def improvements_of_none(run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
-    """Return nothing: no run is followed."""
-    return no_improvements(run_ids)
-
-
 @dataclass(slots=True)
-class _Recorded:
+class _FollowedRun:
     """A recorded run, or workflow, whose end is followed; `runs` returns the finished runs of skills in it."""
 
     run_id: str
@@ -60,23 +50,24 @@ class _Recorded:
 
 
 class FollowUps:
-    """Awaits `hook` after recorded runs, whether a caller waits for them or not."""
+    """Awaits `hook`, if there is one, after recorded runs, whether a caller waits for them or not."""
 
-    def __init__(self, hook: AfterRun) -> None:
+    def __init__(self, hook: AfterRun | None) -> None:
         """Follow nothing before `open` is entered."""
         self._hook = hook
-        self._added: MemoryObjectSendStream[_Recorded] | None = None
-        self._pending: dict[str, _Recorded] = {}
+        self._added: MemoryObjectSendStream[_FollowedRun] | None = None
+        self._pending: dict[str, _FollowedRun] = {}
 
     @asynccontextmanager
     async def open(self, engine: Engine, is_closing: Callable[[], bool]) -> AsyncGenerator[None]:
         """Follow runs of `engine` until the block ends; then complete what has begun, unless the process closes."""
         failure: Exception | None = None
-        send, receive = anyio.create_memory_object_stream[_Recorded](math.inf)
+        send, receive = anyio.create_memory_object_stream[_FollowedRun](math.inf)
         try:
             async with anyio.create_task_group() as tasks:
                 # The tasks are started here and not by jobs, whose context says that they are part of a run.
-                tasks.start_soon(self._follow_all, engine, receive)
+                if self._hook is not None:
+                    tasks.start_soon(self._follow_all, engine, receive, self._hook)
                 self._added = send
                 try:
                     yield
@@ -98,9 +89,9 @@ class FollowUps:
 
     def add(self, run_id: str, runs: FinishedRuns) -> None:
         """Follow the recorded run with this ID, once its outcome is recorded."""
-        if self._hook is nothing_after_run or self._added is None:
+        if self._hook is None or self._added is None:
             return
-        self._pending[run_id] = recorded = _Recorded(run_id, runs)
+        self._pending[run_id] = recorded = _FollowedRun(run_id, runs)
         self._added.send_nowait(recorded)
 
     async def wait(self, run_id: str) -> None:
@@ -108,16 +99,16 @@ class FollowUps:
         if (recorded := self._pending.get(run_id)) is not None:
             await recorded.done.wait()
 
-    async def _follow_all(self, engine: Engine, added: MemoryObjectReceiveStream[_Recorded]) -> None:
+    async def _follow_all(self, engine: Engine, added: MemoryObjectReceiveStream[_FollowedRun], hook: AfterRun) -> None:
         async with anyio.create_task_group() as tasks:
             async for recorded in added:
-                tasks.start_soon(self._follow, engine, recorded)
+                tasks.start_soon(self._follow, engine, recorded, hook)
 
-    async def _follow(self, engine: Engine, recorded: _Recorded) -> None:
+    async def _follow(self, engine: Engine, recorded: _FollowedRun, hook: AfterRun) -> None:
         try:
             await engine.wait(recorded.run_id)
             for run in await recorded.runs():
-                await self._hook(run)
+                await hook(run)
         except (RunNotDoneError, UnknownRunError, StoreError) as error:
             logger.debug("run %s is not followed: %s", recorded.run_id, error)
         except Exception:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.replicas.settings import ReplicaSettings
-from server.capabilities.runs.mcp_servers.config_file import MAX_SERVERS, file_secrets, parse_servers, read_servers
+from server.capabilities.runs.mcp_config import MAX_SERVERS, file_secrets, parse_servers, read_servers
 from server.capabilities.runs.offered import missing_tool_messages, runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import endpoint_fault
@@ -19,12 +19,12 @@ from server.cli.config_check.places import exposed, folder_fault
 from server.config.files import ConfigurationError
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.runs.durable.store import SqliteStore, check_private, store_of
+from skills_core.runs.durable.store import SqliteStore, require_private, store_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from server.capabilities.runs.mcp_servers.config_file import ServerSpec
+    from server.capabilities.runs.mcp_config import ServerSpec
     from server.cli.config_check.settings_check import CheckedSettings, Configuration
     from server.config.settings.model import Settings
 
@@ -89,7 +89,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
     try:
         store = store_of(named.get_secret_value())
         if isinstance(store, SqliteStore):
-            check_private(store.path)
+            require_private(store.path, creates=False)
             if fault := folder_fault(store.path.parent):
                 message = f"{store.path}: runs cannot be recorded here: {fault}"
                 yield checked.finding(Level.ERROR, "runs.store", message, "choose a folder of your own")

@@ -109,7 +109,7 @@ def show_run(run_id: Annotated[str, typer.Argument(metavar="ID", help="The ID of
     The trace has all model and tool calls, decisions and scores, and the result.
     """
     from server.capabilities.runs.execution import read_trace
-    from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+    from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError
 
     try:
         print_json(read_trace(run_id))
@@ -215,7 +215,7 @@ def validate_workflow(
 
     Checks their syntax, and the skills, steps and inputs that they refer to.
     """
-    from server.capabilities.runs.workflow_files import validate_file, workflow_lines, workflows_object
+    from server.capabilities.runs.workflows import validate_file, workflow_lines, workflows_object
     from server.config.bootstrap import open_quietly
 
     folders = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 - of some paths, `Path` raises
@@ -265,7 +265,7 @@ def run_workflow(  # noqa: PLR0913 - one parameter for each flag
     """
     inputs = parse_name_values(pairs, "--input")
     from server.capabilities.runs.execution import execute, open_for_runs, print_outcome
-    from server.capabilities.runs.workflow_files import read_workflow_file
+    from server.capabilities.runs.workflows import read_workflow_file
     from skills_core.runs.workflow.plan import prepare
 
     context = open_for_runs(

@@ -1,4 +1,7 @@
-"""Run skills and workflows for a command, and show and cancel recorded runs."""
+"""Run skills and workflows for a command, and show and cancel recorded runs.
+
+The functions at the end name what other capabilities add: further kinds of jobs, and what follows a run.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +10,16 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.capabilities.runs.additions import additional_jobs, lines_of_change, open_service
-from server.capabilities.runs.offered import command_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason, trace_store
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import traced
-from server.capabilities.runs.trace_files import summaries, trace_store
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings, settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
 from skills_core.runs.durable.recorded_run import RunNotDoneError, RunState, is_nested
-from skills_core.runs.json_codec import to_json
+from skills_core.runs.journal import to_json
 from skills_core.runs.models import has_extra
 from skills_core.runs.workflow.model import WorkflowOutcome
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from skills_core.live.library import Library
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.outcome import RunOutcome
+
 
 _Outcome = TypeVar("_Outcome", "RunOutcome", WorkflowOutcome)
 Improvements: TypeAlias = "Sequence[Mapping[str, Any]]"
@@ -165,10 +168,30 @@ _NO_RECORD = "Reading the record of runs requires the extra `run`: pip install '
 _TRACES_ONLY = "The result comes from the trace files alone and may be outdated."
 
 
+_SUMMARY = (
+    "run_id",
+    "skill",
+    "workflow",
+    "digest",
+    "model",
+    "started",
+    "ended",
+    "status",
+    "problem",
+    "message",
+    "trigger_reason",
+)
+
+
+def _summaries(traces: Iterable[JsonObject]) -> list[JsonObject]:
+    """Return the summary fields of each trace."""
+    return [{key: trace.get(key) for key in _SUMMARY} for trace in traces]
+
+
 def read_summaries() -> list[JsonObject]:
     """Return the summaries of all runs, latest first; report unreadable traces on stderr."""
     if not has_extra():
-        found = summaries(trace_store().readable(print_notice).values())
+        found = _summaries(trace_store().readable(print_notice).values())
         if found:
             print_notice(f"{_NO_RECORD} {_TRACES_ONLY}")
         return found
@@ -177,10 +200,10 @@ def read_summaries() -> list[JsonObject]:
 
     try:
         with open_run_list(settings_of(Machine(current_places()), {})) as run_list:
-            return summaries(run_list.all(print_notice))
+            return _summaries(run_list.all(print_notice))
     except StoreError as error:
         print_notice(f"{error} {_TRACES_ONLY}")
-        return summaries(trace_store().readable(print_notice).values())
+        return _summaries(trace_store().readable(print_notice).values())
 
 
 def read_trace(run_id: str) -> JsonObject:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 
 from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
-from server.capabilities.runs.after_run import no_improvements, nothing_after_run
+from server.capabilities.runs.offered import run_store, trace_store
 from server.capabilities.runs.service import RunService
 from server.capabilities.runs.settings import RunSettings, lease_seconds
 from server.capabilities.runs.skill_runner import RunnerConfig
-from server.capabilities.runs.trace_files import run_store, trace_store
 from server.capabilities.scripts.factory import script_runner, variables_of
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
 from skills_core.diagnostics import one_line
@@ -115,8 +114,8 @@ _BEATS_A_LEASE = 6
 def create_service(
     library: Library,
     settings: Settings,
-    after_run: AfterRun = nothing_after_run,
-    improvements: Improvements = no_improvements,
+    after_run: AfterRun | None = None,
+    improvements: Improvements | None = None,
 ) -> RunService:
     """Return the service that runs the skills of `library`; it records nothing until `recording` is entered.
 

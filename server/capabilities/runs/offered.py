@@ -1,4 +1,4 @@
-"""Whether clients can run skills and workflows, which depends on settings alone, and why not.
+"""What settings say of runs: whether clients can run skills and workflows, and why not, the model, and the stores.
 
 The entries of the tools are in `tools`, which a server without runs does not import.
 """
@@ -11,15 +11,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
+from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.errors import Fault, fault_of
-from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, parse_model
+from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, open_model, parse_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from pydantic_ai.models import Model
+
     from server.config.settings.model import Settings
     from server.config.settings.tools import ToolSettings
+    from server.config.values import SecretStr
+    from skills_core.runs.durable.store import Store
+    from skills_core.runs.trace import TraceStore
 
 logger = logging.getLogger(__name__)
 
@@ -138,3 +144,37 @@ def _is_missing(place: str) -> bool:
 
 def _not_switched_on(tool: str, settings: ToolSettings) -> str | None:
     return None if tool in settings.enabled else f"the tool {tool} is not switched on; do so with --tool {tool}"
+
+
+def open_configured(runs: RunSettings) -> Model:
+    """Return the model of the runs without making a request.
+
+    Raises:
+        ModelUnavailableError: it cannot be used.
+    """
+    return open_named(runs.model or "", runs.model_key)
+
+
+def open_named(name: str, key: SecretStr | None) -> Model:
+    """Return a model with its key, which is used only if the name is an address, without making a request.
+
+    Raises:
+        ModelUnavailableError: it cannot be used.
+    """
+    return open_model(parse_model(name), key.get_secret_value() if key else None)
+
+
+def trace_store() -> TraceStore:
+    """Return the store of the trace files on this machine."""
+    from skills_core.runs.trace import TraceStore
+
+    return TraceStore(state_home() / "runs")
+
+
+def run_store(settings: RunSettings) -> Store:
+    """Return the store that records runs: the configured one, or a SQLite file of this user."""
+    from skills_core.runs.durable.store import SqliteStore, store_of
+
+    if settings.store is not None:
+        return store_of(settings.store.get_secret_value())
+    return SqliteStore(state_home() / "runs.sqlite")

@@ -16,7 +16,7 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidRecordError, SkillsError, UnknownSkillError
 from skills_core.runs.durable.recorded_run import RUN_FORMAT, RunConflictError, RunState
 from skills_core.runs.models import ModelUnavailableError
-from skills_core.runs.outcome import Origin, RunOutcome, RunProblem, RunStatus
+from skills_core.runs.outcome import ActivationOrigin, RunOutcome, RunProblem, RunStatus
 from skills_core.runs.run_skills import Companion, select_skills
 from skills_core.runs.workflow.model import WorkflowOutcome, WorkflowProblem
 
@@ -78,7 +78,7 @@ def companions_from_json(record: JsonValue, catalog: Catalog) -> tuple[Companion
     for each in record if isinstance(record, list) else [record]:
         match each:
             case {"skill": str(key), "digest": digest, "origin": str(origin), "included": bool(included)}:
-                companions.append(Companion(pinned_skill(catalog, key, digest), Origin(origin), included))
+                companions.append(Companion(pinned_skill(catalog, key, digest), ActivationOrigin(origin), included))
             case _:
                 raise InvalidRecordError("companions", "expected a list of skills")
     return tuple(companions)

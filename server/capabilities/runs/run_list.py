@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from server.capabilities.runs.offered import run_store, trace_store
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.trace_files import run_store, trace_store
 from skills_core.errors import InvalidRecordError
 from skills_core.runs.durable.client import Activity, open_client
 from skills_core.runs.durable.recorded_run import RunState, UnknownRunError, is_nested, root_run_id
 from skills_core.runs.outcome import RunProblem, RunStatus
-from skills_core.runs.trace.recording import trace_id
-from skills_core.runs.trace.store import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of
+from skills_core.runs.trace import FencedTraceError, UnknownTraceError, UnreadableTraceError, epoch_of, trace_id
 from skills_core.runs.workflow.plan import plan_from_json
 
 if TYPE_CHECKING:
@@ -28,9 +27,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.client import RecordClient
     from skills_core.runs.durable.recorded_run import RecordedRun
-    from skills_core.runs.trace.store import TraceStore
-
-__all__ = ["Cancellation", "RunList", "open_run_list"]
+    from skills_core.runs.trace import TraceStore
 
 _MAX_RUNS: Final = 2000
 """Largest number of recorded runs in a list; fewer traces than this are kept."""
@@ -81,19 +78,17 @@ def open_run_list(settings: Settings) -> Iterator[RunList]:
 
 
 class RunList:
-    """Traces combined with the record; without a `client`, no run was recorded."""
+    """Traces combined with the record; without a `client`, no run was recorded.
+
+    Methods raise StoreError if the record cannot be used.
+    """
 
     def __init__(self, traces: TraceStore, client: RecordClient | None) -> None:
-        """Read nothing yet."""
         self._traces = traces
         self._client = client
 
     def all(self, on_unreadable: Callable[[str], None]) -> list[JsonObject]:
-        """Return all runs as traces, latest first; `on_unreadable` receives a message for each unreadable trace.
-
-        Raises:
-            StoreError: the record cannot be used.
-        """
+        """Return all runs as traces, latest first; `on_unreadable` receives a message for each unreadable trace."""
         traces = self._traces.readable(on_unreadable)
         runs = self._recorded_runs(traces)
         recorded = {run_id: self._combined(traces.get(run_id), run) for run_id, run in runs.items()}
@@ -105,7 +100,6 @@ class RunList:
 
         Raises:
             UnknownTraceError: the run has neither a trace nor a record.
-            StoreError: the record cannot be used.
         """
         run = self._find(run_id)
         try:
@@ -119,11 +113,7 @@ class RunList:
         return self._combined(trace, run) if run is not None else self._unrecorded(trace or {})
 
     def cancel(self, run_id: str) -> Cancellation:
-        """Cancel a run that has not ended, and update its trace if no running process does.
-
-        Raises:
-            StoreError: the record cannot be used.
-        """
+        """Cancel a run that has not ended, and update its trace if no running process does."""
         if is_nested(run_id):
             return Cancellation(run_id, False, None, f"it is a step of the run {root_run_id(run_id)}: cancel that one")
         before = self._find(run_id)
@@ -203,22 +193,16 @@ def _with_recorded_status(trace: JsonObject, run: RecordedRun, activity: Activit
         case Activity.OVER:
             if run.state is RunState.DONE:
                 return {**trace, **_outcome_fields(run, trace), "ended": ended}
-            ending = _ENDINGS[run.state]
-            if trace.get("status") == ending.status:
+            status, problem = _ENDINGS[run.state]
+            if trace.get("status") == status:
                 return {**trace, "ended": ended}
-            return {**trace, **_status_fields(ending.status, ending.problem, f"{run.state.meaning}."), "ended": ended}
+            return {**trace, **_status_fields(status, problem, f"{run.state.meaning}."), "ended": ended}
 
 
-@dataclass(frozen=True, slots=True)
-class _Ending:
-    status: RunStatus
-    problem: RunProblem
-
-
-_ENDINGS: Final[Mapping[RunState, _Ending]] = {
-    RunState.FAILED: _Ending(RunStatus.FAILED, RunProblem.INTERNAL_ERROR),
-    RunState.CANCELLED: _Ending(RunStatus.CANCELLED, RunProblem.CANCELLED),
-    RunState.GIVEN_UP: _Ending(RunStatus.FAILED, RunProblem.GIVEN_UP),
+_ENDINGS: Final[Mapping[RunState, tuple[RunStatus, RunProblem]]] = {
+    RunState.FAILED: (RunStatus.FAILED, RunProblem.INTERNAL_ERROR),
+    RunState.CANCELLED: (RunStatus.CANCELLED, RunProblem.CANCELLED),
+    RunState.GIVEN_UP: (RunStatus.FAILED, RunProblem.GIVEN_UP),
 }
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import anyio.to_thread
 
-from server.capabilities.runs.after_run import FollowUps, no_improvements, nothing_after_run
+from server.capabilities.runs.after_run import FollowUps
 from server.capabilities.runs.recorded_runs import (
     companions_to_json,
     conflict_details,
@@ -30,7 +30,6 @@ from server.capabilities.runs.recorded_runs import (
     withheld_tools,
 )
 from server.capabilities.runs.skill_runner import AttachedRuns, SkillRunner
-from server.capabilities.runs.workflow_traces import WorkflowTrace
 from server.capability import FinishedRun
 from skills_core.errors import SkillsError, UnknownSkillError
 from skills_core.interaction import discard_progress
@@ -45,11 +44,11 @@ from skills_core.runs.durable.recorded_run import (
     is_nested,
 )
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.json_codec import from_json, to_json
-from skills_core.runs.outcome import RunOutcome
-from skills_core.runs.ports import MemoryJournal
+from skills_core.runs.journal import MemoryJournal, from_json, to_json
+from skills_core.runs.outcome import RunOutcome, RunStatus
 from skills_core.runs.run_skills import SkillSelection, select_skills
-from skills_core.runs.workflow.model import WorkflowOutcome
+from skills_core.runs.trace import now, trace_id
+from skills_core.runs.workflow.model import StepKind, WorkflowOutcome
 from skills_core.runs.workflow.plan import plan_from_json, plan_to_json
 from skills_core.runs.workflow.run import run_workflow
 
@@ -66,13 +65,14 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.recorded_run import WorkerConfig
     from skills_core.runs.durable.store import Store
     from skills_core.runs.durable.worker import Job
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.journal import Journal
+    from skills_core.runs.trace import TraceStore
+    from skills_core.runs.workflow.model import StepRecord
     from skills_core.runs.workflow.plan import Plan
     from skills_core.skills.skill import Skill
 
     _Step = Callable[[str, str, Mapping[str, str], str | None], Awaitable[RunOutcome]]
 
-__all__ = ["KINDS", "InvalidRunIdError", "RunService", "new_run_id"]
 
 KINDS = ("skill", "workflow")
 """The kinds of recorded runs."""
@@ -108,8 +108,8 @@ class RunService:
         self,
         config: RunnerConfig,
         catalog: Callable[[], Catalog],
-        after_run: AfterRun = nothing_after_run,
-        improvements: Improvements = no_improvements,
+        after_run: AfterRun | None = None,
+        improvements: Improvements | None = None,
     ) -> None:
         """Open nothing yet; `after_run` is awaited after each run of a skill, steps of workflows included.
 
@@ -162,7 +162,7 @@ class RunService:
 
     async def improvements(self, run_ids: Sequence[str]) -> Sequence[Mapping[str, Any]]:
         """Return the changes of skills that were made or proposed after runs of skills, once they are complete."""
-        if self._improvements is no_improvements:
+        if self._improvements is None:
             return ()
         for run_id in run_ids:
             await self._follow_ups.wait(run_id)
@@ -184,12 +184,13 @@ class RunService:
         """
         catalog = self._attached.new_session(participants).catalog
         selection = select_skills(request.skill, catalog)
-        run_id, secrets = await self._prepare(run_id, [request.skill, *selection.skills])
+        run_id, secrets = _checked_run_id(run_id), await self._runner.prepare([request.skill, *selection.skills])
         message = None if request.message is None else secrets.redact(request.message)
         request = replace(request, parameters=_redacted(request.parameters, secrets), message=message)
         if not self._records(participants):
             outcome = await self._runner.run(request, selection, MemoryJournal(run_id), participants)
-            await self._after_run(FinishedRun(outcome, request, catalog))
+            if self._after_run is not None:
+                await self._after_run(FinishedRun(outcome, request, catalog))
             return outcome
         key, digest = request.skill.key, request.skill.digest
         try:
@@ -204,33 +205,25 @@ class RunService:
     ) -> WorkflowOutcome:
         """Run a workflow to its end, or join the run with this ID. Known secrets in its inputs are redacted.
 
-        Raises:
-            InvalidRunIdError: the run ID has a wrong form.
-            RunConflictError: the ID belongs to another run.
-            RunWithoutRecordError: the database of runs cannot be reached.
-            ModelUnavailableError: the configured model cannot be used.
-            ConfigurationError: the configured tools cannot be used.
+        Errors are those of `run_skill`.
         """
         session = self._attached.new_session(participants)
-        run_id, secrets = await self._prepare(run_id, _existing_skills(session.catalog, plan.targets))
+        skills = _existing_skills(session.catalog, plan.targets)
+        run_id, secrets = _checked_run_id(run_id), await self._runner.prepare(skills)
         plan = replace(plan, inputs=_redacted(plan.inputs, secrets))
         if not self._records(participants):
             finished: list[FinishedRun] = []
             step = self._unrecorded_step(run_id, session, finished)
             outcome = await self._execute_workflow(plan, MemoryJournal(run_id), session, step)
-            for run in finished:
-                await self._after_run(run)
+            if self._after_run is not None:
+                for run in finished:
+                    await self._after_run(run)
             return outcome
         try:
             inputs: JsonObject = {"plan": plan_to_json(plan)}
             return from_json(WorkflowOutcome, await self._run_recorded("workflow", run_id, inputs, participants))
         except RunNotDoneError as error:
             return unfinished_workflow_outcome(run_id, plan, error)
-
-    async def _prepare(self, run_id: str | None, skills: Iterable[Skill]) -> tuple[str, Secrets]:
-        """Check the run ID and the settings; return the run ID and the secrets to redact."""
-        checked = _checked_run_id(run_id)
-        return checked, await self._runner.prepare(skills)
 
     def _records(self, participants: RunParticipants) -> bool:
         return self._engine is not None and participants.model is None
@@ -409,3 +402,63 @@ def _step_participants(participants: RunParticipants, run_id: str) -> RunPartici
     """Return the participants for a step of a workflow, without a progress report: the workflow reports its steps."""
     outer, _, number = run_id.rpartition(NESTED_SEPARATOR)
     return replace(participants, report=discard_progress, reason=f"workflow_step: {number} of {outer}")
+
+
+class WorkflowTrace:
+    """The trace of one workflow run, written at its start and end; its steps have traces of their own."""
+
+    def __init__(self, store: TraceStore, journal: Journal, plan: Plan, trigger_reason: str) -> None:
+        """Prepare the trace of the journal's run; nothing is written yet."""
+        self._store = store
+        self._journal = journal
+        self._run_id = run_id = journal.run_id
+        self._numbers = {step.name: number for number, step in enumerate(plan.workflow.skill_steps, 1)}
+        self._trace: JsonObject = {
+            "run_id": run_id,
+            "trace_id": trace_id(run_id),
+            "workflow": plan.workflow.name,
+            "digest": plan.workflow.digest,
+            "trigger_reason": trigger_reason,
+            "inputs": dict(plan.inputs),
+            "skills": dict(plan.targets),
+            "started": now(),
+            "ended": None,
+            "status": "running",
+        }
+
+    @asynccontextmanager
+    async def recording(self) -> AsyncGenerator[Callable[[WorkflowOutcome], None]]:
+        """Write the trace when the block starts and when it ends; yield the function that records the outcome.
+
+        Without an outcome, the trace says that the run was interrupted or cancelled.
+        """
+        # A continued run keeps its first start time.
+        self._trace["started"] = await self._journal.step("started", _now)
+        if self._journal.epoch is None:
+            self._trace["process"] = await anyio.to_thread.run_sync(self._store.presence)
+        await anyio.to_thread.run_sync(partial(self._write, first=True))
+        try:
+            yield self._record
+        finally:
+            if self._trace["ended"] is None:
+                status = RunStatus.INTERRUPTED if self._journal.interrupted else RunStatus.CANCELLED
+                self._trace |= {"ended": now(), "status": status.value}
+            with anyio.CancelScope(shield=True):
+                await anyio.to_thread.run_sync(self._write)
+
+    def _record(self, outcome: WorkflowOutcome) -> None:
+        fields = {key: value for key, value in to_json(outcome).items() if key not in {"run_id", "workflow", "digest"}}
+        self._trace |= {**fields, "ended": now(), "steps": [self._step(step) for step in outcome.steps]}
+
+    def _step(self, step: StepRecord) -> JsonObject:
+        fields = {key: value for key, value in to_json(step).items() if key != "outcome"}
+        has_run = step.kind is StepKind.SKILL and step.outcome is not None
+        return {**fields, "run": f"{self._run_id}{NESTED_SEPARATOR}{self._numbers[step.name]}" if has_run else None}
+
+    def _write(self, *, first: bool = False) -> None:
+        if not self._journal.fenced:
+            self._store.try_write(self._run_id, self._trace, self._journal.epoch, first=first)
+
+
+async def _now() -> JsonValue:
+    return now()

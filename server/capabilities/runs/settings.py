@@ -11,7 +11,7 @@ from msgspec import Meta, Struct, field
 from server.capabilities.replicas.settings import ReplicaSettings
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, PositiveInt, SecretStr, check_paths
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings

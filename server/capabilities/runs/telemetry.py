@@ -11,7 +11,7 @@ import math
 import sys
 import threading
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from server import __version__
 
@@ -19,6 +19,72 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+    from opentelemetry.util.types import AttributeValue
+
+
+_SKILLSERVE: Final = "skillserve"
+
+_PYDANTIC_AI: Final = "pydantic-ai"
+
+_MCP_SDK: Final = "mcp-python-sdk"
+# The names of its spans contain tool names, which the other side chooses.
+
+_METHOD: Final = "mcp.method.name"
+
+_ALLOWED: Final = frozenset(
+    {
+        "error.type",
+        "exception.type",
+        "gen_ai.agent.name",
+        "gen_ai.evaluation.score.value",
+        "gen_ai.operation.name",
+        "gen_ai.provider.name",
+        "gen_ai.request.model",
+        "gen_ai.response.finish_reasons",
+        "gen_ai.response.id",
+        "gen_ai.response.model",
+        "gen_ai.system",
+        "gen_ai.tool.call.id",
+        "gen_ai.tool.name",
+        "gen_ai.usage.input_tokens",
+        "gen_ai.usage.output_tokens",
+        "jsonrpc.request.id",
+        "rpc.response.status_code",
+        "server.address",
+        "server.port",
+        _METHOD,
+    }
+)
+
+
+def without_texts(span: ReadableSpan) -> ReadableSpan | None:
+    """Return the span with allowed attributes only, or None if an unknown library created it."""
+    from opentelemetry.sdk.trace import Event, ReadableSpan
+    from opentelemetry.trace import Status
+
+    scope = span.instrumentation_scope.name if span.instrumentation_scope else ""
+    if scope not in {_SKILLSERVE, _PYDANTIC_AI, _MCP_SDK}:
+        return None
+    attributes = _allowed(span.attributes or {})
+    return ReadableSpan(
+        name=str(attributes.get(_METHOD, "request")) if scope == _MCP_SDK else span.name,
+        context=span.context,
+        parent=span.parent,
+        resource=span.resource,
+        attributes=attributes,
+        events=[Event(event.name, _allowed(event.attributes or {}), event.timestamp) for event in span.events],
+        links=span.links,
+        kind=span.kind,
+        status=Status(span.status.status_code),
+        start_time=span.start_time,
+        end_time=span.end_time,
+        instrumentation_scope=span.instrumentation_scope,
+    )
+
+
+def _allowed(attributes: Mapping[str, AttributeValue]) -> dict[str, AttributeValue]:
+    return {key: value for key, value in attributes.items() if key in _ALLOWED or key.startswith(f"{_SKILLSERVE}.")}
+
 
 _ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
@@ -101,8 +167,6 @@ def _provider(environment: Mapping[str, str], seconds: float, failed: threading.
     from opentelemetry.sdk.resources import Resource
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
-
-    from server.capabilities.runs.span_filter import without_texts
 
     class Exporter(OTLPSpanExporter):
         def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:

@@ -1,4 +1,8 @@
-"""The tools `run_skill` and `run_workflow`, which run while the client waits, and can ask it and report progress."""
+"""The tools `run_skill` and `run_workflow`, which run while the client waits, and can ask it and report progress.
+
+Results leave out the results of tool calls, which traces contain. For a client that receives no structure, the text
+says what its model needs: how the run ended, its score, and what was not done.
+"""
 
 from __future__ import annotations
 
@@ -12,38 +16,30 @@ from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettin
 from server.capabilities.runs.supervisor import RunsUnavailableError, RunSupervisor
 from server.config.files import ConfigurationError
 from server.listing.envelope import text_block, tool_result
-from server.listing.schemas import TEXT, list_of, object_of, or_null
+from server.listing.schemas import TEXT, UNKNOWN_EFFECTS, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.protocol.tools.activate_skill import invocable, texts_of
 from server.requests.notes import note_skill
 from server.requests.records import Use
 from server.wire.arguments import CONFIRM, CONTINUE, string
 from skills_core.guard.tool import CallDecision
-from skills_core.rendering.escaping import escape_tags
+from skills_core.rendering.escaping import escape_line, escape_tags
+from skills_core.runs.journal import to_json
 from skills_core.runs.models import CLIENT
-from skills_core.runs.outcome import Origin, RunStatus
+from skills_core.runs.outcome import ActivationOrigin, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 
     from server.capabilities.runs.skill_runner import RunParticipants
     from server.config.settings.model import Settings
     from server.conversation.client_exchange import ClientExchange
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog
+    from skills_core.runs.outcome import RunOutcome
+    from skills_core.runs.workflow.model import WorkflowOutcome
 
-__all__ = ["TOOLS", "participants_of"]
-
-
-def _hints(title: str) -> dict[str, Any]:
-    """Return the annotations: the effects of a run are those of its tools and its model."""
-    return {
-        "title": title,
-        "readOnlyHint": False,
-        "destructiveHint": True,
-        "idempotentHint": False,
-        "openWorldHint": True,
-    }
+    Improvements = Sequence[Mapping[str, Any]]
 
 
 _RESUME_ARGUMENTS: dict[str, Any] = {
@@ -68,7 +64,7 @@ _SCORE = object_of(overall={"type": "number"}, finding=TEXT)
 _CALL = object_of(tool=TEXT, decision={"type": "string", "enum": [each.value for each in CallDecision]}, reason=TEXT)
 
 _ACTIVATED = object_of(
-    skill=TEXT, digest=or_null(TEXT), origin={"type": "string", "enum": [each.value for each in Origin]}
+    skill=TEXT, digest=or_null(TEXT), origin={"type": "string", "enum": [each.value for each in ActivationOrigin]}
 )
 
 _COUNT = {"type": "integer", "minimum": 0}
@@ -122,7 +118,7 @@ _RUN_SKILL: dict[str, Any] = {
         "additionalProperties": False,
     },
     "outputSchema": _OUTCOME,
-    "annotations": _hints("Run a skill"),
+    "annotations": {"title": "Run a skill", **UNKNOWN_EFFECTS},
 }
 
 _STEP = object_of(
@@ -170,7 +166,7 @@ _RUN_WORKFLOW: dict[str, Any] = {
         ),
         "required": ["status"],
     },
-    "annotations": _hints("Run a workflow"),
+    "annotations": {"title": "Run a workflow", **UNKNOWN_EFFECTS},
 }
 
 
@@ -192,7 +188,6 @@ class _RunHandlers:
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             service = await self._supervisor.service()
-            from server.capabilities.runs.results import skill_result
             from skills_core.runs.executor import RunRequest
 
             self._host.usage.add(skill.settings_key)
@@ -207,7 +202,7 @@ class _RunHandlers:
         ctx, arguments, catalog = call.ctx, call.arguments, call.view.catalog
         if _resumes(arguments):
             return await self._exchanges.handle_call(ctx, arguments, _no_new_work)
-        from server.capabilities.runs.workflow_plans import listed, planned
+        from server.capabilities.runs.workflows import listed, planned
 
         places, name = self._host.settings.section(RunSettings).workflows, string(arguments, "name", default="")
         # Workflows are read at each call, so that edits need no restart.
@@ -219,8 +214,6 @@ class _RunHandlers:
 
         async def work(exchange: ClientExchange) -> dict[str, Any]:
             service = await self._supervisor.service()
-            from server.capabilities.runs.results import workflow_result
-
             participants = self._participants(exchange, call, plan.workflow.name)
             outcome = await service.run_workflow(plan, participants)
             steps = [step.outcome.run_id for step in outcome.steps if step.outcome is not None]
@@ -304,3 +297,68 @@ TOOLS = (
         is_callable=has_active,
     ),
 )
+
+
+_MAX_CALLS = 10
+# Most calls that were not done that a text names.
+
+
+def skill_result(outcome: RunOutcome, improvements: Improvements = (), *, structured: bool = True) -> dict[str, Any]:
+    """Return the result of `run_skill`; without a structure, the text says more.
+
+    `improvements` are the changes of skills that the run led to; the text has their diffs in any case.
+    """
+    score = outcome.score
+    return _result(
+        outcome,
+        improvements,
+        [] if structured else [_ending(outcome), *_facts(outcome)],
+        score={"overall": score.overall, "finding": score.finding} if score else None,
+        attempts=len(outcome.attempts),
+        tool_calls=[
+            {"tool": call.tool, "decision": call.decision.value, "reason": call.reason} for call in outcome.tool_calls
+        ],
+    )
+
+
+def workflow_result(
+    outcome: WorkflowOutcome, improvements: Improvements = (), *, structured: bool = True
+) -> dict[str, Any]:
+    """Return the result of `run_workflow`; without a structure, the text says more."""
+    steps = [{key: value for key, value in to_json(step).items() if key != "outcome"} for step in outcome.steps]
+    took = ", ".join(f"{step.name} {step.status}" for step in outcome.steps)
+    facts = [] if structured else [_ending(outcome), f"Steps: {took}."]
+    return _result(outcome, improvements, facts, steps=steps)
+
+
+def _result(
+    outcome: RunOutcome | WorkflowOutcome, improvements: Improvements, facts: list[str], **shorter: object
+) -> dict[str, Any]:
+    """Return the output, the problem if there is one, and all fields; `shorter` replaces some of them."""
+    from server.capabilities.runs.additions import lines_of_change
+
+    about = [f"[{outcome.problem}] {outcome.message} (run {outcome.run_id})"] if outcome.problem else []
+    if facts:
+        about = ["\n".join([*about, *facts])]
+    about += ["\n".join(lines_of_change(each)) for each in improvements]
+    content = [text_block(text) for text in (outcome.output, *map(escape_tags, about)) if text]
+    failed = outcome.status is not RunStatus.COMPLETED
+    # The client began the run, so it needs no reason.
+    fields = {name: value for name, value in to_json(outcome).items() if name != "trigger_reason"}
+    told = {**fields, **shorter, "improvements": [*improvements]}
+    return {**tool_result(content, is_error=failed), "structuredContent": told}
+
+
+def _ending(outcome: RunOutcome | WorkflowOutcome) -> str:
+    return f"The run {outcome.run_id} ended: {outcome.status}."
+
+
+def _facts(outcome: RunOutcome) -> Iterator[str]:
+    if outcome.score:
+        finding = f": {outcome.score.finding}" if outcome.score.finding else ""
+        yield f"Score: {outcome.score.overall:g} of 1{finding}"
+    refused = [call for call in outcome.tool_calls if call.decision is not CallDecision.DONE]
+    for call in refused[:_MAX_CALLS]:
+        yield f"Not done: {escape_line(call.tool)} ({call.decision}){f': {call.reason}' if call.reason else ''}"
+    if len(refused) > _MAX_CALLS:
+        yield f"Not done: {len(refused) - _MAX_CALLS} more calls"

@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, Final
 from msgspec import to_builtins
 
 from server.capabilities.improve.records import change_lines, improvement_records
-from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.offered import runs_unavailable_reason, trace_store
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import traced
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.allowances import (
     DamagedScheduleError,
     ScheduleError,
@@ -48,7 +47,7 @@ from skills_core.disk.folders import MAIN_FILE
 from skills_core.errors import InvalidTimeError
 from skills_core.runs.durable.recorded_run import RunNotDoneError
 from skills_core.runs.models import ModelUnavailableError
-from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.when import Cron, Every, MissedPolicy, OverlapPolicy, ScheduleState, describe, when_to_json

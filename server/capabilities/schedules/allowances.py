@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta, Struct, structs
 
-from server.capabilities.runs.prices import Price, is_paid, price_of_model
+from server.capabilities.runs.offered import trace_store
 from server.capabilities.runs.settings import RunSettings
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.machine import local_zone
 from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.runs.models import ModelUnavailableError, parse_model
-from skills_core.runs.tools.workspace_names import WorkspaceTool
-from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError
+from skills_core.runs.models import ModelUnavailableError, Price, is_paid, parse_model, price_of_model
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.trace import UnknownTraceError, UnreadableTraceError
 from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.when import next_firings
 

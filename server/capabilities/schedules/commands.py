@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from server.capabilities.schedules.store import ScheduleStore
-    from skills_core.runs.tools.workspace_names import WorkspaceTool
+    from skills_core.runs.tools import WorkspaceTool
 
 schedule = typer.Typer(help="Run skills at set times.", no_args_is_help=True)
 

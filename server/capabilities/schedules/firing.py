@@ -25,7 +25,7 @@ from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.history.histories import record_scheduler_skills
 from server.capabilities.runs.after_run import no_follow_up
-from server.capabilities.runs.offered import runs_unavailable_reason
+from server.capabilities.runs.offered import runs_unavailable_reason, trace_store
 from server.capabilities.runs.recorded_runs import (
     PinnedSkillChangedError,
     companions_to_json,
@@ -34,7 +34,6 @@ from server.capabilities.runs.recorded_runs import (
 )
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner
-from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.allowances import ScheduleError, limited_settings, no_programs_reason, visible_to
 from server.capabilities.schedules.store import BINDING_FILE, CREATOR, body_of, check_written, manual_prompt
 from server.capabilities.scripts.factory import script_setup, variables_of
@@ -46,7 +45,7 @@ from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidSourceError, SkillsError, UnknownSkillError
 from skills_core.live.library import Library
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.json_codec import to_json
+from skills_core.runs.journal import to_json
 from skills_core.runs.models import CLIENT, open_model, parse_model
 from skills_core.runs.run_skills import select_skills
 from skills_core.scripts.environment import SCHEDULED_RUN
@@ -65,8 +64,8 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
+    from skills_core.runs.journal import Journal
     from skills_core.runs.outcome import RunOutcome
-    from skills_core.runs.ports import Journal
     from skills_core.skills.skill import Skill
 
 

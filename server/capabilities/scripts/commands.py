@@ -29,11 +29,9 @@ from skills_core.scripts.environment import WorkingDirectory
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from server.capabilities.scripts.report import ScriptReport
     from skills_core.scripts.process import ProcessEnding
     from skills_core.scripts.runner import ScriptResult
-
-__all__ = ["script"]
+    from skills_core.scripts.tools import ScriptReport
 
 
 SkillFolders = Annotated[
@@ -89,8 +87,8 @@ def script(  # noqa: PLR0913 - one parameter for each flag
     a limit, 125 if it was not run or stdout cannot be written, and 2 for wrong use. Stderr explains any code but 0.
     """
     from server.capabilities.scripts.factory import script_setup, variables_of
-    from server.capabilities.scripts.report import report_of
     from skills_core.scripts.runner import ScriptRunner
+    from skills_core.scripts.tools import report_of
 
     machine = Machine(current_places())
     flags = {

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.skills.skill import Skill
 
-__all__ = ["allows", "prefix_of", "served", "settings_name"]
-
 _OTHER = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -58,7 +56,7 @@ def served(
 
 
 def _usable(skill: Skill, settings: Settings) -> Iterator[tuple[str, ToolDeclaration]]:
-    from skills_core.scripts.declared_tools import declaration_problem
+    from skills_core.scripts.tools import declaration_problem
 
     for declaration in skill.frontmatter.tools:
         name = f"{prefix_of(skill)}{declaration.name}"

@@ -10,6 +10,7 @@ import anyio.to_thread
 
 from server.capabilities.scripts.declared_listing import prefix_of
 from server.listing.envelope import text_block, tool_result
+from server.listing.schemas import UNKNOWN_EFFECTS
 from server.requests.notes import note_denied, note_skill
 from server.requests.records import RequestReason, Use
 from server.wire.invalid_request import InvalidRequestError
@@ -41,14 +42,7 @@ def _entry(name: str, skill: Skill, declaration: ToolDeclaration) -> dict[str, A
         "title": title,
         "description": declaration.description or f"A tool of the skill {one_line(skill.key)}.",
         "inputSchema": {"type": "object", **declaration.parameters},
-        # The effects of a script are unknown, so the worst is assumed.
-        "annotations": {
-            "title": title,
-            "readOnlyHint": False,
-            "destructiveHint": True,
-            "idempotentHint": False,
-            "openWorldHint": True,
-        },
+        "annotations": {"title": title, **UNKNOWN_EFFECTS},
     }
 
 
@@ -81,7 +75,7 @@ class DeclaredToolHandler:
         from skills_core.guard.allowed_tools import AllowedTools
         from skills_core.guard.tool import CallDecision, CallLimits, Secrets
         from skills_core.guard.tool_gate import ToolGate
-        from skills_core.scripts.declared_tools import declared_tools
+        from skills_core.scripts.tools import declared_tools
 
         # The call may have waited for its turn, and its skill may have changed meanwhile.
         view, name = self._host.view(call.ctx), call.name

@@ -9,7 +9,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.runs.settings import RunSettings
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
@@ -21,6 +20,8 @@ from skills_core.scripts.programs import ProgramFinder
 from skills_core.scripts.runner import PackageSetup, ScriptRunner, ScriptSetup
 
 if TYPE_CHECKING:
+    from msgspec import Struct
+
     from skills_core.scripts.isolation import Isolation
     from skills_core.skills.skill import Skill
 
@@ -71,12 +72,12 @@ def offers_scripts(settings: Settings) -> bool:
 
 def described_setup(settings: Settings) -> ScriptSetup:
     """Return how scripts run, as the list of tools tells clients: found out once, since the list is asked for often."""
-    return _described_setup(settings.section(ScriptSettings), settings.section(RunSettings).workspace)
+    return _described_setup(settings.capabilities)
 
 
 @functools.lru_cache(16)
-def _described_setup(scripts: ScriptSettings, workspace: str | None) -> ScriptSetup:
-    return script_setup(Settings().with_sections(scripts, RunSettings(workspace=workspace)))
+def _described_setup(sections: frozenset[Struct]) -> ScriptSetup:
+    return script_setup(Settings(capabilities=sections))
 
 
 def log_script_setup(settings: Settings) -> None:
@@ -104,11 +105,12 @@ def _isolation(workspaces: tuple[Path, ...]) -> Isolation:
 
 
 def _workspaces(settings: Settings) -> tuple[Path, ...]:
-    """Return the workspaces, whose programs never run outside the sandbox."""
-    named = dict.fromkeys(
-        each for each in (settings.section(ScriptSettings).workspace, settings.section(RunSettings).workspace) if each
-    )
-    return tuple(Path(each).expanduser().absolute() for each in named)
+    """Return the workspaces, whose programs never run outside the sandbox.
+
+    A section's `workspace` is a folder that programs may change: that of scripts, and that of runs.
+    """
+    named = {getattr(section, "workspace", None) for section in settings.capabilities}
+    return tuple(Path(each).expanduser().absolute() for each in sorted(filter(None, named)))
 
 
 def _programs(workspaces: tuple[Path, ...]) -> ProgramFinder:

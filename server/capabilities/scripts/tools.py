@@ -10,7 +10,6 @@ import anyio.to_thread
 
 from server.capabilities.guard.guards import ServerGuard
 from server.capabilities.scripts.factory import described_setup, offers_scripts, script_runner, variables_of
-from server.capabilities.scripts.report import report_of
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
@@ -26,7 +25,8 @@ from skills_core.guard.tool import Secrets
 from skills_core.guard.tool_gate import confirmation_question
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import IsolationKind
-from skills_core.scripts.output import (
+from skills_core.scripts.process import ProcessEnding
+from skills_core.scripts.tools import (
     CONTINUATION_ARGUMENTS,
     OFFSET,
     OUTPUT,
@@ -36,22 +36,20 @@ from skills_core.scripts.output import (
     Stream,
     continuation_hint,
     expired_output,
+    report_of,
 )
-from skills_core.scripts.process import ProcessEnding
 from skills_core.skills.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from server.capabilities.scripts.report import ScriptReport
     from server.clients.results import ResultRoom
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.interaction import User
     from skills_core.scripts.runner import ScriptSetup
-
-__all__ = ["PIECE", "TOOLS"]
+    from skills_core.scripts.tools import ScriptReport
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ import typer
 
 from server.cli.console import EXIT_USAGE, fail
 from server.config.settings.skills import Conventions
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 
 __all__ = [
     "AsJson",

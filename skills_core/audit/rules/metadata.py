@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.search import LOOKALIKES, find, is_found
 from skills_core.diagnostics import printable
-from skills_core.mentions.tools import capabilities_of, mentioned_tools
+from skills_core.mentions.tools import mentioned_tools, purposes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -180,7 +180,7 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
     if not front.allowed_tools or main is None or any(_EVERYTHING.fullmatch(each) for each in front.allowed_tools):
         return
     granted = {each.partition("(")[0].strip() for each in front.allowed_tools}
-    capabilities = {capability for name in granted for capability in capabilities_of(name)}
+    purposes = {purpose for name in granted for purpose in purposes_of(name)}
     servers = {name.rstrip("*") for name in granted if name.startswith("mcp__")}
     prose = _TABLE_ROW.sub("", skill.body)  # rows describe other agents
     for mention in mentioned_tools(prose, front.allowed_tools, [tool.name for tool in front.tools]):
@@ -188,8 +188,8 @@ def _undeclared(skill: SkillUnderAudit) -> Iterator[Hit]:
         own = any(tool.name == name for tool in front.tools)
         if not mention.in_body or mention.declared or own or any(name.startswith(server) for server in servers):
             continue
-        needed = capabilities_of(name)
-        if not needed or not capabilities.issuperset(needed):
+        needed = purposes_of(name)
+        if not needed or not purposes.issuperset(needed):
             place = skill.body.find(name)
             start = skill.body_start + place if place >= 0 else _place_of_grants(skill)
             # A skill that starts other agents names their tools, too.

@@ -14,18 +14,20 @@ from typing import TYPE_CHECKING, Final
 from dbos import DBOSClient
 
 from skills_core.runs.durable.dbos_adapter import (
+    LOCKED_SECONDS,
     JsonSerializer,
     as_store_errors,
     dbos_statuses,
+    fail_when_locked,
     recorded_run,
+    remove_from_queue,
     silence_dbos_log,
+    without_pickle,
 )
-from skills_core.runs.durable.dbos_internals import LOCKED_SECONDS, fail_when_locked, remove_from_queue, without_pickle
-from skills_core.runs.durable.leases import is_held
 from skills_core.runs.durable.lifecycle import connection_pool
-from skills_core.runs.durable.postgres import Observer
+from skills_core.runs.durable.postgres import observed_workers
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, RecordedRun, RunState, UnknownRunError
-from skills_core.runs.durable.store import SCHEMA, SqliteStore
+from skills_core.runs.durable.store import SCHEMA, SqliteStore, is_held
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -54,28 +56,20 @@ class Activity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordClient:
-    """A connection to the recorded runs; created by `open_client`."""
+    """A connection to the recorded runs, created by `open_client`; methods raise StoreError if it cannot be used."""
 
     _client: DBOSClient
     _place: str
     _is_alive: Callable[[str], bool]
 
     def runs(self, limit: int) -> tuple[RecordedRun, ...]:
-        """Return the newest runs without their outcomes.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the newest runs without their outcomes."""
         with as_store_errors(self._place):
             rows = self._client.list_workflows(limit=limit, sort_desc=True, load_output=False)
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def runs_with_outcomes(self, run_ids: Iterable[str]) -> tuple[RecordedRun, ...]:
-        """Return the runs with these ids that are recorded, with their outcomes.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the runs with these ids that are recorded, with their outcomes."""
         wanted, found = list(run_ids), list[RecordedRun]()
         for start in range(0, len(wanted), _BATCH):
             with as_store_errors(self._place):
@@ -88,18 +82,13 @@ class RecordClient:
 
         Raises:
             UnknownRunError: it is not recorded.
-            StoreError: the store cannot be used.
         """
         if found := self.runs_with_outcomes([run_id]):
             return found[0]
         raise UnknownRunError(run_id)
 
     def activity(self, run: RecordedRun) -> Activity:
-        """Return what is happening to a run.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return what is happening to a run."""
         if run.state not in UNFINISHED:
             return Activity.OVER
         if run.state is RunState.WAITING:
@@ -108,21 +97,13 @@ class RecordClient:
             return Activity.PERFORMED if self._is_alive(run.worker) else Activity.INTERRUPTED
 
     def nested(self, run_id: str) -> tuple[RecordedRun, ...]:
-        """Return the runs nested in a run, without their outcomes.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the runs nested in a run, without their outcomes."""
         with as_store_errors(self._place):
             rows = self._client.list_workflows(workflow_id_prefix=f"{run_id}{NESTED_SEPARATOR}", load_output=False)
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def unfinished(self, config: WorkerConfig) -> tuple[RecordedRun, ...]:
-        """Return the runs that workers with this configuration would continue, without their outcomes.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the runs that workers with this configuration would continue, without their outcomes."""
         with as_store_errors(self._place):
             rows = self._client.list_workflows(
                 application_name=config.pool,
@@ -133,11 +114,7 @@ class RecordClient:
         return tuple(_recorded_run(row, with_outcome=False) for row in rows)
 
     def set_aside(self, run_id: str) -> None:
-        """Take a run out of its queue and record it as the run of a dead worker.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Take a run out of its queue and record it as the run of a dead worker."""
         with as_store_errors(self._place):
             remove_from_queue(self._client, run_id)
 
@@ -148,7 +125,6 @@ class RecordClient:
 
         Raises:
             UnknownRunError: it is not recorded.
-            StoreError: the store cannot be used.
         """
         self.get(run_id)
         # The root run first, so that it starts no other. Finished runs are skipped: dbos would cancel those of them
@@ -201,8 +177,8 @@ def _liveness(store: Store) -> Iterator[Callable[[str], bool] | None]:
         path = store.path
         yield (lambda worker: is_held(path, worker)) if path.exists() and path.stat().st_size else None
         return
-    with Observer(store) as observer:
-        yield observer.is_alive if observer.has_records() else None
+    with observed_workers(store) as is_alive:
+        yield is_alive
 
 
 def _recorded_run(row: WorkflowStatus, *, with_outcome: bool) -> RecordedRun:

@@ -18,15 +18,16 @@ from skills_core.runs.durable.dbos_adapter import (
     FINISHED_STATUSES,
     STATE_BY_STATUS,
     as_store_errors,
+    check_compatibility,
     dbos_statuses,
     outside_workflow,
     recorded_run,
+    retrying_while,
     round_trip_object,
     unreachable,
+    without_pickle,
 )
-from skills_core.runs.durable.dbos_internals import check_compatibility, retrying_while, without_pickle
 from skills_core.runs.durable.heartbeat import Heartbeat, TakeoverPolicy, ignore_interrupted, set_aside_stale
-from skills_core.runs.durable.leases import LeaseLostError
 from skills_core.runs.durable.lifecycle import (
     acquire_lease,
     connection_pool,
@@ -49,6 +50,7 @@ from skills_core.runs.durable.recorded_run import (
     WorkerConfig,
     is_nested,
 )
+from skills_core.runs.durable.store import LeaseLostError
 from skills_core.runs.durable.worker import Worker
 
 if TYPE_CHECKING:
@@ -58,9 +60,8 @@ if TYPE_CHECKING:
 
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.heartbeat import InterruptedRun
-    from skills_core.runs.durable.leases import Lease
     from skills_core.runs.durable.recorded_run import RecordedRun
-    from skills_core.runs.durable.store import Store
+    from skills_core.runs.durable.store import Lease, Store
     from skills_core.runs.durable.worker import Job
 
 
@@ -73,7 +74,10 @@ _POOL: Final = re.compile(r"[a-z0-9_-]{3,50}")
 
 
 class Engine:
-    """The runs of one pool in one store; created by `open_engine`."""
+    """The runs of one pool in one store; created by `open_engine`.
+
+    Methods raise StoreError if the store can no longer be used.
+    """
 
     def __init__(self, worker: Worker, heartbeat: Heartbeat, lease: Lease, config: WorkerConfig) -> None:
         self._worker = worker
@@ -99,7 +103,6 @@ class Engine:
 
         Raises:
             RunConflictError: it is recorded with another kind or input.
-            StoreError: the store can no longer be used.
         """
         if DBOS.workflow_id is not None:
             raise RuntimeError("a job must not start runs: its outcome would depend on when its worker died")
@@ -159,7 +162,6 @@ class Engine:
 
         Raises:
             StoreUnreachableError: the database is known not to answer, or does not answer in time.
-            StoreError: the store can no longer be used.
         """
         self._heartbeat.ensure_reachable()
         with as_store_errors(self._lease.place):
@@ -209,7 +211,6 @@ class Engine:
 
         Raises:
             UnknownRunError: there is no such run in this pool.
-            StoreError: the store can no longer be used.
         """
         try:
             with self._asking():
@@ -233,7 +234,6 @@ class Engine:
 
         Raises:
             UnknownRunError: there is no such run.
-            StoreError: the store can no longer be used.
         """
         if self.performs(run_id):
             return False
@@ -280,11 +280,7 @@ class Engine:
         return False
 
     async def runs(self, states: Collection[RunState] = (), limit: int = 100) -> tuple[RecordedRun, ...]:
-        """Return the newest runs, in these states or in any, without their outcomes.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the newest runs, in these states or in any, without their outcomes."""
         found: dict[str, RecordedRun] = {}
         offset, page = 0, max(limit, _MIN_PAGE)
         while len(found) < limit:
@@ -312,7 +308,6 @@ class Engine:
 
         Raises:
             UnknownRunError: there is no such run.
-            StoreError: the store can no longer be used.
         """
         await self.get(run_id)
         # The outer run first, so that it starts no other.
@@ -350,11 +345,7 @@ class Engine:
             claim.release(permanently=True)
 
     async def recover(self) -> int:
-        """Take over the runs of dead workers now instead of at the next heartbeat; return how many.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Take over the runs of dead workers now instead of at the next heartbeat; return how many."""
         with as_store_errors(self._lease.place):
             try:
                 return await self._heartbeat.sweep()
@@ -362,11 +353,7 @@ class Engine:
                 raise StoreError(f"The database of runs {self._lease.place} cannot be reached: {error}") from None
 
     async def delete_finished(self, older_than: timedelta) -> int:
-        """Delete finished runs that ended longer ago than `older_than`, with all their steps; return how many.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Delete finished runs that ended longer ago than `older_than`, with all their steps; return how many."""
         before = (datetime.now(UTC) - older_than).isoformat()
         deleted = 0
         while True:
@@ -386,11 +373,7 @@ class Engine:
             deleted += len(rows)
 
     async def foreign_runs(self) -> tuple[str, ...]:
-        """Return the ids of the unfinished runs that only another pool or version performs, oldest first.
-
-        Raises:
-            StoreError: the store cannot be used.
-        """
+        """Return the ids of the unfinished runs that only another pool or version performs, oldest first."""
         with self._asking():
             rows = await DBOS.list_workflows_async(
                 name=_WORKFLOW,
@@ -427,7 +410,7 @@ async def open_engine(
         await anyio.to_thread.run_sync(create_tables, store)
         await anyio.to_thread.run_sync(set_aside_stale, store, config)
         worker = Worker(kinds, lease, config.at_once)
-        heartbeat = Heartbeat(worker, lease, config, TakeoverPolicy(config, DBOS.list_workflow_steps, on_interrupted))
+        heartbeat = Heartbeat(worker, lease, config, TakeoverPolicy(config, on_interrupted))
         with (
             without_pickle(),
             connection_pool(store) as pool,

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 import anyio
 from dbos import DBOS
@@ -24,21 +24,19 @@ from skills_core.runs.durable.dbos_adapter import (
     dbos_statuses,
     describe_error,
     recorded_run,
+    requeue,
     unreachable,
 )
-from skills_core.runs.durable.dbos_internals import requeue
-from skills_core.runs.durable.leases import LeaseLostError, now
 from skills_core.runs.durable.recorded_run import UNFINISHED, RunState, StoreError, is_nested, root_run_id
+from skills_core.runs.durable.store import LeaseLostError, now
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from dbos import WorkflowStatus
-    from dbos._sys_db import StepInfo
 
-    from skills_core.runs.durable.leases import Lease
     from skills_core.runs.durable.recorded_run import RecordedRun, WorkerConfig
-    from skills_core.runs.durable.store import Store
+    from skills_core.runs.durable.store import Lease, Store
     from skills_core.runs.durable.worker import Worker
 
 
@@ -56,19 +54,11 @@ def ignore_interrupted(interrupted: InterruptedRun) -> None:
     del interrupted
 
 
-class _ListSteps(Protocol):
-    def __call__(self, workflow_id: str, *, load_output: bool) -> list[StepInfo]: ...
-
-
 class TakeoverPolicy:
     """The decisions of one worker; each decision about a run is reported once."""
 
-    def __init__(
-        self, config: WorkerConfig, steps_of: _ListSteps, on_interrupted: Callable[[InterruptedRun], None]
-    ) -> None:
-        """Decide by `config`; `steps_of` lists the finished steps of a run."""
+    def __init__(self, config: WorkerConfig, on_interrupted: Callable[[InterruptedRun], None]) -> None:
         self._config = config
-        self._steps_of = steps_of
         self._on_interrupted = on_interrupted
         self._admitted: set[str] = set()
         self._reported: set[tuple[str, bool]] = set()
@@ -81,7 +71,7 @@ class TakeoverPolicy:
                 groups.setdefault(root_run_id(row.workflow_id), []).append(row)
         admitted: list[str] = []
         for outer, group in groups.items():
-            seconds = time.time() - max(last_activity(row, self._steps_of) for row in group)
+            seconds = time.time() - max(_last_activity(row) for row in group)
             limit = self._config.resume_seconds
             is_admitted = outer in self._admitted or limit is None or seconds <= limit
             self._report(next((row for row in group if row.workflow_id == outer), None), seconds, continued=is_admitted)
@@ -97,9 +87,9 @@ class TakeoverPolicy:
             self._on_interrupted(InterruptedRun(run, max(seconds, 0.0), continued))
 
 
-def last_activity(row: WorkflowStatus, steps_of: _ListSteps) -> float:
+def _last_activity(row: WorkflowStatus) -> float:
     """Return the time of the last record of a run, in seconds since 1970."""
-    steps = steps_of(row.workflow_id, load_output=False)
+    steps = DBOS.list_workflow_steps(row.workflow_id, load_output=False)
     signs = [row.updated_at or 0, *(step["completed_at_epoch_ms"] or 0 for step in steps)]
     return max(signs) / 1000
 
@@ -177,15 +167,6 @@ class Heartbeat:
         """Note that a run is wanted, after all."""
         self._withdrawn.pop(run_id, None)
 
-    def ensure_open(self) -> None:
-        """Check that the store is not known to be gone.
-
-        Raises:
-            StoreError: the store was removed, or the engine was closed.
-        """
-        if self._gone is not None:
-            raise StoreError(str(self._gone))
-
     def ensure_reachable(self) -> None:
         """Check that the store is there and answers, as far as this worker knows from its lease.
 
@@ -193,7 +174,8 @@ class Heartbeat:
             StoreUnreachableError: the last renewal failed, or one has been without an answer for too long.
             StoreError: the store was removed, or the engine was closed.
         """
-        self.ensure_open()
+        if self._gone is not None:
+            raise StoreError(str(self._gone))
         why, asking = self._away, self._asking_since
         if not why and asking is not None and monotonic() - asking > _SILENT_SECONDS:
             why = f"no answer for {monotonic() - asking:.0f} seconds"

@@ -12,12 +12,16 @@ import anyio.to_thread
 import sqlalchemy as sa
 from dbos import DBOS
 
-from skills_core.runs.durable.dbos_adapter import DATABASE_ERRORS, JsonSerializer, as_store_errors, silence_dbos_log
-from skills_core.runs.durable.dbos_internals import check_launched
-from skills_core.runs.durable.leases import FileLease, LeaseLostError
+from skills_core.runs.durable.dbos_adapter import (
+    DATABASE_ERRORS,
+    JsonSerializer,
+    as_store_errors,
+    check_launched,
+    silence_dbos_log,
+)
 from skills_core.runs.durable.postgres import PostgresLease, create_pool
 from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, StoreError
-from skills_core.runs.durable.store import SCHEMA, SqliteStore, make_private
+from skills_core.runs.durable.store import SCHEMA, FileLease, LeaseLostError, SqliteStore, require_private
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,9 +29,8 @@ if TYPE_CHECKING:
     import psycopg
     from dbos import DBOSConfig
 
-    from skills_core.runs.durable.leases import Lease
     from skills_core.runs.durable.recorded_run import WorkerConfig
-    from skills_core.runs.durable.store import Store
+    from skills_core.runs.durable.store import Lease, Store
     from skills_core.runs.durable.worker import Worker
 
 
@@ -52,7 +55,7 @@ def acquire_lease(store: Store, config: WorkerConfig) -> Lease:
         StoreError: the store cannot be used.
     """
     if isinstance(store, SqliteStore):
-        make_private(store.path)
+        require_private(store.path)
         try:
             return FileLease(store.path)
         except OSError as error:

@@ -18,21 +18,20 @@ database, and need the time to reconnect.
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, LiteralString, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
 
 import psycopg
 import sqlalchemy as sa
 from psycopg.conninfo import conninfo_to_dict
 
-from skills_core.runs.durable.leases import LeaseLostError, new_worker, now
 from skills_core.runs.durable.recorded_run import StoreError, StoreUnreachableError
-from skills_core.runs.durable.store import SCHEMA, PostgresStore
+from skills_core.runs.durable.store import SCHEMA, LeaseLostError, PostgresStore, new_worker, now
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 ANSWER_SECONDS: Final = 10.0
 """The longest wait of a run for one answer of its database."""
@@ -174,17 +173,10 @@ _CREATE: Final = (
     "CREATE SCHEMA IF NOT EXISTS skillserve",
     (
         "CREATE TABLE IF NOT EXISTS skillserve.workers"
-        " (name text PRIMARY KEY, seen timestamptz NOT NULL, grace double precision NOT NULL DEFAULT 15)"
+        " (name text PRIMARY KEY, seen timestamptz NOT NULL, grace double precision NOT NULL)"
     ),
     "DELETE FROM skillserve.workers WHERE seen < now() - interval '1 day'",
 )
-_HAS_GRACE: Final = """
-SELECT EXISTS (
-    SELECT FROM pg_attribute WHERE attrelid = to_regclass('skillserve.workers') AND attname = 'grace'
-)
-"""
-_ADD_GRACE: Final = "ALTER TABLE skillserve.workers ADD COLUMN grace double precision NOT NULL DEFAULT 15"
-"""Earlier versions created the table without it. Only the owner of a table may alter it, so ask only if needed."""
 _RENEW: Final = """
 INSERT INTO skillserve.workers (name, seen, grace) VALUES (%s, now(), %s)
 ON CONFLICT (name) DO UPDATE SET seen = now()
@@ -199,16 +191,14 @@ _IS_ALIVE: Final = """
 SELECT EXISTS (
     SELECT FROM skillserve.workers
     WHERE name = %(name)s
-    AND seen >= now() - make_interval(secs => COALESCE((to_jsonb(workers) ->> 'grace')::double precision, 15))
+    AND seen >= now() - make_interval(secs => grace)
 ) OR EXISTS (
     SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = pg_locks.database
     WHERE locktype = 'advisory' AND granted AND objsubid = 1 AND datname = current_database()
     AND (classid::bigint << 32 | objid::bigint) = %(key)s
 )
 """
-"""The same checks as in `taking_over`, without taking a lock: an observer must not look like the worker.
-
-Reads the table of an earlier version too."""
+"""The same checks as in `taking_over`, without taking a lock: an observer must not look like the worker."""
 _LOCK_UNLESS_HELD: Final = """
 SELECT pg_try_advisory_lock(%(key)s) WHERE NOT EXISTS (
     SELECT FROM pg_locks
@@ -234,12 +224,13 @@ class PostgresLease:
             StoreError: the database cannot be reached, or this user may not write there.
         """
         self._store = PostgresStore(url)
+        self.place = self._store.place
         self._grace = grace_seconds
-        self._worker = new_worker()
+        self.worker = new_worker()
         self._one_at_a_time = Lock()
         self._connection: BoundedConnection | None = None
         self._connected = self._renewed = now()
-        self._term = 0
+        self.term = 0
         self._closed = False
         self._answer_seconds = ANSWER_SECONDS  # at first it may have to wait for another worker's preparations
         try:
@@ -248,21 +239,6 @@ class PostgresLease:
         except psycopg.Error as error:
             raise postgres_error(self._store, error) from None
         self._wait_at_most(min(max(_LEAST_ANSWER_SECONDS, grace_seconds * _ANSWERS_WITHIN), ANSWER_SECONDS))
-
-    @property
-    def place(self) -> str:
-        """The hosts and the database."""
-        return self._store.place
-
-    @property
-    def worker(self) -> str:
-        """The worker that owns this lease."""
-        return self._worker
-
-    @property
-    def term(self) -> int:
-        """How often the lease was lost and renewed."""
-        return self._term
 
     @property
     def holds(self) -> bool:
@@ -306,7 +282,7 @@ class PostgresLease:
         self._closed = True
         with self._one_at_a_time:
             with suppress(psycopg.Error):
-                self._do(_REMOVE, self._worker)
+                self._do(_REMOVE, self.worker)
                 self._do(
                     "SELECT pg_advisory_unlock_all()"
                 )  # explicitly: the server notices a closed connection only later
@@ -324,17 +300,15 @@ class PostgresLease:
         self._do("SELECT pg_advisory_lock(%s)", _PREPARE_LOCK)
         for statement in _CREATE:
             self._do(statement)
-        if not self._ask(_HAS_GRACE):
-            self._do(_ADD_GRACE)
         self._do(_UNLOCK, _PREPARE_LOCK)
 
     def _renew(self) -> None:
         begun = now()
         # An earlier connection of this worker may hold the lock until the server notices that it is gone.
-        self._do(_LOCK_UNLESS_HELD, key=_key(self._worker))
-        self._do(_RENEW, self._worker, self._grace)
+        self._do(_LOCK_UNLESS_HELD, key=_key(self.worker))
+        self._do(_RENEW, self.worker, self._grace)
         if not self.holds:
-            self._term += 1
+            self.term += 1
         self._renewed = begun
 
     def _ask(self, statement: LiteralString, *values: object) -> object:
@@ -351,7 +325,7 @@ class PostgresLease:
         return self._connection.execute(statement, values)
 
     def _connect(self) -> BoundedConnection:
-        connection = connect(self._store, f"skillserve worker {self._worker}", self._answer_seconds)
+        connection = connect(self._store, f"skillserve worker {self.worker}", self._answer_seconds)
         set_parameter(connection, "idle_session_timeout", self._grace)
         return connection
 
@@ -367,36 +341,25 @@ class PostgresLease:
                 connection.close()
 
 
-class Observer:
-    """Tells which workers are alive without being one. Use it as a context manager."""
+@contextmanager
+def observed_workers(store: PostgresStore) -> Iterator[Callable[[str], bool] | None]:
+    """Yield a function that tells whether a worker is alive, None if no run was ever recorded in this database.
 
-    def __init__(self, store: PostgresStore) -> None:
-        """Connect.
+    A worker is alive if it holds its lock, or renewed its row within the grace time.
 
-        Raises:
-            StoreError: the database cannot be reached, or this user may not read there.
-        """
-        require_valid_url(store.url)
-        try:
-            self._connection = connect(store, "skillserve")
-        except psycopg.Error as error:
-            raise postgres_error(store, error) from None
+    Raises:
+        StoreError: the database cannot be reached, or this user may not read there.
+    """
+    require_valid_url(store.url)
+    try:
+        connection = connect(store, "skillserve")
+    except psycopg.Error as error:
+        raise postgres_error(store, error) from None
 
-    def __enter__(self) -> Self:
-        """Return this observer."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Close the connection."""
-        self._connection.close()
-
-    def has_records(self) -> bool:
-        """Tell whether runs were ever recorded in this database."""
-        row = self._connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
-        return row is not None and row[0] is not None
-
-    def is_alive(self, worker: str) -> bool:
-        """Tell whether a worker holds its lock, or renewed its row within the grace time."""
-        values = {"name": worker, "key": _key(worker)}
-        row = self._connection.execute(_IS_ALIVE, values).fetchone()
+    def is_alive(worker: str) -> bool:
+        row = connection.execute(_IS_ALIVE, {"name": worker, "key": _key(worker)}).fetchone()
         return bool(row and row[0])
+
+    with closing(connection):
+        row = connection.execute("SELECT to_regclass('skillserve.workflow_status')").fetchone()
+        yield is_alive if row is not None and row[0] is not None else None

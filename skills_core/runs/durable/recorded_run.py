@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from skills_core.errors import SkillsError
-from skills_core.runs.ports import Epoch
+from skills_core.runs.journal import Epoch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,16 +1,30 @@
-"""Where runs are recorded: a SQLite file for the processes of one user on one machine, or a PostgreSQL database."""
+"""Where runs are recorded, and the leases that tell which workers are alive.
+
+A store is a SQLite file for the processes of one user on one machine, or a PostgreSQL database. Runs of a dead worker
+are taken over, those of a live one never. `FileLease` serves the processes that share a SQLite file: a locked file in a
+folder beside the database, whose lock the system drops when the process ends. `postgres` has the other lease.
+"""
 
 from __future__ import annotations
 
 import os
 import stat
+import time
+import uuid
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import parse_qsl, quote
 
 from skills_core.disk.files import open_to_change
+from skills_core.disk.writing import try_lock
 from skills_core.runs.durable.recorded_run import StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
 
 SCHEMA: Final = "skillserve"
 """PostgreSQL: the schema of all tables."""
@@ -69,41 +83,29 @@ def store_of(text: str) -> Store:
     return SqliteStore(Path(text).expanduser())
 
 
-def make_private(path: Path) -> None:
-    """Create the file and its folder if missing, and make sure that only this user can access the file.
+def require_private(path: Path, *, creates: bool = True) -> None:
+    """Make sure that only this user can access the file and write to its folder; create both if missing.
+
+    Without `creates`, check what exists of both, and change nothing.
 
     Raises:
         StoreError: the file or folder belongs to others, or others may write there.
     """
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if creates:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         _refuse_shared(path.parent)
-        descriptor = open_to_change(path)
-        try:
-            _make_file_private(path, descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
-
-
-def check_private(path: Path) -> None:
-    """Check what exists of a file and its folder as `make_private` does, and change nothing.
-
-    Raises:
-        StoreError: the file or folder belongs to others, or others may write there.
-    """
-    try:
-        if path.parent.exists():
-            _refuse_shared(path.parent)
-        descriptor = open_to_change(path, creates=False)
+        descriptor = open_to_change(path, creates=creates)
         try:
             _refuse_foreign(path, descriptor)
+            # On Windows a new file inherits the permissions of its folder, which the user owns.
+            if creates and os.name != "nt":
+                os.fchmod(descriptor, 0o600)
         finally:
             os.close(descriptor)
-    except FileNotFoundError:
-        return
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not creates:
+            return
         raise StoreError(f"{path}: runs cannot be recorded here: {error.strerror}.") from error
 
 
@@ -116,16 +118,177 @@ def _refuse_shared(folder: Path) -> None:
         )
 
 
-def _make_file_private(path: Path, descriptor: int) -> None:
-    if os.name == "nt":
-        return  # a new file inherits the permissions of its folder, which the user owns
-    _refuse_foreign(path, descriptor)
-    os.fchmod(descriptor, 0o600)
-
-
 def _refuse_foreign(path: Path, descriptor: int) -> None:
     if os.name == "nt":
         return
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid():
         raise StoreError(f"{path}: this is not a regular file that you own. Choose another file to record runs in.")
+
+
+if hasattr(time, "CLOCK_BOOTTIME"):
+    _CLOCK = time.CLOCK_BOOTTIME
+
+    def now() -> float:
+        """Return seconds on a clock that also runs while the machine sleeps, as the database's does."""
+        return time.clock_gettime(_CLOCK)
+
+else:
+
+    def now() -> float:
+        """Return seconds on a monotonic clock."""
+        return time.monotonic()
+
+
+def new_worker() -> str:
+    """Return a unique name: two workers with one name would both look alive while one of them is."""
+    return uuid.uuid4().hex
+
+
+class LeaseLostError(Exception):
+    """The lease could not be renewed this time; the message says why."""
+
+
+class Lease(Protocol):
+    """The lease of a worker. Methods may wait for a disk or a database; properties do not."""
+
+    @property
+    def place(self) -> str:
+        """The location of the store, for messages: without a password."""
+
+    @property
+    def worker(self) -> str:
+        """The worker that owns this lease."""
+
+    @property
+    def term(self) -> int:
+        """How often the lease was lost and renewed: another worker may own the runs of an earlier term."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether no other worker can have taken over this worker's runs."""
+
+    def renew(self) -> None:
+        """Show that this worker is alive. Raises LeaseLostError, or StoreError if the store is gone permanently."""
+
+    def taking_over(self, worker: str) -> AbstractContextManager[bool]:
+        """Yield whether that worker is dead, exclusively: inside the block, no other worker gets this answer.
+
+        Raises LeaseLostError.
+        """
+
+    def close(self) -> None:
+        """Give the lease up: this worker performs no more runs."""
+
+
+_FOLDER = ".workers"
+# The suffix of the folder's name after the name of the database.
+
+
+class FileLease:
+    """This process's locked file. A suspended process keeps it, so its runs wait until it resumes or ends."""
+
+    term = 0
+    """This lease is never lost."""
+
+    def __init__(self, database: Path) -> None:
+        """Create and lock a file with a new worker name, and remove the files of dead workers."""
+        self._database, self._opened = database, database.stat()
+        self._folder = _folder_of(database)
+        self._folder.mkdir(mode=0o700, exist_ok=True)
+        self.place, self.worker = str(database), new_worker()
+        descriptor = None
+        while descriptor is None:  # until the file exists and is locked: another worker may just have removed it
+            descriptor = _locked(self._path(self.worker), create=True)
+        self._descriptor = descriptor
+        self._closed = False
+        for path in self._folder.iterdir():
+            if path.name != self.worker and (other := _locked(path)) is not None:
+                _remove(path, other)
+
+    @property
+    def holds(self) -> bool:
+        """True until it is closed: while the file exists, only the end of this process ends the lease."""
+        return not self._closed
+
+    def renew(self) -> None:
+        """Check that the database and this worker's lock file still exist: without them the lease means nothing.
+
+        Raises:
+            StoreError: one of them was removed or replaced.
+        """
+        own = self._path(self.worker)
+        try:
+            there = os.path.samestat(self._database.stat(), self._opened)
+            there = there and os.path.samestat(own.stat(), os.fstat(self._descriptor))
+        except FileNotFoundError:
+            there = False
+        if not there:
+            message = f"{self._database}: the record of runs was removed or replaced while it was in use."
+            raise StoreError(f"{message} Start the runs again.")
+
+    @contextmanager
+    def taking_over(self, worker: str) -> Iterator[bool]:
+        """Yield whether no process holds that worker's lock file."""
+        path = _path_of(self._folder, worker)
+        descriptor = _locked(path)
+        try:
+            yield descriptor is not None or not path.exists()
+        finally:
+            if descriptor is not None:
+                _remove(path, descriptor)
+
+    def close(self) -> None:
+        """Remove the file."""
+        self._closed = True
+        _remove(self._path(self.worker), self._descriptor)
+
+    def _path(self, worker: str) -> Path:
+        return _path_of(self._folder, worker)
+
+
+def is_held(database: Path, worker: str) -> bool:
+    """Tell whether a live process is that worker of the database."""
+    path = _path_of(_folder_of(database), worker)
+    descriptor = _locked(path)
+    if descriptor is None:
+        return path.exists()
+    os.close(descriptor)
+    return False
+
+
+def _folder_of(database: Path) -> Path:
+    return database.with_name(database.name + _FOLDER)
+
+
+def _path_of(folder: Path, worker: str) -> Path:
+    # A name from the database becomes a path only if this module could have generated it.
+    return folder / (worker if worker.isalnum() and worker.isascii() else "unknown")
+
+
+def _locked(path: Path, *, create: bool = False) -> int | None:
+    """Lock a file and return its descriptor, None if another process holds it or it does not exist."""
+    try:
+        descriptor = open_to_change(path, creates=create)
+    except OSError:
+        if create:
+            raise
+        return None
+    try:
+        try_lock(descriptor)
+        if os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    except OSError:
+        pass
+    os.close(descriptor)
+    return None
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    # Remove it while it is locked, so that no process finds it unlocked; on Windows, only afterwards.
+    with suppress(OSError):
+        path.unlink()
+    os.close(descriptor)
+    if os.name == "nt":
+        with suppress(OSError):
+            path.unlink()

@@ -27,16 +27,16 @@ from skills_core.runs.durable.dbos_adapter import (
     round_trip_object,
     status_row,
 )
-from skills_core.runs.durable.leases import LeaseLostError
 from skills_core.runs.durable.recorded_run import RunState, StoreError, is_nested, root_run_id
-from skills_core.runs.ports import Epoch
+from skills_core.runs.durable.store import LeaseLostError
+from skills_core.runs.journal import Epoch
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from skills_core.format.yaml12 import JsonObject, JsonValue
-    from skills_core.runs.durable.leases import Lease
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.durable.store import Lease
+    from skills_core.runs.journal import Journal
 
     Job: TypeAlias = Callable[[Journal, JsonObject], Awaitable[JsonObject]]
 
@@ -46,7 +46,7 @@ class RunClaim:
 
     def __init__(self, lease: Lease) -> None:
         """Claim a run, whose job is performed in `scope`."""
-        self._lease = lease
+        self.lease = lease
         self._taken_over = False
         self.epoch: Epoch | None = None
         self._term = lease.term
@@ -57,11 +57,6 @@ class RunClaim:
         self.ended = anyio.Event()
 
     @property
-    def place(self) -> str:
-        """The location of the store, for messages."""
-        return self._lease.place
-
-    @property
     def is_valid(self) -> bool:
         """Whether no other worker can have taken over the run."""
         return not self.released and not self.fenced
@@ -69,12 +64,7 @@ class RunClaim:
     @property
     def fenced(self) -> bool:
         """Whether another worker performs the run, or may perform it."""
-        return self._taken_over or not self._lease.holds or self._lease.term != self._term
-
-    @property
-    def worker(self) -> str:
-        """The worker that holds the claim."""
-        return self._lease.worker
+        return self._taken_over or not self.lease.holds or self.lease.term != self._term
 
     def release(self, *, permanently: bool = False, taken_over: bool = False, fault: StoreError | None = None) -> None:
         """Cancel the job, and make sure that nothing more of it is recorded.
@@ -91,7 +81,7 @@ class RunClaim:
     async def store_is_gone(self) -> bool:
         """Return whether the store was removed, so that the run cannot continue."""
         try:
-            await anyio.to_thread.run_sync(self._lease.renew)
+            await anyio.to_thread.run_sync(self.lease.renew)
         except StoreError:
             return True
         except LeaseLostError:
@@ -111,15 +101,9 @@ class DurableJournal:
     """Records each finished step in the database, and reads back steps that were finished earlier."""
 
     def __init__(self, run_id: str, claim: RunClaim) -> None:
-        """Start or restart the run with this id."""
-        self._run_id = run_id
+        self.run_id = run_id
         self._claim = claim
         self._ended_by: Exception | None = None
-
-    @property
-    def run_id(self) -> str:
-        """The run's id."""
-        return self._run_id
 
     @property
     def interrupted(self) -> bool:
@@ -165,7 +149,7 @@ class DurableJournal:
         except _StepFailedError as unfinished:
             self._ended_by = unfinished.error
         except DATABASE_ERRORS as error:
-            fault = record_error(self._run_id, self._claim.place, error)
+            fault = record_error(self.run_id, self._claim.lease.place, error)
             await (self._release(permanently=True) if await self._claim.store_is_gone() else self._release(fault=fault))
         except dbos_errors.DBOSWorkflowConflictIDError:
             await self._release_as_recorded()
@@ -177,7 +161,7 @@ class DurableJournal:
     async def _release_as_recorded(self) -> NoReturn:
         """Release a run that this worker has lost: it was cancelled, or another worker owns it."""
         try:
-            cancelled = (row := await status_row(self._run_id)) is None or row.status == CANCELLED
+            cancelled = (row := await status_row(self.run_id)) is None or row.status == CANCELLED
         except DATABASE_ERRORS:
             cancelled = False
         await (self._release(permanently=True) if cancelled else self._release(taken_over=True))
@@ -206,38 +190,23 @@ class Worker:
 
     def __init__(self, kinds: Mapping[str, Job], lease: Lease, at_once: int) -> None:
         """Perform jobs of these kinds, at most `at_once` at a time."""
-        self._kinds = dict(kinds)
+        self.kinds = kinds
         self._lease = lease
         self._slots = asyncio.Semaphore(at_once)
         self._claims: dict[str, RunClaim] = {}
-        self._faults: dict[str, StoreError] = {}
-        self._closing = False
+        self.faults: dict[str, StoreError] = {}
+        self.closing = False
         self._idle = asyncio.Event()
         self._idle.set()
-
-    @property
-    def kinds(self) -> frozenset[str]:
-        """The kinds of jobs that this worker knows."""
-        return frozenset(self._kinds)
-
-    @property
-    def closing(self) -> bool:
-        """Whether this worker accepts no more runs."""
-        return self._closing
 
     @property
     def claims(self) -> Mapping[str, RunClaim]:
         """The claims on runs that are performed or wait for a slot, by run id."""
         return dict(self._claims)
 
-    @property
-    def faults(self) -> Mapping[str, StoreError]:
-        """The store errors for which runs were released, by run id."""
-        return dict(self._faults)
-
     def retain_errors(self, run_ids: Collection[str]) -> None:
         """Keep the store errors of these runs and drop all others."""
-        self._faults = {run_id: fault for run_id, fault in self._faults.items() if run_id in run_ids}
+        self.faults = {run_id: fault for run_id, fault in self.faults.items() if run_id in run_ids}
 
     async def perform(self, kind: str, given: JsonObject) -> JsonObject:
         """Perform the run that dbos started in this task, and return its outcome.
@@ -253,7 +222,7 @@ class Worker:
         if (before := self._claims.get(run_id)) is not None:
             before.release()  # dbos started it again: the earlier attempt must record nothing
         self._claims[run_id] = claim
-        self._faults.pop(run_id, None)
+        self.faults.pop(run_id, None)
         self._idle.clear()
         try:
             return await self._result(run_id, kind, given, claim)
@@ -268,9 +237,9 @@ class Worker:
         outcome: JsonObject = {}
         problem = ""
         try:
-            if self._closing:
+            if self.closing:
                 claim.release()
-            if kind not in self._kinds:
+            if kind not in self.kinds:
                 logger.info("run %s waits for a worker that knows runs of kind %s", one_line(run_id), one_line(kind))
                 claim.release()
             if is_nested(run_id) and (outer := self._claims.get(root_run_id(run_id))) is not None and outer.released:
@@ -287,7 +256,7 @@ class Worker:
             problem = type(error).__name__
             logger.debug("the job of run %s raised", run_id, exc_info=True)
         if claim.fault is not None:
-            self._faults[run_id] = claim.fault
+            self.faults[run_id] = claim.fault
             logger.warning("run %s is released: %s", one_line(run_id), claim.fault)
         if claim.released:
             raise asyncio.CancelledError
@@ -301,18 +270,19 @@ class Worker:
         try:
             row = await status_row(run_id)
         except DATABASE_ERRORS as error:
-            fault = record_error(run_id, claim.place, error)
+            fault = record_error(run_id, claim.lease.place, error)
             claim.release(permanently=True) if await claim.store_is_gone() else claim.release(fault=fault)
             await anyio.lowlevel.checkpoint()
             return
-        if row is None or row.executor_id != claim.worker or STATE_BY_STATUS.get(row.status) is not RunState.RUNNING:
+        me = claim.lease.worker
+        if row is None or row.executor_id != me or STATE_BY_STATUS.get(row.status) is not RunState.RUNNING:
             claim.release(permanently=row is None or row.status == CANCELLED, taken_over=row is not None)
             await anyio.lowlevel.checkpoint()
             return
         claim.epoch = Epoch(row.created_at or 0, row.recovery_attempts or 0)
 
     async def _attempt(self, run_id: str, kind: str, given: JsonObject, claim: RunClaim) -> JsonObject:
-        return round_trip_object(await self._kinds[kind](DurableJournal(run_id, claim), given))
+        return round_trip_object(await self.kinds[kind](DurableJournal(run_id, claim), given))
 
     def release_lost(self) -> None:
         """Release the runs that another worker may have taken over."""
@@ -328,7 +298,7 @@ class Worker:
 
     async def stop(self, seconds: float) -> None:
         """Release all runs, accept no new ones, and wait up to `seconds` for the jobs to end."""
-        self._closing = True
+        self.closing = True
         for claim in self.claims.values():
             claim.release()
         try:

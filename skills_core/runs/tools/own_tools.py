@@ -27,10 +27,10 @@ from skills_core.rendering.catalog import ACTIVATION_TOOL, entries_within
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.rendering.recipient import Recipient
 from skills_core.runs.run_skills import MAX_ACTIVATIONS
-from skills_core.runs.tools.workspace.files import LINE_ARGUMENTS, select_lines
-from skills_core.scripts.declared_tools import MAX_ERROR, script_failure
-from skills_core.scripts.output import (
+from skills_core.runs.tools.workspace import LINE_ARGUMENTS, select_lines
+from skills_core.scripts.tools import (
     CONTINUATION_ARGUMENTS,
+    MAX_ERROR,
     OFFSET,
     OUTPUT,
     STREAM,
@@ -40,9 +40,10 @@ from skills_core.scripts.output import (
     Stream,
     continuation_hint,
     expired_output,
+    script_failure,
 )
 from skills_core.skills.withheld_files import files_for_models, is_withheld_from_models, refuse_eval_file
-from skills_core.toolboxes import Capability, Toolbox
+from skills_core.toolboxes import Toolbox, ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -55,14 +56,14 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_TOOL_CAPABILITIES = {
-    "read_file": Capability.READ_FILE,
-    "write_file": Capability.WRITE_FILE,
-    "list_directory": Capability.LIST_FOLDER,
-    "grep": Capability.SEARCH_TEXT,
-    "run_command": Capability.RUN_COMMAND,
-    "ask_user": Capability.ASK_USER,
-    "activate_skill": Capability.LOAD_SKILL,
+_PURPOSES = {
+    "read_file": ToolPurpose.READ_FILE,
+    "write_file": ToolPurpose.WRITE_FILE,
+    "list_directory": ToolPurpose.LIST_FOLDER,
+    "grep": ToolPurpose.SEARCH_TEXT,
+    "run_command": ToolPurpose.RUN_COMMAND,
+    "ask_user": ToolPurpose.ASK_USER,
+    "activate_skill": ToolPurpose.LOAD_SKILL,
 }
 
 
@@ -74,7 +75,7 @@ def recipient_for(tools: Iterable[Tool]) -> Recipient:
         title="a run of skillserve",
         source="this product",
         date="2026-11-21",
-        tools={capability: (name,) for name, capability in _TOOL_CAPABILITIES.items() if name in names},
+        tools={purpose: (name,) for name, purpose in _PURPOSES.items() if name in names},
     )
     return Recipient(
         toolbox=toolbox,
@@ -127,7 +128,7 @@ def ask_user_tool() -> Tool:
         Effect.READS,
         "the user",
         perform,
-        Role(frozenset({Capability.ASK_USER})),
+        Role(frozenset({ToolPurpose.ASK_USER})),
         waits_for_user=True,
         built_in=True,
     )
@@ -280,7 +281,7 @@ def activate_skill_tool(skills: RunSkills, recipient: Callable[[], Recipient]) -
         "the catalog",
         perform,
         # The name is matched like a path, so that `Skill(pdf-*)` permits some skills.
-        Role(frozenset({Capability.LOAD_SKILL}), path="name"),
+        Role(frozenset({ToolPurpose.LOAD_SKILL}), path="name"),
         built_in=True,
     )
 
@@ -377,7 +378,7 @@ def run_skill_script_tool(skills: RunSkills, runner: ScriptRunner, variables: Ma
         f"skill {performed.key}",
         perform,
         # An entry that permits all commands permits scripts too; a pattern for commands does not.
-        Role(capabilities=frozenset({Capability.RUN_COMMAND})),
+        Role(purposes=frozenset({ToolPurpose.RUN_COMMAND})),
         spelled=partial(spelled_path, skills),
     )
 
@@ -400,8 +401,6 @@ async def _run_script(
             stdin=str(stdin).encode("utf-8", "replace"),
             variables={**variables, IDEMPOTENCY_KEY: context.key},
         )
-    except ToolFailedError:
-        raise
     except SkillsError as error:
         raise ToolFailedError(str(error)) from None
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.runs.workflow.plan import Plan
 
-__all__ = ["Conditional", "InputDefinition", "RunSkill", "StepDefinition", "WorkflowDefinition"]
-
 _WORDS: Final = re.compile(r"[A-Za-z][A-Za-z _-]*")
 """Texts that PyYAML, which writes by YAML 1.1, quotes wherever YAML 1.2 would read them as another type."""
 

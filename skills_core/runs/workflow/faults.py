@@ -12,8 +12,6 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = ["MAX_FAULTS", "FaultCode", "Faults", "InvalidWorkflowError", "WorkflowFault", "in_order", "is_valid"]
-
 MAX_FAULTS: Final = 200
 """Most faults that one pass over a document reports; a document may have tens of thousands."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from skills_core.diagnostics import Severity
 from skills_core.errors import InvalidRecordError, UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.workflow.conditions import Reference, Referent, excerpt_at
 from skills_core.runs.workflow.document import read_workflow
 from skills_core.runs.workflow.faults import FaultCode, Faults, InvalidWorkflowError, WorkflowFault, in_order, is_valid
@@ -239,7 +239,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class _Recorded:
+class _RecordedPlan:
     name: str
     document: str
     digest: str
@@ -274,7 +274,7 @@ def prepare(raw: bytes, default_name: str, catalog: Catalog, inputs: Mapping[str
 def plan_to_json(plan: Plan) -> JsonObject:
     """Encode a plan as a JSON object for `plan_from_json`."""
     workflow = plan.workflow
-    return to_json(_Recorded(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
+    return to_json(_RecordedPlan(workflow.name, workflow.text, workflow.digest, plan.inputs, plan.targets))
 
 
 def plan_from_json(record: JsonValue) -> Plan:
@@ -283,7 +283,7 @@ def plan_from_json(record: JsonValue) -> Plan:
     Raises:
         InvalidRecordError: the record is not a plan.
     """
-    recorded = from_json(_Recorded, record)
+    recorded = from_json(_RecordedPlan, record)
     read = read_workflow(recorded.document.encode(), recorded.name)
     if read.workflow is None or not is_valid(read.faults) or read.workflow.digest != recorded.digest:
         raise InvalidRecordError("document", "it does not match the recorded digest")

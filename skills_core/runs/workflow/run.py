@@ -7,10 +7,10 @@ import json
 import operator as operators
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, assert_never
+from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
 
 from skills_core.interaction import Progress, discard_progress
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.outcome import RunOutcome, RunStatus
 from skills_core.runs.workflow.conditions import (
     NUMBER,
@@ -35,11 +35,11 @@ from skills_core.runs.workflow.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
 
     from skills_core.format.yaml12 import JsonValue
     from skills_core.interaction import ProgressCallback
-    from skills_core.runs.ports import Journal
+    from skills_core.runs.journal import Journal
     from skills_core.runs.workflow.conditions import Condition, Expression
     from skills_core.runs.workflow.model import ConditionalStep, Step
     from skills_core.runs.workflow.plan import Plan
@@ -147,15 +147,12 @@ def _text(value: _Value, node: Expression) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class PerformSkill(Protocol):
-    """A callback that performs a skill."""
+PerformSkill: TypeAlias = "Callable[[str, Mapping[str, str], str | None, str], Awaitable[RunOutcome]]"
+"""A callback that performs a skill: its target, its parameters, the user's message, and the name of the step.
 
-    async def __call__(self, target: str, parameters: Mapping[str, str], message: str | None, step: str) -> RunOutcome:
-        """Perform the skill that `target` names, for the step of this name.
-
-        A skill that cannot be performed yields an outcome; an exception leaves the step unfinished. Run id and step
-        name together are the idempotency key of side effects: an interrupted step is performed again.
-        """
+A skill that cannot be performed yields an outcome; an exception leaves the step unfinished. Run ID and step name
+together are the idempotency key of side effects: an interrupted step is performed again.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +193,7 @@ async def run_workflow(
     A failed step ends the workflow. `digest_of` returns the current digest of a target's skill: if it is not the one
     from the start of the run, the workflow ends before that step.
     """
-    run = _Run(plan, perform, journal, digest_of, report)
+    run = _WorkflowRun(plan, perform, journal, digest_of, report)
     stopped: _Stopped | None = None
     try:
         await run.begin()
@@ -215,7 +212,7 @@ async def run_workflow(
     )
 
 
-class _Run:
+class _WorkflowRun:
     """One run and the records of its steps. `previous` is the output of the last skill, None before the first."""
 
     def __init__(

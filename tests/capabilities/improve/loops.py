@@ -23,7 +23,7 @@ from skills_core.live.library import Library
 from skills_core.runs.durable.engine import Engine
 from skills_core.runs.executor import RunRequest
 from skills_core.runs.outcome import RunOutcome
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.settings import make_settings
 

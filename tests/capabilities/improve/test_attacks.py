@@ -11,7 +11,7 @@ import pytest
 
 from server.capabilities.improve import improver
 from server.capabilities.scripts.factory import script_setup
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.improve.conftest import OpenLoop
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG, Model
 from tests.model_endpoint import ModelEndpoint

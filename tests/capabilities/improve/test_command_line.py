@@ -14,7 +14,7 @@ import pytest
 
 from server.capabilities.improve.records import improvement_records
 from server.cli.app import app
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.history.helpers import run
 from tests.capabilities.improve.conftest import OpenLoop
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG, Model

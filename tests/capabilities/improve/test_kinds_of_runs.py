@@ -15,7 +15,7 @@ from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.workflow.plan import prepare
 from skills_core.schedules.when import Every
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.improve.conftest import OpenLoop
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG, Loop, Model
 from tests.model_endpoint import Answer, Hang, ModelEndpoint

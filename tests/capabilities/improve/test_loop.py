@@ -19,7 +19,7 @@ from server.capabilities.improve.checks import refusal_of_benchmark
 from server.capabilities.improve.settings import ImproveSettings
 from server.config.machine import state_home
 from skills_core.guard.tool import CallDecision
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.improve.conftest import OpenLoop
 from tests.capabilities.improve.loops import FIXES, RIGHT, SKILL, WRONG, Model
 from tests.model_endpoint import Answer, Hang, ModelEndpoint

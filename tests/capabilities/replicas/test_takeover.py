@@ -14,7 +14,7 @@ from mcp import Client
 
 pytest.importorskip("dbos", reason="the extra `run` is not installed")
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.replicas.group import group
 from tests.capabilities.replicas.redis_server import RedisServer
 from tests.conftest import write_skill

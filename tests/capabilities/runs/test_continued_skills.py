@@ -26,10 +26,10 @@ from server.config.settings.tools import OptionalTool
 from skills_core.catalog.catalog import Catalog
 from skills_core.runs.durable.recorded_run import RunConflictError
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.json_codec import from_json
+from skills_core.runs.journal import from_json
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.runs.workflow.plan import prepare
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.runs.several_skills import ALL, Open, five_skills, names_in, of, opened, replies, system_of
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Answer, Hang, ModelEndpoint

@@ -22,8 +22,8 @@ pytest.importorskip("dbos", reason="the extra `run` is not installed")
 from server.capabilities.runs.run_list import RunList
 from skills_core.runs.durable.client import open_client
 from skills_core.runs.durable.store import store_of
-from skills_core.runs.trace.store import TraceStore
-from skills_core.testing.skills import Call
+from skills_core.runs.trace import TraceStore
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.core.runs.durable.conftest import cluster
 from tests.model_endpoint import ModelEndpoint

@@ -10,7 +10,7 @@ import pytest
 from server.capabilities.runs.skill_runner import RunParticipants
 from skills_core.guard.tool import CallDecision
 from skills_core.runs.executor import RunRequest
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.runs.several_skills import ALL, Open, five_skills, names_in, of, opened, replies, system_of
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint

@@ -12,7 +12,7 @@ import anyio
 import anyio.to_thread
 import pytest
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.cli.test_cli import run

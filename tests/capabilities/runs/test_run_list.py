@@ -17,8 +17,8 @@ from server.capabilities.runs.run_list import RunList
 from skills_core.runs.durable.client import open_client
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.store import store_of
-from skills_core.runs.trace.store import TraceStore
-from tests.core.runs.trace.test_trace import HOLD
+from skills_core.runs.trace import TraceStore
+from tests.core.runs.test_trace import HOLD
 
 
 def test_an_unrecorded_run_is_interrupted_when_its_process_has_ended(tmp_path: Path) -> None:

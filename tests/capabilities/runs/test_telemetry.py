@@ -21,7 +21,7 @@ from tests.model_endpoint import ModelEndpoint
 from tests.server.cli.test_cli import run
 from tests.server.sessions import http_server, open_session
 
-SECOND = Path(__file__).parent / "mcp_servers" / "second_server.py"
+SECOND = Path(__file__).with_name("mcp_second_server.py")
 
 Collected = tuple[str, list[ExportTraceServiceRequest]]
 

@@ -9,7 +9,7 @@ import pytest
 
 from server.capabilities.runs.skill_runner import RunParticipants
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.trace.store import TraceStore
+from skills_core.runs.trace import TraceStore
 from skills_core.runs.workflow.plan import prepare
 from tests.capabilities.runs.several_skills import Open, five_skills, opened
 from tests.model_endpoint import Hang, ModelEndpoint

@@ -17,7 +17,7 @@ import anyio.abc
 import pytest
 from mcp import Client
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.core.runs.durable.conftest import cluster
 from tests.core.runs.durable.postgres import PrivateCluster

@@ -22,7 +22,7 @@ from server.capabilities.schedules.store import ScheduleStore
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import WorkerConfig
 from skills_core.runs.durable.store import store_of
-from skills_core.runs.ports import Journal
+from skills_core.runs.journal import Journal
 from tests.server.settings import make_settings
 
 

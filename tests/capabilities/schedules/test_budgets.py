@@ -16,7 +16,7 @@ from server.capabilities.schedules.allowances import SPENDING_FILE, ScheduleErro
 from server.capabilities.schedules.binding import resumed
 from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.store import ScheduleStore
-from skills_core.runs.ports import Journal
+from skills_core.runs.journal import Journal
 from skills_core.schedules.when import Cron, Every, MissedPolicy, OverlapPolicy, ScheduleState
 from tests.capabilities.schedules.conftest import START, Clock, Keep, Make
 from tests.server.settings import make_settings

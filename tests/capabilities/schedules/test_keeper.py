@@ -18,7 +18,7 @@ from server.capabilities.schedules.binding import paused, resumed
 from server.capabilities.schedules.keeper import TimeKeeper
 from server.capabilities.schedules.store import BINDING_FILE, ScheduleStore
 from skills_core.runs.durable.engine import Engine
-from skills_core.runs.ports import Journal
+from skills_core.runs.journal import Journal
 from skills_core.schedules.when import Cron, Every, MissedPolicy, Once, OverlapPolicy, ScheduleState
 from tests.capabilities.schedules.conftest import START, Clock, Keep, Make
 

@@ -23,11 +23,11 @@ from server.capabilities.schedules.store import CREATOR, ScheduleStore
 from server.config.machine import current_environment
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
-from skills_core.runs.trace.store import TraceStore
+from skills_core.runs.trace import TraceStore
 from skills_core.scripts.environment import SCHEDULED_RUN
 from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessLimits
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.schedules.conftest import Clock, Make
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint

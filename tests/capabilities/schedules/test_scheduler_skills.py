@@ -20,7 +20,7 @@ from server.config.sources import sources_of
 from skills_core.disk.sources import Places, explicit_sources
 from skills_core.live.library import Library
 from skills_core.loading.single_skill import read_skill
-from skills_core.runs.tools.workspace.commands import command_environment
+from skills_core.runs.tools.commands import command_environment
 from skills_core.schedules.when import Once
 from skills_core.scripts.environment import SCHEDULED_RUN
 from tests.capabilities.schedules.conftest import START, Clock, Make

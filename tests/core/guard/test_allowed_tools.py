@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.runs.mcp_servers.connections import aliases_of, prefixes_of, tool_name
+from server.capabilities.runs.mcp_connections import aliases_of, prefixes_of, tool_name
 from skills_core.format.yaml12 import JsonValue
 from skills_core.guard.allowed_tools import OPERATORS, AllowedTools, _normalized_path, command_matcher, path_matcher
 from skills_core.guard.tool import Effect, Role, Tool
-from skills_core.toolboxes import Capability as Can
+from skills_core.toolboxes import ToolPurpose as Can
 
 COMMAND = Role(frozenset({Can.RUN_COMMAND}), command="command")
 READ = Role(frozenset({Can.READ_FILE}), path="path")

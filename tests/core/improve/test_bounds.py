@@ -23,7 +23,7 @@ from skills_core.improve.improvement import (
     steps_before_failure,
 )
 from skills_core.improve.improvement import ImprovementReason as Reason
-from skills_core.runs.outcome import ActivatedSkill, Origin, RunOutcome, RunStatus
+from skills_core.runs.outcome import ActivatedSkill, ActivationOrigin, RunOutcome, RunStatus
 
 HEAD = "---\nname: greeter\ndescription: Greets people. Use when someone arrives.\nallowed-tools: read_file\n---\n"
 BODY = "# Greeting\n\nCall `LookAround` first.\nThen greet everybody by name.\nSee references/names.md and https://known.example/list.\n"
@@ -156,7 +156,7 @@ def outcome(*decisions: CallDecision, text: str = "it failed") -> RunOutcome:
         digest=None,
         status=RunStatus.COMPLETED,
         tool_calls=calls,
-        activated_skills=(ActivatedSkill("b", None, Origin.CALLED), ActivatedSkill("a", None, Origin.CALLED)),
+        activated_skills=tuple(ActivatedSkill(name, None, ActivationOrigin.CALLED) for name in ("b", "a")),
     )
 
 

@@ -18,9 +18,9 @@ from skills_core.improve.changes import (
     describe_corrections,
     is_typing_error,
 )
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import workspace_tools
 from skills_core.runs.tools.own_tools import ask_user_tool
-from skills_core.runs.tools.workspace import workspace_tools
-from skills_core.runs.tools.workspace_names import WorkspaceTool
 
 HEAD = "---\nname: greeter\ndescription: Greets people. Use when someone arrives.\n---\n"
 BODY = """# Greeting

@@ -22,10 +22,10 @@ from skills_core.guard.guard import Guard, rules_of
 from skills_core.guard.tool import CallContext, CallDecision, Effect, Role, Secrets, Tool
 from skills_core.interaction import NoUser, Progress
 from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
+from skills_core.runs.journal import MemoryJournal
 from skills_core.runs.models import open_model, parse_model
 from skills_core.runs.outcome import RunLimits, RunOutcome, RunProblem, RunStatus, Score
-from skills_core.runs.ports import MemoryJournal
-from skills_core.runs.trace.store import TraceStore
+from skills_core.runs.trace import TraceStore
 from skills_core.testing import Call, ScriptedModel, SequentialScoreEvaluator
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw, completion
 from tests.thoroughness import examples

@@ -10,7 +10,7 @@ import pytest
 
 from skills_core import Catalog, Skill, render_activation
 from skills_core.runs import run_skills
-from skills_core.runs.outcome import Origin
+from skills_core.runs.outcome import ActivationOrigin
 from skills_core.runs.run_skills import SkillSelection, select_skills
 
 Write = Callable[..., Catalog]
@@ -169,7 +169,7 @@ def test_the_number_of_companions_and_of_offered_skills_is_bounded(
     monkeypatch.setattr(run_skills, "MAX_OFFERED", 2)
     skills: dict[str, Any] = {"doer": {"fields": "requires: [need]", "body": "Then use zeta."}, "need": "", "zeta": ""}
     selection = of(catalog_of({**skills, "r1": ALWAYS, "r2": ALWAYS, "alpha": "", "beta": ""}), "doer")
-    assert companions(selection) == [("r1", Origin.ALWAYS_ON), ("need", Origin.REQUIRED)]
+    assert companions(selection) == [("r1", ActivationOrigin.ALWAYS_ON), ("need", ActivationOrigin.REQUIRED)]
     # What the instructions mention comes first.
     assert [each.key for each in selection.offered] == ["zeta", "r2"]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.scripts.cgroups import CgroupFactory, find_cgroups
+from skills_core.scripts.isolation import CgroupFactory, find_cgroups
 from tests.core.scripts.running import FOUND
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="control groups are Linux's")
@@ -124,7 +124,7 @@ class TestUsableFolders:
         return folder
 
     def places(self, machine: Path) -> list[Path]:
-        from skills_core.scripts.cgroups import _usable_folders  # noqa: PLC0415 - no kernel makes groups in these files
+        from skills_core.scripts.isolation import _usable_folders  # noqa: PLC0415 - no kernel makes groups in these files
 
         return [place.folder for place in _usable_folders(self.proc(machine))]
 

@@ -18,14 +18,12 @@ import pytest
 
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFileError
-from skills_core.scripts import private_copy
 from skills_core.scripts import runner as runner_module
 from skills_core.scripts.environment import WorkingDirectory
 from skills_core.scripts.isolation import Isolation
-from skills_core.scripts.private_copy import PrivateCopy
 from skills_core.scripts.process import ProcessEnding, ProcessLimits
 from skills_core.scripts.programs import Interpreter, ProgramFinder, find_interpreter
-from skills_core.scripts.runner import READ_ONLY_HINT
+from skills_core.scripts.runner import READ_ONLY_HINT, PrivateCopy
 from skills_core.skills.skill import Skill, State
 from tests.core.scripts.running import PROGRAMS, MakeRunner, load, printed, with_files
 
@@ -232,7 +230,7 @@ print('kept')
 async def test_a_folder_that_cannot_be_removed_is_logged_and_the_output_is_kept(
     make_runner: MakeRunner, skills: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(private_copy, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")
+    monkeypatch.setattr(runner_module, "remove_tree", lambda root: remove_tree(root) or "x: the disk is gone")
     result = await make_runner().run(with_files(skills, {"a.py": "print('kept')"}), "a.py")
     assert result.finished.stdout.split() == [b"kept"]
     assert "cannot be removed" in caplog.text

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from skills_core import Library, Recipient, Skill, render_activation
-from skills_core.mentions.tools import capabilities_of
-from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability, Toolbox, toolbox_named
+from skills_core.mentions.tools import purposes_of
+from skills_core.toolboxes import OTHER_NAMES, PRESETS, Toolbox, ToolPurpose, toolbox_named
 
 ALL = [*PRESETS, OTHER_NAMES]
 OWN_TOOL = "activate_skill"
@@ -41,7 +41,7 @@ def key_of(toolbox: Toolbox) -> str:
 
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
 def test_a_tool_of_any_host_is_explained_by_a_tool_of_this_host(toolbox: Toolbox, make_skill: MakeSkill) -> None:
-    for capability, name in (pair for other in ALL for pair in other.names()):
+    for purpose, name in (pair for other in ALL for pair in other.names()):
         # Names that are words of other things too count where the text is plainly about tools.
         skill = make_skill(f"The body: use the `{name}` tool, beside `AskUserQuestion` and `TodoWrite`.")
         head = render_activation(skill, {}, Recipient(toolbox=toolbox)).partition("\nThe body")[0]
@@ -50,7 +50,7 @@ def test_a_tool_of_any_host_is_explained_by_a_tool_of_this_host(toolbox: Toolbox
         instead = told.get(name, "")
         called = re.findall("`([^`]+)`", instead)
         assert [tool for tool in called if not (toolbox.has(tool) or tool == OWN_TOOL)] == []
-        assert called or toolbox.has(name) or toolbox.first(capability) is None
+        assert called or toolbox.has(name) or toolbox.first(purpose) is None
 
 
 @pytest.mark.parametrize("toolbox", ALL, ids=key_of)
@@ -60,7 +60,7 @@ def test_a_model_can_call_every_tool_by_its_name(toolbox: Toolbox) -> None:
 
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
 def test_every_host_can_run_commands_or_read_files(toolbox: Toolbox) -> None:
-    assert toolbox.first(Capability.RUN_COMMAND) or toolbox.first(Capability.READ_FILE)
+    assert toolbox.first(ToolPurpose.RUN_COMMAND) or toolbox.first(ToolPurpose.READ_FILE)
 
 
 @pytest.mark.parametrize("toolbox", PRESETS, ids=key_of)
@@ -84,23 +84,23 @@ def test_presets_are_found_by_key_and_nothing_else() -> None:
 
 
 def test_the_first_name_is_recommended_and_case_is_ignored() -> None:
-    toolbox = Toolbox("x", "X", "somewhere", "2026-01-01", {Capability.RUN_COMMAND: ("bash", "shell")})
-    assert toolbox.first(Capability.RUN_COMMAND) == "bash"
-    assert toolbox.first(Capability.ASK_USER) is None
+    toolbox = Toolbox("x", "X", "somewhere", "2026-01-01", {ToolPurpose.RUN_COMMAND: ("bash", "shell")})
+    assert toolbox.first(ToolPurpose.RUN_COMMAND) == "bash"
+    assert toolbox.first(ToolPurpose.ASK_USER) is None
     assert toolbox.has("Bash")
     assert not toolbox.has("Read")
     assert not toolbox.has("mcp__a__b")
 
 
 @pytest.mark.parametrize(
-    ("name", "capabilities"),
+    ("name", "purposes"),
     [
-        ("AskUserQuestion", (Capability.ASK_USER,)),
-        ("Read", (Capability.READ_FILE,)),
-        ("view_image", (Capability.VIEW_IMAGE,)),
-        ("apply_patch", (Capability.WRITE_FILE, Capability.EDIT_FILE)),
+        ("AskUserQuestion", (ToolPurpose.ASK_USER,)),
+        ("Read", (ToolPurpose.READ_FILE,)),
+        ("view_image", (ToolPurpose.VIEW_IMAGE,)),
+        ("apply_patch", (ToolPurpose.WRITE_FILE, ToolPurpose.EDIT_FILE)),
         ("nothing_of_the_kind", ()),
     ],
 )
-def test_a_name_has_the_capabilities_that_hosts_give_it(name: str, capabilities: tuple[Capability, ...]) -> None:
-    assert set(capabilities_of(name)) == set(capabilities)
+def test_a_name_has_the_capabilities_that_hosts_give_it(name: str, purposes: tuple[ToolPurpose, ...]) -> None:
+    assert set(purposes_of(name)) == set(purposes)

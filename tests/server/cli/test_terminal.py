@@ -21,7 +21,7 @@ import pytest
 
 from server.cli.terminal import ThreadKeyboard
 from skills_core.format.yaml12 import JsonValue
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.cli.test_cli import run

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint
 from tests.server.cli.test_cli import REPOSITORY, run

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from server.config.settings.tools import OptionalTool
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.hosting.two_views import host_of, serving_http, write_skills

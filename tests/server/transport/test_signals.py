@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.processes import becomes

@@ -5,26 +5,23 @@ from __future__ import annotations
 import json
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import AgentUnavailableError
-from server.capabilities.runs.prices import price_of
 from server.config.machine import current_environment
 from skills_core.diagnostics import shortened
-from skills_core.disk.sources import Source, explicit_sources
+from skills_core.disk.sources import explicit_sources
 from skills_core.evals.agents.transcript import AgentRun, Transcript
 from skills_core.guard.guard import Guard, rules_of
 from skills_core.guard.tool import CallDecision
 from skills_core.live.library import load_catalog
-from skills_core.loading.single_skill import parse_skill
 from skills_core.runs.executor import RunContext, RunRequest, perform_run
-from skills_core.runs.models import parse_model
+from skills_core.runs.journal import MemoryJournal
+from skills_core.runs.models import parse_model, price_of
 from skills_core.runs.outcome import RunLimits, RunProblem, RunStatus
-from skills_core.runs.ports import MemoryJournal
 from skills_core.runs.run_skills import Offer, RunSkills
 from skills_core.runs.tools.own_tools import (
     ACTIVATE,
@@ -33,7 +30,7 @@ from skills_core.runs.tools.own_tools import (
     read_skill_file_tool,
     recipient_for,
 )
-from skills_core.skills.skill import Skill, SkillContent, State
+from skills_core.testing import skill_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
@@ -103,7 +100,7 @@ class ExecutorAgent:
         return await self._perform(task, catalog)
 
     async def _perform(self, task: AgentTask, catalog: Catalog) -> AgentRun:
-        performed = _skill_of(_PERFORMED)
+        performed = skill_of(_PERFORMED)
         offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered}
         skills = RunSkills(performed, (), offers)
         tools = [read_skill_file_tool(skills)]
@@ -187,12 +184,6 @@ def _load(task: AgentTask) -> Catalog:
             f"the skill {tested} is not offered to models: `skillserve status` on its folder says why"
         )
     return catalog
-
-
-def _skill_of(text: str) -> Skill:
-    instructions = parse_skill(text, "SKILL.md")
-    content = SkillContent(instructions.name, instructions, {}, None)
-    return Skill(content, Source(Path()), instructions.name, instructions.name, State.ACTIVE)
 
 
 def _lines(calls: Sequence[ToolCall], transcript: Transcript) -> Iterator[str]:

@@ -19,8 +19,7 @@ from msgspec import structs
 from server.capabilities.evals.agents.run_folder import agent_environment
 from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
-from server.capabilities.runs.configured_model import open_configured
-from server.capabilities.runs.prices import price_of
+from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
 from server.capabilities.scripts.factory import script_runner, variables_of
@@ -32,12 +31,12 @@ from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.runs.durable.store import SqliteStore
 from skills_core.runs.executor import PlainTask, RunRequest
-from skills_core.runs.json_codec import from_json, to_json
-from skills_core.runs.models import parse_model
+from skills_core.runs.journal import from_json, to_json
+from skills_core.runs.models import parse_model, price_of
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus
 from skills_core.runs.run_skills import select_skills
-from skills_core.runs.tools.workspace_names import WorkspaceTool
-from skills_core.runs.trace.store import TraceStore
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.trace import TraceStore
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -50,8 +49,8 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.engine import Engine
+    from skills_core.runs.journal import Journal
     from skills_core.runs.models import ModelSpec
-    from skills_core.runs.ports import Journal
 
 
 _KIND: Final = "eval"

@@ -27,7 +27,7 @@ from server.capabilities.evals.triggers.trigger_test import (
     planned_costs,
     test_folder,
 )
-from server.capabilities.runs.configured_model import open_configured
+from server.capabilities.runs.offered import open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of

@@ -15,8 +15,7 @@ from server.capabilities.evals.triggers.query_files import (
     write_drafts,
 )
 from server.capabilities.evals.triggers.ranked_triggers import rank_triggers, triggers_object
-from server.capabilities.runs.configured_model import open_configured
-from server.capabilities.runs.offered import command_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason, open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text

@@ -24,8 +24,7 @@ from server.capabilities.evals.proposals.propose import (
 )
 from server.capabilities.evals.report.model import WITH_SKILL
 from server.capabilities.evals.report.writing import live_report
-from server.capabilities.runs.configured_model import open_configured
-from server.capabilities.runs.offered import command_unavailable_reason
+from server.capabilities.runs.offered import command_unavailable_reason, open_configured
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of

@@ -13,7 +13,7 @@ from server.capabilities.evals.agents.cli_agent import find_agent
 from server.capabilities.evals.agents.run_folder import RunFolders
 from server.capabilities.evals.errors import EvalError
 from server.capabilities.evals.settings import EvalSettings
-from server.capabilities.runs.configured_model import open_named
+from server.capabilities.runs.offered import open_named
 from server.capabilities.runs.settings import RunSettings
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file

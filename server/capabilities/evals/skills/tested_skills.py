@@ -26,7 +26,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.live.library import Library
 from skills_core.loading.single_skill import read_skill
-from skills_core.scripts.private_copy import copy_skill
+from skills_core.scripts.runner import copy_skill
 from skills_core.skills.skill import State
 from skills_core.skills.withheld_files import files_for_models
 

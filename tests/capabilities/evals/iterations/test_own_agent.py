@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.capabilities.evals.conftest import HELLO, Lab
 from tests.model_endpoint import Answer, Hang, ModelEndpoint, Raw
 

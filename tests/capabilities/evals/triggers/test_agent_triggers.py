@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint, Raw
 from tests.processes import becomes, is_alive, sleepers, unique_seconds

@@ -547,7 +547,7 @@ async def test_an_invalid_worker_configuration_is_refused(sqlite_url: str) -> No
 LOADS = """
 import sys
 import skills_core.runs, skills_core.runs.durable, skills_core.runs.durable.store, skills_core.runs.durable.recorded_run
-import skills_core.runs.durable.recorded_run, skills_core.runs.durable.recorded_run, skills_core.runs.durable.leases
+import skills_core.runs.durable.recorded_run, skills_core.runs.durable.recorded_run, skills_core.runs.durable.store
 sys.exit(str(sorted({"dbos", "sqlalchemy", "psycopg", "pydantic_ai"} & sys.modules.keys())))
 """
 

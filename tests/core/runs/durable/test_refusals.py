@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from skills_core.runs.durable.engine import Engine, open_engine
 from skills_core.runs.durable.postgres import PostgresLease
 from skills_core.runs.durable.recorded_run import RunState, StoreError, WorkerConfig
-from skills_core.runs.durable.store import make_private, store_of
+from skills_core.runs.durable.store import require_private, store_of
 from tests.core.runs.durable.conftest import CALM, QUICK
 from tests.core.runs.durable.postgres import PrivateCluster
 from tests.core.runs.durable.test_engine import echo, endless, until
@@ -130,7 +130,7 @@ def write_prose(path: Path) -> None:
 
 
 def lose_a_table(path: Path) -> None:
-    make_private(path)
+    require_private(path)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE dbos_migrations (version INTEGER NOT NULL PRIMARY KEY)")
         database.execute("INSERT INTO dbos_migrations VALUES (1000)")
@@ -138,7 +138,7 @@ def lose_a_table(path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("damage", "reason"),
-    [(make_folder, "directory"), (write_prose, "no SQLite database"), (lose_a_table, "lacks a table")],
+    [(make_folder, "directory"), (write_prose, "not a SQLite database"), (lose_a_table, "lacks a table")],
 )
 async def test_a_file_that_cannot_be_used_is_named_with_the_reason(
     sqlite_url: str, damage: Callable[[Path], None], reason: str

@@ -17,10 +17,9 @@ from dbos import _dbos, _serialization
 from dbos._sys_db import SystemDatabase
 
 from skills_core.runs.durable.engine import open_engine
-from skills_core.runs.durable.leases import FileLease
-from skills_core.runs.durable.postgres import Observer, PostgresLease
+from skills_core.runs.durable.postgres import PostgresLease, observed_workers
 from skills_core.runs.durable.recorded_run import RunNotDoneError, RunState, StoreError, WorkerConfig
-from skills_core.runs.durable.store import PostgresStore, SqliteStore, store_of
+from skills_core.runs.durable.store import FileLease, PostgresStore, SqliteStore, store_of
 from tests.core.runs.durable.conftest import CALM, REPOSITORY
 from tests.core.runs.durable.postgres import PrivateCluster
 
@@ -302,27 +301,19 @@ def test_a_postgresql_worker_is_dead_only_with_a_free_lock_and_an_expired_row(cl
     two.close()
 
 
-@pytest.mark.parametrize("earlier", [False, True], ids=["now", "earlier"])
-def test_the_grace_time_of_the_checked_worker_counts_and_not_the_checkers(
-    earlier: bool,  # noqa: FBT001
-    cluster: PrivateCluster,
-) -> None:
+def test_the_grace_time_of_the_checked_worker_counts_and_not_the_checkers(cluster: PrivateCluster) -> None:
     url = cluster.new_database()
     with psycopg.connect(url, autocommit=True) as connection:
-        if earlier:  # the table as it was before it said how long a worker may be silent, with one of its time
-            connection.execute(b"CREATE SCHEMA skillserve")
-            connection.execute(b"CREATE TABLE skillserve.workers (name text PRIMARY KEY, seen timestamptz NOT NULL)")
-            connection.execute(b"INSERT INTO skillserve.workers VALUES ('patient', now())")
-            with Observer(PostgresStore(url)) as observer:
-                assert observer.is_alive("patient")
         eager = PostgresLease(url, 0.6)
-        if not earlier:
-            connection.execute(b"INSERT INTO skillserve.workers VALUES ('patient', now(), 15)")
+        with observed_workers(PostgresStore(url)) as is_alive:
+            assert is_alive is None  # no run was ever recorded
+        connection.execute(b"CREATE TABLE skillserve.workflow_status ()")
+        connection.execute(b"INSERT INTO skillserve.workers VALUES ('patient', now() - interval '10 s', 15)")
         connection.execute(b"INSERT INTO skillserve.workers VALUES ('hasty', now() - interval '1 s', 0.6)")
-        connection.execute(b"UPDATE skillserve.workers SET seen = now() - interval '10 s' WHERE name = 'patient'")
-        with Observer(PostgresStore(url)) as observer:
-            assert observer.is_alive("patient")
-            assert not observer.is_alive("hasty")
+        with observed_workers(PostgresStore(url)) as is_alive:
+            assert is_alive is not None
+            assert is_alive("patient")
+            assert not is_alive("hasty")
         is_dead = False
         while not is_dead:  # this one has to be connected for as long as that one may be silent
             eager.renew()

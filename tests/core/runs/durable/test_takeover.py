@@ -21,8 +21,8 @@ from skills_core.runs.durable.engine import Engine, open_engine
 from skills_core.runs.durable.heartbeat import InterruptedRun
 from skills_core.runs.durable.lifecycle import create_tables
 from skills_core.runs.durable.recorded_run import RunState, StoreError, UnknownRunError, WorkerConfig
-from skills_core.runs.durable.store import make_private, store_of
-from skills_core.runs.ports import Epoch
+from skills_core.runs.durable.store import require_private, store_of
+from skills_core.runs.journal import Epoch
 from tests.core.runs.durable.conftest import CALM, QUICK
 from tests.core.runs.durable.test_engine import until
 from tests.thoroughness import EVERY_CASE
@@ -115,7 +115,7 @@ async def test_a_worker_completes_half_created_tables_before_it_reads_them(
     url: str, migrations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not url.startswith("postgresql"):
-        make_private(Path(url))
+        require_private(Path(url))
     with monkeypatch.context() as patch:
         every = _migration.get_dbos_migrations
         patch.setattr(_migration, "get_dbos_migrations", lambda *given: every(*given)[:migrations])

@@ -11,7 +11,7 @@ import pytest
 from skills_core import Catalog, Recipient, render_activation, render_request
 from skills_core.guard.tool import CallDecision
 from skills_core.runs import run_skills
-from skills_core.runs.outcome import ActivatedSkill, Origin
+from skills_core.runs.outcome import ActivatedSkill, ActivationOrigin
 from skills_core.runs.run_skills import Offer, RunSkills, select_skills
 from skills_core.runs.tools.own_tools import activate_skill_tool, read_skill_file_tool
 
@@ -91,8 +91,8 @@ async def test_a_skill_that_is_there_already_is_not_repeated(call: Any, skills: 
     assert "In French." in (await call(name="base", arguments={"lang": "French"})).text
     assert "already" in (await call(name="base", arguments={"lang": "French"})).text
     assert [(each.skill, each.origin) for each in skills.activated] == [
-        ("base", Origin.REQUIRED),
-        ("third", Origin.CALLED),
+        ("base", ActivationOrigin.REQUIRED),
+        ("third", ActivationOrigin.CALLED),
     ]
 
 
@@ -183,4 +183,4 @@ async def test_a_skill_with_allowed_tools_must_name_the_tool(
 
 def test_an_activation_is_reported_with_its_digest(skills: RunSkills, catalog: Catalog) -> None:
     assert skills.activate("third", {})
-    assert skills.activated[-1] == ActivatedSkill("third", catalog.skill("third").digest, Origin.CALLED)
+    assert skills.activated[-1] == ActivatedSkill("third", catalog.skill("third").digest, ActivationOrigin.CALLED)

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from skills_core.guard.tool import CallDecision
-from skills_core.runs.tools.workspace import WorkspaceTool, workspace_tools
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import workspace_tools
 
 HOST = {"PATH": os.environ["PATH"], "SKILLSERVE_ADMIN_TOKEN": "secret", "AWS_SECRET": "secret", "HOME": "/nowhere"}
 

@@ -13,9 +13,8 @@ import anyio
 import pytest
 
 from skills_core.guard.tool import CallDecision
-from skills_core.runs.tools.workspace import workspace_tools
-from skills_core.runs.tools.workspace.commands import sandboxed_runner
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import sandboxed_runner, workspace_tools
 from skills_core.scripts.isolation import Isolation, find_isolation
 from skills_core.scripts.programs import ProgramFinder
 from skills_core.scripts.runner import ScriptSetup

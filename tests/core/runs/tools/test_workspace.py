@@ -17,7 +17,8 @@ from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError
 from skills_core.guard.tool import CallDecision
-from skills_core.runs.tools.workspace import WorkspaceTool, workspace_tools
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.commands import workspace_tools
 
 HIDDEN = "the secret"
 

@@ -15,9 +15,8 @@ from hypothesis import strategies as st
 from skills_core import Catalog, Library
 from skills_core.format.yaml12 import JsonValue
 from skills_core.interaction import Progress
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import Journal, MemoryJournal, from_json, to_json
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus
-from skills_core.runs.ports import Journal, MemoryJournal
 from skills_core.runs.workflow.model import StepStatus, WorkflowOutcome, WorkflowProblem
 from skills_core.runs.workflow.plan import Plan, plan_from_json, plan_to_json, prepare
 from skills_core.runs.workflow.run import run_workflow

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.toolboxes import PRESETS, Capability, Toolbox
+from skills_core.toolboxes import PRESETS, Toolbox, ToolPurpose
 from tests.conftest import MakeSkill
 from tests.server.sessions import Era, http_server, open_session
 
@@ -43,7 +43,7 @@ async def test_a_client_gets_the_preset_of_its_host_by_the_name_that_it_sends(
             async with open_session(url, era, client_name=SENT[toolbox.key]) as session:
                 text = await session.activate("pdf")
             assert _head(toolbox) in text, (toolbox.key, text)
-            assert all(f"- `{name}`" not in text for name in toolbox.tools[Capability.RUN_COMMAND])
+            assert all(f"- `{name}`" not in text for name in toolbox.tools[ToolPurpose.RUN_COMMAND])
         async with open_session(url, era, client_name="without-a-preset") as session:
             assert ": call `" not in await session.activate("pdf")
 
@@ -51,4 +51,4 @@ async def test_a_client_gets_the_preset_of_its_host_by_the_name_that_it_sends(
 def _head(toolbox: Toolbox) -> str:
     """Return what the text says of the first foreign tool: which of the host's own tools to call."""
     foreign = next(name for name in ("run_shell_command", "execute_command") if not toolbox.has(name))
-    return f"- `{foreign}` (run a command): call `{toolbox.first(Capability.RUN_COMMAND)}`\n"
+    return f"- `{foreign}` (run a command): call `{toolbox.first(ToolPurpose.RUN_COMMAND)}`\n"

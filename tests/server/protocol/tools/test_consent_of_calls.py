@@ -6,7 +6,7 @@ from typing import Any
 
 import mcp_types as types
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.conversation.clients import Callbacks

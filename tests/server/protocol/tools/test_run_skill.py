@@ -14,7 +14,7 @@ import pytest
 from mcp import StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
-from skills_core.testing.skills import Call
+from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
 from tests.server.conversation.clients import Callbacks, client_for, says

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.runs.results import skill_result, workflow_result
+from server.capabilities.runs.tools import skill_result, workflow_result
 from server.clients import KNOWN_CLIENTS, StructureUse
 from server.conversation.resumption import needs_consent, not_finished
 from skills_core.guard.tool import CallDecision, ToolCall

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.runs.mcp_servers.config_file import ServerSpec, file_secrets, parse_servers, read_servers
+from server.capabilities.runs.mcp_config import ServerSpec, file_secrets, parse_servers, read_servers
 from server.config.files import ConfigurationError
 from skills_core.guard.tool import Secrets
 

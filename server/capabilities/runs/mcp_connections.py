@@ -1,4 +1,9 @@
-"""Connect a run to MCP servers, name their tools for models, and convert the results of calls."""
+"""Connect a run to MCP servers, name their tools for models, and convert the results of calls.
+
+Servers that are child processes have a stdio transport of our own. The SDK's buffers lines of any length, and logs
+lines that it cannot parse. Ours closes the connection at a line that is too long, and skips lines that are not
+messages, which some servers print.
+"""
 
 from __future__ import annotations
 
@@ -6,36 +11,172 @@ import hashlib
 import json
 import logging
 import re
-from contextlib import AsyncExitStack, asynccontextmanager
+import shutil
+import subprocess
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.client.sse import sse_client
+from mcp.client.stdio import get_default_environment
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from server.capabilities.runs.mcp_servers.config_file import file_secrets
-from server.capabilities.runs.mcp_servers.stdio import open_server
+from server.capabilities.runs.mcp_config import file_secrets
 from server.wire.http_client import limit_responses, open_client, silence_clients
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, ToolFailedError
 from skills_core.guard.tool import Effect, Role, Secrets, Tool
+from skills_core.scripts.process import OWN_SESSION, kill_all, terminate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable
+    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 
+    from anyio.abc import Process
+    from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp_types import CallToolResult, ContentBlock
 
-    from server.capabilities.runs.mcp_servers.config_file import ServerSpec
+    from server.capabilities.runs.mcp_config import ServerSpec
     from server.wire.http_client import HttpExchange
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
+
+
+MAX_LINE = 8 * 1024 * 1024
+"""Longest line that a server may send, in bytes."""
+
+_MAX_SKIPPED = 1000
+# Lines that are not messages; the connection ends at the next one.
+
+_GRACE_SECONDS = 2.0
+# Time for the server to exit after its stdin is closed, and again after it is asked to terminate.
+
+
+@asynccontextmanager
+async def open_server(spec: ServerSpec) -> AsyncGenerator[tuple[Any, Any]]:
+    """Start the server, and yield the streams that read and write messages.
+
+    The server gets the environment variables that the SDK considers safe to inherit, and those of the spec. Its stderr
+    is discarded.
+
+    Raises:
+        OSError, ValueError: the server cannot be started.
+    """
+    environment = get_default_environment() | dict(spec.environment)
+    program = await anyio.to_thread.run_sync(_program, spec, environment)
+    process = await anyio.open_process(
+        [program, *spec.command[1:]],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        cwd=spec.directory,
+        env=environment,
+        **OWN_SESSION,
+    )
+    try:
+        incoming, read = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        write, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        async with incoming, read, write, outgoing, anyio.create_task_group() as tasks:
+            tasks.start_soon(_receive, process, incoming)
+            tasks.start_soon(_send, process, outgoing, incoming)
+            yield read, write
+            tasks.cancel_scope.cancel()
+    finally:
+        with anyio.CancelScope(shield=True):
+            await _end(process)
+
+
+def _program(spec: ServerSpec, environment: dict[str, str]) -> str:
+    # Windows starts `npx` only by the full name of its file, such as `npx.cmd`.
+    return shutil.which(spec.command[0], path=environment.get("PATH")) or spec.command[0]
+
+
+async def _receive(process: Process, incoming: MemoryObjectSendStream[SessionMessage | Exception]) -> None:
+    skipped = 0
+    # Closing the stream at the server's end makes pending requests fail.
+    async with incoming:
+        async for line in _lines(process):
+            try:
+                message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+            except ValueError:
+                skipped += 1
+                if skipped > _MAX_SKIPPED:
+                    return
+                continue
+            try:
+                await incoming.send(SessionMessage(message))
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                return
+
+
+async def _lines(process: Process) -> AsyncIterator[bytes]:
+    """Yield the lines of the server's output until it ends or a line is too long."""
+    if process.stdout is None:
+        return
+    parts: list[bytes] = []
+    size = 0
+    with suppress(anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        while True:
+            first, *rest = (await process.stdout.receive()).split(b"\n")
+            parts.append(first)
+            size += len(first)
+            if size > MAX_LINE:
+                return
+            if rest:
+                yield b"".join(parts)
+                for line in rest[:-1]:
+                    yield line
+                parts, size = [rest[-1]], len(rest[-1])
+
+
+async def _send(
+    process: Process,
+    outgoing: MemoryObjectReceiveStream[SessionMessage],
+    incoming: MemoryObjectSendStream[SessionMessage | Exception],
+) -> None:
+    if process.stdin is None:
+        return
+    try:
+        async with outgoing:
+            async for message in outgoing:
+                text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await process.stdin.send(text.encode() + b"\n")
+    except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
+        # The server has stopped reading: pending requests must fail instead of waiting for ever.
+        await incoming.aclose()
+
+
+async def _end(process: Process) -> None:
+    """Close the server's pipes, ask it to exit, then kill it and its children; wait a bounded time after each."""
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
+                await stream.aclose()
+    with anyio.move_on_after(_GRACE_SECONDS):
+        await process.wait()
+    if process.returncode is None:
+        await terminate(process.pid)
+        with anyio.move_on_after(_GRACE_SECONDS):
+            await process.wait()
+    # Also kills child processes that the server left running.
+    await kill_all(process.pid)
+    with anyio.move_on_after(_GRACE_SECONDS):
+        await process.wait()
+    # asyncio keeps a pipe with unread output open; only closing its transport releases it.
+    transport = getattr(getattr(process, "_process", None), "_transport", None)
+    if transport is not None:
+        with suppress(PermissionError):
+            transport.close()
+    await anyio.lowlevel.checkpoint()
+
 
 logger = logging.getLogger(__name__)
 
@@ -121,12 +262,9 @@ _LIST_BYTES = 16 * 1024 * 1024
 _CALL_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTimeouts:
-    """Seconds for each server to connect, and for all servers together to shut down."""
-
-    connect: float = 30.0
-    shutdown: float = 10.0
+_CONNECT_SECONDS = 30.0
+_SHUTDOWN_SECONDS = 10.0
+# For all servers together.
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +277,16 @@ class ConnectedTools:
 
 @asynccontextmanager
 async def connect_servers(
-    specs: Iterable[ServerSpec], timeouts: ServerTimeouts | None = None
+    specs: Iterable[ServerSpec], connect_seconds: float = _CONNECT_SECONDS
 ) -> AsyncGenerator[ConnectedTools]:
-    """Connect to the servers concurrently, and yield their tools; the connections close when the block ends."""
-    timeouts = timeouts or ServerTimeouts()
+    """Connect to the servers concurrently, and yield their tools; the connections close when the block ends.
+
+    A server that does not answer within `connect_seconds` provides no tools.
+    """
     silence_clients()
     specs = tuple(specs)
     secrets = Secrets(file_secrets(specs))
-    connections = [_Connection(spec, timeouts, secrets) for spec in specs]
+    connections = [_ServerConnection(spec, connect_seconds, secrets) for spec in specs]
     try:
         async with anyio.create_task_group() as tasks:
             for connection in connections:
@@ -156,20 +296,20 @@ async def connect_servers(
             try:
                 yield _collect(connections, secrets)
             finally:
-                with anyio.move_on_after(timeouts.shutdown, shield=True):
+                with anyio.move_on_after(_SHUTDOWN_SECONDS, shield=True):
                     for connection in connections:
                         connection.stop.set()
                     for connection in connections:
                         await connection.closed.wait()
                 tasks.cancel_scope.cancel()
     except BaseExceptionGroup as group:
-        # `_Connection.run` never raises, so this is the caller's own exception: unwrap it.
+        # `_ServerConnection.run` never raises, so this is the caller's own exception: unwrap it.
         if len(group.exceptions) == 1:
             raise group.exceptions[0] from None
         raise
 
 
-def _collect(connections: list[_Connection], secrets: Secrets) -> ConnectedTools:
+def _collect(connections: list[_ServerConnection], secrets: Secrets) -> ConnectedTools:
     tools: dict[str, Tool] = {}
     problems: list[str] = []
     for connection in connections:
@@ -185,13 +325,13 @@ def _collect(connections: list[_Connection], secrets: Secrets) -> ConnectedTools
     return ConnectedTools(tuple(tools.values()), tuple(problems))
 
 
-class _Connection:
+class _ServerConnection:
     """The connection to one server; `ready` is set when its tools are known, or it has failed."""
 
-    def __init__(self, spec: ServerSpec, timeouts: ServerTimeouts, secrets: Secrets) -> None:
+    def __init__(self, spec: ServerSpec, connect_seconds: float, secrets: Secrets) -> None:
         self._spec = spec
         self._secrets = secrets
-        self._timeouts = timeouts
+        self._connect_seconds = connect_seconds
         self._client: Client | None = None
         self._listed: list[types.Tool] = []
         self._exchange: HttpExchange | None = None
@@ -204,10 +344,10 @@ class _Connection:
     async def run(self) -> None:
         """Connect, list the tools, and stay connected until `stop` is set; never raise."""
         try:
-            with anyio.CancelScope(deadline=anyio.current_time() + self._timeouts.connect) as scope:
+            with anyio.CancelScope(deadline=anyio.current_time() + self._connect_seconds) as scope:
                 await self._connect(scope)
             if scope.cancelled_caught:
-                self._fail(f"it did not answer within {self._timeouts.connect:g} seconds")
+                self._fail(f"it did not answer within {self._connect_seconds:g} seconds")
         except Exception as error:  # noqa: BLE001 - a faulty server can cause any exception in the libraries
             self._fail(_transport_error(self._exchange) or _reason(error, self._secrets))
         finally:

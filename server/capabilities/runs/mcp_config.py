@@ -25,6 +25,7 @@ from skills_core.errors import FileRefusedError
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
+
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _SECRET = re.compile(
@@ -153,8 +154,13 @@ def parse_servers(path: Path, text: str, environment: Mapping[str, str]) -> tupl
         raise ConfigurationError(f'{path}: expected {{"mcpServers": {{"name": {{"command": …}} or {{"url": …}}}}}}')
     if len(servers) > MAX_SERVERS:
         raise ConfigurationError(f"{path}: {key}: expected at most {MAX_SERVERS} servers")
+
+    def spec(name: str, entry: object) -> ServerSpec:
+        where = f"{path}: {key}.{one_line(name)[:100]}"
+        return _ServerEntry(where, _without_nulls(entry), environment, path.parent).spec(name)
+
     return tuple(
-        _Entry(f"{path}: {key}.{one_line(name)[:100]}", _without_nulls(entry), environment, path.parent).spec(name)
+        spec(name, entry)
         for name, entry in servers.items()
         if not (isinstance(entry, dict) and (entry.get("disabled") is True or entry.get("enabled") is False))
     )
@@ -182,7 +188,7 @@ def _is_string(value: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _ServerEntry:
     """One entry of the file; error messages name it as `where`."""
 
     where: str

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.runs.toolset import open_toolset
+from server.capabilities.runs.skill_runner import open_toolset
 from server.config.files import ConfigurationError
 from server.config.settings.model import Settings
 from server.config.settings.tools import OptionalTool
 from skills_core.runs.run_skills import RunSkills
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 from skills_core.scripts.isolation import Isolation
 from skills_core.scripts.runner import ScriptRunner
 from tests.core.guard.conftest import make_gate

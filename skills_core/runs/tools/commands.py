@@ -1,4 +1,4 @@
-"""The tools that start programs in the workspace: `run_command`, in a sandbox or not, and `git_diff`."""
+"""The tools that start programs in the workspace, `run_command` and `git_diff`, and all workspace tools by name."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import re
 import shutil
 import stat
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,13 +17,22 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import ToolFailedError
 from skills_core.guard.allowed_tools import OPERATORS
 from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
-from skills_core.runs.tools.workspace.folder import PATH_DESCRIPTION, Workspace, text_argument
+from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.workspace import (
+    PATH_DESCRIPTION,
+    Workspace,
+    grep_tool,
+    list_directory_tool,
+    read_file_tool,
+    text_argument,
+    write_file_tool,
+)
 from skills_core.scripts.environment import SCHEDULED_RUN
 from skills_core.scripts.isolation import run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 from skills_core.scripts.programs import required_paths
 from skills_core.scripts.sandbox import SCRATCH, sandbox_arguments
-from skills_core.toolboxes import Capability
+from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -31,6 +41,7 @@ if TYPE_CHECKING:
     from skills_core.guard.tool import CallContext
     from skills_core.scripts.process import ProcessResult
     from skills_core.scripts.runner import ScriptSetup
+
 
 _LIMITS = ProcessLimits(seconds=3600, output_bytes=1024 * 1024)
 # The gate's deadline ends a call earlier.
@@ -82,7 +93,7 @@ def run_command_tool(
         Effect.WRITES,
         "workspace",
         perform,
-        Role(frozenset({Capability.RUN_COMMAND}), command="command"),
+        Role(frozenset({ToolPurpose.RUN_COMMAND}), command="command"),
     )
 
 
@@ -313,3 +324,28 @@ def sandboxed_runner(setup: ScriptSetup, root: Path) -> Callable[[Command, Proce
         return await run_confined(isolation, inside, limits, mounts=mounts)
 
     return run
+
+
+def workspace_tools(
+    root: Path,
+    allowed: Iterable[WorkspaceTool],
+    host: Mapping[str, str],
+    run: Callable[[Command, ProcessLimits], Awaitable[ProcessResult]] = run_process,
+    private: Iterable[Path] = (),
+) -> tuple[Tool, ...]:
+    """Return the allowed tools for the workspace at `root`, an absolute path.
+
+    What lies at an absolute path in `private` is not shown and not written; commands are kept away from it by `run`
+    alone. `host` is the environment of this process; programs get a fixed list of its variables. `run` runs a command,
+    in a sandbox or not.
+    """
+    workspace = Workspace.without(root, private)
+    make: dict[WorkspaceTool, Callable[[], Tool]] = {
+        WorkspaceTool.READ_FILE: partial(read_file_tool, workspace),
+        WorkspaceTool.WRITE_FILE: partial(write_file_tool, workspace),
+        WorkspaceTool.LIST_DIRECTORY: partial(list_directory_tool, workspace),
+        WorkspaceTool.GREP: partial(grep_tool, workspace),
+        WorkspaceTool.GIT_DIFF: partial(git_diff_tool, workspace, host.get("PATH", "")),
+        WorkspaceTool.RUN_COMMAND: partial(run_command_tool, root, command_environment(host), run),
+    }
+    return tuple(make[name]() for name in dict.fromkeys(allowed))

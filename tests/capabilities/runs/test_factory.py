@@ -12,7 +12,7 @@ from server.capabilities.runs.factory import pool_id
 from server.capabilities.runs.recorded_runs import conflict_details
 from server.config.settings.tools import OptionalTool
 from skills_core.runs.durable.recorded_run import RUN_FORMAT, RecordedRun, RunConflictError, RunState
-from skills_core.runs.tools.workspace_names import WorkspaceTool
+from skills_core.runs.tools import WorkspaceTool
 from tests.server.settings import make_settings
 
 ROOTS = (Path("/skills"),)

@@ -1,4 +1,4 @@
-"""An MCP server for tests, built with the SDK: `second_server.py stdio | streamable-http | sse [PORT]`."""
+"""An MCP server for tests, built with the SDK: `mcp_second_server.py stdio | streamable-http | sse [PORT]`."""
 
 from __future__ import annotations
 

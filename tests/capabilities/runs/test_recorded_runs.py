@@ -22,7 +22,7 @@ from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import WorkerConfig
 from skills_core.runs.durable.store import SqliteStore
 from skills_core.runs.executor import RunRequest
-from skills_core.runs.ports import Journal
+from skills_core.runs.journal import Journal
 from tests.conftest import MakeSkill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.cli.test_cli import run

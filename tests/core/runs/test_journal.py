@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from skills_core.errors import InvalidRecordError
 from skills_core.guard.tool import CallDecision, ToolCall
-from skills_core.runs.json_codec import from_json, to_json
+from skills_core.runs.journal import from_json, to_json
 from skills_core.runs.outcome import (
     ActivatedSkill,
+    ActivationOrigin,
     Attempt,
     CriterionScore,
-    Origin,
     RunOutcome,
     RunProblem,
     RunStatus,
@@ -50,7 +50,7 @@ CALLS = st.builds(
     st.booleans(),
     NUMBERS,
 )
-ACTIVATED = st.builds(ActivatedSkill, TEXTS, st.none() | TEXTS, st.sampled_from(Origin))
+ACTIVATED = st.builds(ActivatedSkill, TEXTS, st.none() | TEXTS, st.sampled_from(ActivationOrigin))
 OUTCOMES = st.builds(
     RunOutcome,
     run_id=TEXTS,
@@ -110,7 +110,7 @@ def test_the_json_has_every_field_by_its_name_and_enums_by_their_value() -> None
         status=RunStatus.FAILED,
         problem=RunProblem.TURN_LIMIT,
         tool_calls=(call,),
-        activated_skills=(ActivatedSkill("base", "sha256:0", Origin.REQUIRED),),
+        activated_skills=(ActivatedSkill("base", "sha256:0", ActivationOrigin.REQUIRED),),
     )
     assert to_json(outcome) == {
         "run_id": "r",

@@ -16,8 +16,8 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from skills_core.runs.ports import Epoch
-from skills_core.runs.trace.store import FencedTraceError, TraceStore, UnknownTraceError, UnreadableTraceError, epoch_of
+from skills_core.runs.journal import Epoch
+from skills_core.runs.trace import FencedTraceError, TraceStore, UnknownTraceError, UnreadableTraceError, epoch_of
 from skills_core.testing import Call, ScriptedModel
 from tests.core.runs.test_executor import RUN_ID, MakeRun, make_run, tool
 
@@ -193,7 +193,7 @@ def test_a_writer_suspended_during_a_takeover_replaces_nothing_when_it_resumes(
 HOLD = """
 import sys
 from pathlib import Path
-from skills_core.runs.trace.store import TraceStore
+from skills_core.runs.trace import TraceStore
 print(TraceStore(Path(sys.argv[1])).presence(), flush=True)
 sys.stdin.read()
 """

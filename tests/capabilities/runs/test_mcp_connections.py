@@ -16,16 +16,16 @@ from typing import Any
 import anyio
 import pytest
 
-from server.capabilities.runs.mcp_servers.config_file import parse_servers
-from server.capabilities.runs.mcp_servers.connections import ConnectedTools, ServerTimeouts, connect_servers
+from server.capabilities.runs.mcp_config import parse_servers
+from server.capabilities.runs.mcp_connections import ConnectedTools, connect_servers
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.guard import Guard
 from skills_core.guard.tool import CallDecision, CallLimits, Effect
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser
 
-SECOND = str(Path(__file__).with_name("second_server.py"))
-ODD = str(Path(__file__).with_name("odd_server.py"))
+SECOND = str(Path(__file__).with_name("mcp_second_server.py"))
+ODD = str(Path(__file__).with_name("mcp_odd_server.py"))
 
 
 def program(*arguments: str, **further: Any) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def odd(way: str, *further: str, **entry: Any) -> dict[str, Any]:
 @asynccontextmanager
 async def connected(connect_seconds: float = 60.0, **servers: dict[str, Any]) -> AsyncGenerator[ConnectedTools]:
     specs = parse_servers(Path("mcp.json"), json.dumps({"mcpServers": servers}), {})
-    async with connect_servers(specs, ServerTimeouts(connect_seconds)) as found:
+    async with connect_servers(specs, connect_seconds) as found:
         yield found
 
 

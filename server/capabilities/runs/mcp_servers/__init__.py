@@ -1,1 +1,0 @@
-"""Connect a run to the configured MCP servers, and offer it their tools."""
