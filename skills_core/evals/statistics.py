@@ -16,19 +16,6 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = [
-    "MIN_DISCORDANT",
-    "SIGNIFICANCE",
-    "Interval",
-    "Spread",
-    "cases_for_power",
-    "mcnemar_exact",
-    "mean_stddev",
-    "paired_bootstrap",
-    "too_many_failed",
-    "wilson",
-]
-
 SIGNIFICANCE: Final = 0.05
 """Below this probability a difference counts as real."""
 

@@ -17,7 +17,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from skills_core.authoring.draft import split_draft
-from skills_core.evals.proposals.unified_diff import split_lines
+from skills_core.evals.proposals import split_lines
 from skills_core.improve.bounds import changed_texts
 from skills_core.mentions.markdown import without_fences
 from skills_core.mentions.tools import capabilities_of

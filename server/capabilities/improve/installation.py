@@ -17,7 +17,7 @@ from server.config.machine import state_home
 from skills_core.diagnostics import one_line
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
-from skills_core.evals.proposals.unified_diff import unified_diff
+from skills_core.evals.proposals import unified_diff
 from skills_core.history.commits import Cause
 from skills_core.history.store import has_history
 from skills_core.improve.bounds import changed_texts, refusal_of

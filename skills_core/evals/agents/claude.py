@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, skill_of_uri, skills_read_by
-from skills_core.evals.agents.transcript import (
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentName,
+    Rights,
+    Setup,
     amount_of,
     count_of,
     mapping_of,
@@ -16,12 +19,12 @@ from skills_core.evals.agents.transcript import (
     text_of,
     text_of_content,
 )
+from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, skill_of_uri, skills_read_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
 
 
 _HOPELESS = (401, 403)

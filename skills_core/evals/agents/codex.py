@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup, count_of, mapping_of, text_of
 from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
-from skills_core.evals.agents.transcript import count_of, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
 
 
 _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")

@@ -6,7 +6,17 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentName,
+    Rights,
+    Setup,
+    count_of,
+    mapping_of,
+    skill_name,
+    text_of,
+)
 from skills_core.evals.agents.reads import (
     server_tool,
     skill_of_path,
@@ -14,14 +24,12 @@ from skills_core.evals.agents.reads import (
     skill_of_uri,
     skills_read_by,
 )
-from skills_core.evals.agents.transcript import count_of, mapping_of, skill_name, text_of
 from skills_core.rendering import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
 
 
 _RULE: Final = """\

@@ -5,7 +5,19 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import (
+    ANY_SKILL,
+    SERVER,
+    AgentKind,
+    AgentName,
+    Rights,
+    Setup,
+    amount_of,
+    count_of,
+    mapping_of,
+    skill_name,
+    text_of,
+)
 from skills_core.evals.agents.reads import (
     server_tool,
     skill_of_path,
@@ -13,13 +25,11 @@ from skills_core.evals.agents.reads import (
     skill_of_uri,
     skills_read_by,
 )
-from skills_core.evals.agents.transcript import ANY_SKILL, amount_of, count_of, mapping_of, skill_name, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
 
 
 _SKILL: Final = "skill"

@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.folders import MAIN_FILE
-from skills_core.evals.agents.transcript import skill_name
+from skills_core.evals.agents.kind import skill_name
 from skills_core.rendering import ACTIVATION_TOOL
 
 if TYPE_CHECKING:

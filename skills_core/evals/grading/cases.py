@@ -18,8 +18,6 @@ from skills_core.errors import SkillsError, did_you_mean, similar_to
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["EVALS_FILE", "Assertion", "EvalCase", "EvalFault", "EvalSet", "InvalidEvalSetError", "read_eval_set"]
-
 EVALS_FILE: Final = "evals/evals.json"
 """Where the evals of a skill are, relative to its folder."""
 

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.transcript import ANY_SKILL
+from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.scripts.process import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.evals.agents.transcript import AgentRun, Transcript
+    from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.format.yaml12 import JsonObject
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,11 +16,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError, did_you_mean, similar_to
+from skills_core.disk.files import Location, read_bounded, read_file
+from skills_core.disk.folders import EVALS
+from skills_core.disk.json_files import json_bytes
+from skills_core.disk.opening import open_new
+from skills_core.errors import FileRefusedError, SkillsError, did_you_mean, similar_to
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
+from skills_core.system_faults import Fault, system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
 
 
 QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
@@ -364,3 +371,120 @@ def _named(query: Query, opened: Collection[str]) -> Part:
     if part is Part.TEST and query.text in opened:
         raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
     return part
+
+
+def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
+    """Return the queries of the skill in `folder` with the path of their file there; None if it has no such file.
+
+    Queries in two files, for training and for validation, are one set, whose path is that of both.
+
+    Raises:
+        QueryFileError: a file cannot be read, is not a file of queries, or only one of two files is there.
+    """
+    for name in QUERY_FILES:
+        if (queries := _read_file(folder, name)) is not None:
+            return name, queries
+    found = {part: _read_file(folder, name) for part, name in PART_FILES.items()}
+    parts = {part: queries for part, queries in found.items() if queries is not None}
+    if not parts:
+        return None
+    if missing := [name for part, name in PART_FILES.items() if part not in parts]:
+        message = "is missing beside the other part; write it, or put all queries into evals/eval_queries.json"
+        raise QueryFileError(str(folder / missing[0]), "", message)
+    where = " and ".join(PART_FILES.values())
+    return where, joined_parts(parts, f"{folder}: {where}")
+
+
+def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
+    """Return the queries in the file that the user named, or else those of the skill in `folder`, with their path.
+
+    Raises:
+        QueryFileError: there are none, or they cannot be read.
+    """
+    if file is not None:
+        return str(file), queries_in(file)
+    found = queries_of_skill(folder)
+    if found is None:
+        message = f"there are no queries; expected {' or '.join(QUERY_FILES)}, or a file named with --queries"
+        raise QueryFileError(str(folder), "", message)
+    return found
+
+
+def _read_file(folder: Path, name: str) -> tuple[Query, ...] | None:
+    try:
+        raw, _ = read_file(Location(folder, name), MAX_FILE)
+    except FileRefusedError as error:
+        if error.fault is Fault.ABSENT:
+            return None
+        raise QueryFileError(str(folder / name), "", error.message) from error
+    return read_queries(raw, str(folder / name))
+
+
+def find_query_file(folder: Path) -> str | None:
+    """Return the path of the file of queries that a skill has, whatever is in it."""
+    names = (*QUERY_FILES, *PART_FILES.values())
+    return next((name for name in names if (folder / name).exists() or (folder / name).is_symlink()), None)
+
+
+def queries_in(file: Path) -> tuple[Query, ...]:
+    """Return the queries in a file that the user named.
+
+    Raises:
+        QueryFileError: there is no such file, it cannot be read, or it is not a file of queries.
+    """
+    try:
+        raw = read_bounded(file, MAX_FILE)
+    except FileRefusedError as error:
+        raise QueryFileError(str(file), "", error.message) from error
+    if raw is None:
+        raise QueryFileError(str(file), "", "there is no such file")
+    return read_queries(raw, str(file))
+
+
+class QueriesExistError(SkillsError):
+    """The queries cannot be written: the skill has some, or its folder cannot be written to."""
+
+
+def require_no_queries(folder: Path) -> None:
+    """Refuse to draft queries for a skill that has some.
+
+    Raises:
+        QueriesExistError: it has a file of queries, or a link in the place of the folder for one.
+    """
+    if (name := find_query_file(folder)) is not None:
+        raise QueriesExistError(
+            f"{folder / name}: the skill has queries, which are not replaced; edit or move the file"
+        )
+    if (folder / EVALS).is_symlink():
+        raise QueriesExistError(f"{folder / EVALS}: this is a link, which is not followed; use a folder")
+
+
+def drafts_document(queries: Iterable[Query]) -> list[dict[str, Any]]:
+    """Return the queries as the file has them."""
+    return [
+        {
+            "query": query.text,
+            "should_trigger": query.should_trigger,
+            **({"expected_skill": query.expected_skill} if query.expected_skill and not query.should_trigger else {}),
+        }
+        for query in queries
+    ]
+
+
+def write_drafts(folder: Path, queries: Iterable[Query]) -> Path:
+    """Write the queries to a new file of the skill in `folder`, and return its path.
+
+    Raises:
+        QueriesExistError: there is such a file, or it cannot be created.
+    """
+    require_no_queries(folder)
+    file = folder / QUERY_FILES[0]
+    try:
+        (folder / EVALS).mkdir(exist_ok=True)
+        # Exclusive creation follows no link and replaces nothing.
+        handle = open_new(file, 0o666)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(json_bytes(drafts_document(queries)))
+    except OSError as error:
+        raise QueriesExistError(f"{file}: the queries cannot be written: {system_message(error)}") from error
+    return file

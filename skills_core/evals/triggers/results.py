@@ -12,13 +12,13 @@ from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.agents.transcript import ANY_SKILL
+from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from skills_core.evals.agents.transcript import AgentRun, Transcript
+    from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.triggers.queries import Part, Query
     from skills_core.format.yaml12 import JsonValue
 

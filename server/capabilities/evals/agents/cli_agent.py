@@ -18,24 +18,44 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 import server
-from server.capabilities.evals.agents.agent import AgentUnavailableError
-from server.capabilities.evals.agents.programs import run_program, shell_words
-from server.capabilities.evals.agents.run_folder import RunFolder, agent_environment, temporary_root
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.skills.tested_skills import find_twins
+from server.capabilities.evals.agents.agent import AgentUnavailableError, RunFolder, agent_environment, temporary_root
+from server.capabilities.evals.tested_skills import find_twins
+from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
-from skills_core.evals.agents.all_agents import AGENTS, ANY_AGENT
-from skills_core.evals.agents.kind import Rights, ServerCommand, Via
-from skills_core.evals.agents.transcript import AgentRun, transcript_lines
+from skills_core.evals.agents import AGENTS, ANY_AGENT
+from skills_core.evals.agents.kind import AgentRun, Rights, ServerCommand, Via, transcript_lines
+from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 
     from server.capabilities.evals.agents.agent import AgentTask
-    from skills_core.evals.agents.kind import AgentKind, Setup, TranscriptReader
-    from skills_core.evals.agents.transcript import Transcript
+    from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
     from skills_core.scripts.process import ProcessResult
+
+
+def shell_words(command: str) -> tuple[str, ...]:
+    """Return the words that run a command by `sh -c`.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    return (_shell(), "-c", command)
+
+
+def _shell() -> str:
+    found = shutil.which("sh")
+    if found is None:
+        raise EvalError("there is no sh on the PATH; install a POSIX shell (on Windows, Git for Windows has one)")
+    return found
+
+
+async def run_program(
+    command: Command, limits: ProcessLimits, watch: Callable[[bytes], bool] | None = None
+) -> ProcessResult:
+    """Run a program, and return its result. A cancellation ends it, and so does `watch`; see `run_process`."""
+    return await run_confined(Isolation(), command, limits, python=Path(sys.executable), watch=watch)
 
 
 _MAX_OUTPUT: Final = 64 * 1024 * 1024

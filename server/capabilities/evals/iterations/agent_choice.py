@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask
+from server.capabilities.evals.agents.agent import AgentTask, RunFolders
 from server.capabilities.evals.agents.cli_agent import find_agent
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.errors import EvalError
 from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.runs.configured_model import open_named
 from server.capabilities.runs.settings import RunSettings
 from skills_core.disk.files import Location

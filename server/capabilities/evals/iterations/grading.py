@@ -10,14 +10,15 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.programs import CANNOT_START, check_syntax, run_shell
-from server.capabilities.evals.agents.run_folder import RUNS_PREFIX
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.agents.agent import RUNS_PREFIX
+from server.capabilities.evals.agents.cli_agent import run_program, shell_words
+from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import is_ignored
@@ -34,18 +35,49 @@ from skills_core.evals.grading.judging import (
 )
 from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, GradingBasis, RunKey, grading_to_json
 from skills_core.runs.models import connected
-from skills_core.scripts.process import ProcessEnding, ProcessLimits, exit_text
+from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, exit_text, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pydantic_ai.models import Model
 
-    from server.capabilities.evals.iterations.files import Iteration
+    from server.capabilities.evals.workspace import Iteration
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.evals.grading.results import EvalRun
     from skills_core.skills.skill import Skill
+
+
+CANNOT_START: Final = frozenset({126, 127})
+"""Exit codes of a shell that cannot start a program."""
+
+
+_SYNTAX_SECONDS: Final = 20.0
+
+
+async def run_shell(
+    command: str, directory: Path, environment: Mapping[str, str], limits: ProcessLimits
+) -> ProcessResult:
+    """Run a command by `sh -c`, and return its result. A cancellation ends the command.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    return await run_program(Command(shell_words(command), directory, environment), limits)
+
+
+async def check_syntax(command: str) -> str:
+    """Return why a shell cannot read a command, empty if it can.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    shell, *words = shell_words(command)
+    started = Command((shell, "-n", *words), Path(os.sep), os.environ)
+    done = await run_process(started, ProcessLimits(_SYNTAX_SECONDS, 10_000))
+    if done.ending is ProcessEnding.EXITED and done.exit_code == 0:
+        return ""
+    return done.fault or done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.exit_code}"
 
 
 CHECK_SECONDS: Final = 120.0

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
 from server.capabilities.evals.agents.cli_agent import check_no_twin
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.iterations.files import Iteration, check_input_files, iterations_of, new_iteration
 from server.capabilities.evals.iterations.grading import uncompared
-from server.capabilities.evals.iterations.runner import work_of
-from server.capabilities.evals.skills.tested_skills import find_baseline, load_version
+from server.capabilities.evals.iterations.runner import check_input_files, work_of
+from server.capabilities.evals.tested_skills import find_baseline, load_version
+from server.capabilities.evals.workspace import EvalError, Iteration, iterations_of, new_iteration
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.capabilities.evals.iterations.agent_choice import Judge
     from server.capabilities.evals.iterations.runner import Work
-    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import EvalRun

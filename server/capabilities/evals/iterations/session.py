@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.agents.agent import RunFolders
 from server.capabilities.evals.iterations.agent_choice import check_named
-from server.capabilities.evals.iterations.files import CONFIG
 from server.capabilities.evals.iterations.grading import (
     BlindComparisons,
     Grader,
@@ -24,7 +22,8 @@ from server.capabilities.evals.iterations.grading import (
 from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
 from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs
 from server.capabilities.evals.settings import EvalSettings
-from server.capabilities.evals.skills.tested_skills import keep
+from server.capabilities.evals.tested_skills import keep
+from server.capabilities.evals.workspace import CONFIG, EvalError
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.iterations.plan import EvalPlan
     from server.capabilities.evals.iterations.runner import ProgressListener
-    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
     from skills_core.evals.grading.results import RunKey
     from skills_core.format.yaml12 import JsonObject
@@ -232,7 +231,7 @@ class EvalSession:
         return Grader(judge, self.plan.source / "evals", self._instructions(), named.label if named else "")
 
     def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
-        from server.capabilities.evals.agents.own_agent import OwnAgent
+        from server.capabilities.evals.agents.executor import OwnAgent
 
         by_digest = {version.digest: version for version in versions.values() if version is not None}
         return OwnAgent(self.settings, by_digest, self.plan.options.jobs)

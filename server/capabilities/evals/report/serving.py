@@ -25,9 +25,10 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from server.capabilities.evals.report.folder import Folder
-from server.capabilities.evals.report.html.page import content_policy
-from server.capabilities.evals.report.workspace import read_workspace, work_runs
+from server.capabilities.evals.report.page import content_policy
+from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
+from server.capabilities.evals.workspace import work_runs
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.json_files import json_bytes
 from skills_core.disk.writing import write_file

@@ -9,9 +9,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.evals.report.folder import count, first, number, record, records, text, texts, truth
+from server.capabilities.evals.report.folder import (
+    count,
+    first,
+    number,
+    read_lines,
+    record,
+    records,
+    text,
+    texts,
+    truth,
+)
 from server.capabilities.evals.report.model import RoundScore, ShownVerdict, Spent, Tone, TriggerRound, TriggerSet
-from server.capabilities.evals.report.outputs import read_lines
 from server.capabilities.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
 from skills_core.evals.statistics import wilson
@@ -21,9 +30,8 @@ from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetRes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.capabilities.evals.report.folder import Folder
+    from server.capabilities.evals.report.folder import Budget, Folder
     from server.capabilities.evals.report.model import Transcript
-    from server.capabilities.evals.report.outputs import Budget
 
 _SETS = ("train", "validation", "test", "holdout")
 

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.evals.report.folder import Folder, count, first, natural, number, record, records, text, texts
+from server.capabilities.evals.report.folder import (
+    Budget,
+    Folder,
+    count,
+    first,
+    natural,
+    number,
+    read_outputs,
+    read_transcript,
+    record,
+    records,
+    text,
+    texts,
+)
 from server.capabilities.evals.report.model import Case, Iteration, Run, ShownComparison, Status, Workspace
-from server.capabilities.evals.report.outputs import Budget, read_outputs, read_transcript
 from server.capabilities.evals.report.scores import read_scores, read_verdict
 from server.capabilities.evals.report.trigger_results import read_triggers
 from skills_core.diagnostics import printable
@@ -24,35 +34,6 @@ if TYPE_CHECKING:
 
     from skills_core.evals.feedback import Feedback
     from skills_core.evals.grading.results import AssertionResult
-
-
-RENEWED_SECONDS: Final = 20.0
-"""How often running work renews its sign, at least."""
-
-STALE_SECONDS: Final = 90.0
-"""Age from which a sign counts as that of a killed process."""
-
-_SIGN: Final = ".running"
-
-
-def renew_sign(workspace: Path) -> None:
-    """Say that work runs in a workspace; on a disk that refuses it, readers take the work as interrupted."""
-    with suppress(OSError):
-        (workspace / _SIGN).touch()
-
-
-def remove_sign(workspace: Path) -> None:
-    """Say that no work runs in a workspace."""
-    with suppress(OSError):
-        (workspace / _SIGN).unlink(missing_ok=True)
-
-
-def work_runs(root: Path) -> bool:
-    """Tell whether work runs in a workspace, or in that of an iteration `root`."""
-    for folder in (root, root.resolve().parent):
-        with suppress(OSError):
-            return abs(time.time() - (folder / _SIGN).lstat().st_mtime) < STALE_SECONDS
-    return False
 
 
 _RESULTS = ("grading.json", "timing.json", "outcome.json", "transcript.jsonl")

@@ -1,4 +1,4 @@
-"""Write the report of a workspace, and keep it current while work runs there.
+"""Write the report of a workspace and the files for CI, and keep the page current while work runs there.
 
 Files are replaced atomically, so that a browser that refreshes never sees a part of one.
 """
@@ -6,29 +6,27 @@ Files are replaced atomically, so that a browser that refreshes never sees a par
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.report.workspace import (
-    RENEWED_SECONDS,
-    WorkspaceError,
-    read_workspace,
-    remove_sign,
-    renew_sign,
-    work_runs,
-)
+from server.capabilities.evals.report.ci import GateOutcome, ci_gates, junit, markdown, trigger_gates
+from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
+from server.capabilities.evals.workspace import RENEWED_SECONDS, remove_sign, renew_sign, work_runs
+from server.cli.console import print_text
+from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
-    from pathlib import Path
 
-    from server.capabilities.evals.report.gates import Gate
+    from server.capabilities.evals.report.ci import Gate
     from server.capabilities.evals.report.model import Workspace
 
 
@@ -66,7 +64,7 @@ def current_page(
 ) -> str:
     """Return the page of a workspace as it is now."""
     # The engine of the templates is loaded where a page is made.
-    from server.capabilities.evals.report.html.page import PageOptions, render_page
+    from server.capabilities.evals.report.page import PageOptions, render_page
 
     return render_page(workspace, PageOptions(datetime.now(tz=UTC), served=served, running=running, gates=gates))
 
@@ -152,3 +150,76 @@ class _LiveReport:
         else:
             remove_sign(self._workspace)
         write_report(self._workspace, running=running)
+
+
+class ReportFiles(NamedTuple):
+    """The files that the user asked for."""
+
+    junit: Path | None = None
+    markdown: Path | None = None
+
+    def write(self, results: Workspace, gates: Sequence[Gate]) -> None:
+        """Write the files.
+
+        Raises:
+            ReportError: a file cannot be written.
+        """
+        if self.junit is not None:
+            write_text(self.junit, junit(results))
+        if self.markdown is not None:
+            write_text(self.markdown, markdown(results, gates))
+
+
+def print_gates(gates: Sequence[Gate]) -> None:
+    """Print a line for each gate."""
+    for gate in gates:
+        print_text(one_line(f"{gate.outcome}: {gate.name}: {gate.words}"))
+
+
+def gate_objects(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+    """Return the gates as `--json` prints them."""
+    return [{"name": gate.name, "outcome": gate.outcome.value, "reason": gate.words} for gate in gates]
+
+
+def gates_pass(gates: Sequence[Gate]) -> bool:
+    """Tell whether every gate passes; one without a verdict does not."""
+    return all(gate.outcome is GateOutcome.PASSED for gate in gates)
+
+
+def next_step(workspace: Path) -> str:
+    """Return the line that says where the report is, and how to open it."""
+    return one_line(
+        f"Report: {workspace / 'report.html'}; `skillserve report {workspace} --open` opens it for feedback"
+    )
+
+
+def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float | None) -> tuple[Gate, ...]:
+    """Write the page and the files that the user asked for, enter them in `report`, and return the gates.
+
+    Results of trigger queries in the same workspace are not judged.
+
+    Raises:
+        SkillsError: a file cannot be written.
+    """
+    workspace = Path(report["workspace"])
+    results = replace(read_workspace(workspace), triggers=())
+    gates = ci_gates(results, **limits)
+    files.write(results, gates)
+    report["report"] = str(write_report(workspace, gates=gates))
+    report["gates"] = gate_objects(gates)
+    return gates
+
+
+def write_trigger_files(results: Path, files: ReportFiles, **limits: float | None) -> tuple[tuple[Gate, ...], Path]:
+    """Write the page and the files that the user asked for; return the gates, and where the page is.
+
+    Evals in the same workspace are not judged.
+
+    Raises:
+        SkillsError: a file cannot be written.
+    """
+    workspace = results.parent.parent
+    found = replace(read_workspace(workspace), iterations=())
+    gates = trigger_gates(found.triggers[-1], **limits)
+    files.write(found, gates)
+    return gates, write_report(workspace, gates=gates)

@@ -8,16 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.skills.tested_skills import digest_of
+from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.history.histories import recorded_change
 from skills_core.authoring.draft import with_description
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
-from skills_core.evals.triggers.queries import Part
-from skills_core.evals.triggers.results import Adoption, Round, SetResult, best_round, decide, decide_by_validation
-from skills_core.evals.triggers.revision import (
+from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
     Attempt,
     RevisionRequest,
@@ -27,6 +25,8 @@ from skills_core.evals.triggers.revision import (
     read_description,
     render_revision,
 )
+from skills_core.evals.triggers.queries import Part
+from skills_core.evals.triggers.results import Adoption, Round, SetResult, best_round, decide, decide_by_validation
 from skills_core.history.commits import Cause
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.loading.single_skill import read_skill
@@ -38,9 +38,8 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
-    from server.capabilities.evals.triggers.journal import Journal
-    from server.capabilities.evals.triggers.trigger_runs import TriggerRunner
+    from server.capabilities.evals.tested_skills import SkillCopy
+    from server.capabilities.evals.triggers.trigger_runs import Journal, TriggerRunner
     from skills_core.evals.triggers.queries import Query
 
 

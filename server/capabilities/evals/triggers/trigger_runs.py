@@ -10,8 +10,9 @@ import anyio
 import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import AgentTask
-from server.capabilities.evals.skills.tested_skills import digest_of
+from server.capabilities.evals.tested_skills import digest_of
 from server.limits.pacing import Backoff
+from skills_core.disk.json_files import append_line, json_lines
 from skills_core.errors import SkillsError
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.results import (
@@ -29,12 +30,40 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.agents.run_folder import RunFolder, RunFolders
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
-    from server.capabilities.evals.triggers.journal import Journal
+    from server.capabilities.evals.agents.agent import Agent, RunFolder, RunFolders
+    from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
+
+
+class Journal:
+    """A file of records by key; the last record of a key counts."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the records; a line that is not whole, as a killed process leaves it, is ignored.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        self._path = path
+        self._records: dict[str, Mapping[str, JsonValue]] = {}
+        for record in json_lines(path):
+            if isinstance(record, dict) and isinstance(record.get("key"), str):
+                self._records[record["key"]] = record
+
+    def find(self, key: str) -> Mapping[str, JsonValue] | None:
+        """Return the record of a key."""
+        return self._records.get(key)
+
+    def add(self, key: str, record: Mapping[str, JsonValue]) -> None:
+        """Write a record to the disk.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        whole = {"key": key, **record}
+        append_line(self._path, whole)
+        self._records[key] = whole
 
 
 _LIMITED: Final = re.compile(r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded", re.IGNORECASE)

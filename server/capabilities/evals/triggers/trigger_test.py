@@ -8,12 +8,11 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.skills.tested_skills import digest_of
-from server.capabilities.evals.triggers.journal import Journal
+from server.capabilities.evals.agents.agent import RunFolders
+from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.evals.triggers.optimization import Optimization, OptimizationState
-from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
-from server.capabilities.evals.workspace_marker import open_workspace
+from server.capabilities.evals.triggers.trigger_runs import Journal, RunLimitsOfTest, TriggerRunner
+from server.capabilities.evals.workspace import open_workspace
 from skills_core.diagnostics import printable
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.disk.json_files import InvalidJsonError, JsonFile
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 

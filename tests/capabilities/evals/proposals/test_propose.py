@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.evals.cli.run_eval import print_proposal
-from server.capabilities.evals.proposals.propose import (
+from server.capabilities.evals.proposals import (
     MissingIterationError,
     find_iteration,
+    print_proposal,
     read_cases,
     read_current_skill,
 )

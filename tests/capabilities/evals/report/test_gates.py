@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.report.gates import GateOutcome, ci_exit_code, ci_gates
+from server.capabilities.evals.report.ci import GateOutcome, ci_exit_code, ci_gates
 from server.capabilities.evals.report.model import Workspace
 from server.capabilities.evals.report.workspace import read_workspace
 from tests.capabilities.evals.report.workspaces import (

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.report.html.diff import MAX_COMPARED, description_diff
-from server.capabilities.evals.report.workspace import STALE_SECONDS, read_workspace, remove_sign, renew_sign
+from server.capabilities.evals.report.page import MAX_COMPARED, description_diff
+from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import ReportError, current_page, write_report
+from server.capabilities.evals.workspace import STALE_SECONDS, remove_sign, renew_sign
 from tests.capabilities.evals.report.workspaces import (
     HOSTILE,
     creator_workspace,

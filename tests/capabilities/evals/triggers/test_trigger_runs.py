@@ -9,13 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.agents.agent import AgentTask
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.skills.tested_skills import read_copy
-from server.capabilities.evals.triggers.journal import Journal
-from server.capabilities.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerRunner
+from server.capabilities.evals.agents.agent import AgentTask, RunFolders
+from server.capabilities.evals.tested_skills import read_copy
+from server.capabilities.evals.triggers.trigger_runs import BackOff, Journal, RunLimitsOfTest, TriggerRunner
 from server.capabilities.evals.triggers.trigger_test import UnreadableResultsError, opened_queries
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import Outcome
 from tests.conftest import MakeSkill

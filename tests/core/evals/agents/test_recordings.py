@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.evals.agents.all_agents import AGENTS, ANY_AGENT
-from skills_core.evals.agents.transcript import Transcript
+from skills_core.evals.agents import AGENTS, ANY_AGENT
+from skills_core.evals.agents.kind import Transcript
 
 RECORDINGS = Path(__file__).parent / "recordings"
 SKILL = "tide-tables"

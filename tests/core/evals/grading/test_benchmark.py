@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
+from skills_core.evals.grading.benchmark import ArmComparison, BenchmarkMetadata, Verdict, benchmark_of, compare_arms
 from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import (
     Arm,
@@ -24,7 +24,6 @@ from skills_core.evals.grading.results import (
     is_grading_of,
     outcome_from_json,
 )
-from skills_core.evals.grading.scores import ArmComparison, Verdict, compare_arms
 from tests.core.evals.runs import run_of
 
 WITH, WITHOUT = Arm.WITH_SKILL, Arm.WITHOUT_SKILL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.grading.results import EvalStatus, absence_fault, load_fault, load_note, status_of
 
 FINE = Transcript(recognized=True)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skills_core.evals.grading.results import AssertionResult
-from skills_core.evals.proposals.proposal import (
+from skills_core.evals.proposals import (
     INSTRUCTIONS,
     CaseSignals,
     CurrentSkill,

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from skills_core.evals.proposals.unified_diff import unified_diff
+from skills_core.evals.proposals import unified_diff
 from tests.thoroughness import examples
 
 PROGRAMS = [

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import (
     Outcome,

@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.evals.triggers.queries import Query
-from skills_core.evals.triggers.results import Outcome, QueryResult, query_result
-from skills_core.evals.triggers.revision import (
+from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
     Attempt,
     RevisionRequest,
@@ -18,6 +16,8 @@ from skills_core.evals.triggers.revision import (
     read_description,
     render_revision,
 )
+from skills_core.evals.triggers.queries import Query
+from skills_core.evals.triggers.results import Outcome, QueryResult, query_result
 from skills_core.runs.structured_answers import FormError
 
 

@@ -6,18 +6,17 @@ import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
-from server.capabilities.evals.cli.report_files import (
+from server.capabilities.evals.report.writing import (
     ReportFiles,
     gate_objects,
     gates_pass,
+    live_report,
     next_step,
     print_gates,
     write_trigger_files,
 )
-from server.capabilities.evals.report.writing import live_report
-from server.capabilities.evals.skills.tested_skills import read_copy
+from server.capabilities.evals.tested_skills import read_copy
 from server.capabilities.evals.triggers.optimization import apply_description
-from server.capabilities.evals.triggers.query_files import chosen_queries, queries_in
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
@@ -37,7 +36,7 @@ from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
 from skills_core.evals.agents.kind import Rights, Via
-from skills_core.evals.triggers.queries import split_queries
+from skills_core.evals.triggers.queries import chosen_queries, queries_in, split_queries
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
@@ -47,8 +46,8 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.cli.options import TriggerFlags
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from server.capabilities.evals.options import TriggerFlags
+    from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Part, Query
 
 
@@ -285,7 +284,7 @@ def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
 
 def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
     if options.agent == _EXECUTOR:
-        from server.capabilities.evals.agents.executor_agent import ExecutorAgent
+        from server.capabilities.evals.agents.executor import ExecutorAgent
 
         opened = model.open()
         assert opened is not None  # noqa: S101 - this agent needs one

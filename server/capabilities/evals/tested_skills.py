@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.workspace import EvalError
 from server.config.machine import current_environment
 from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import one_line, printable

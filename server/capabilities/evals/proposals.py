@@ -1,4 +1,4 @@
-"""Ask a model for a change to a skill by what an iteration of evals says, and write it as a diff.
+"""`eval --propose`: ask a model for a change to a skill by what an iteration says, and write it as a diff.
 
 A person reviews and applies the diff; the skill itself is never written. Runs wrote into the folders of an iteration,
 so nothing is read through a link, and files and folders have a maximum size.
@@ -7,21 +7,28 @@ so nothing is read through a link, and files and folders have a maximum size.
 from __future__ import annotations
 
 import json
+import shlex
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.report.folder import Folder
-from server.capabilities.evals.report.outputs import walk
+from server.capabilities.evals.report.folder import Folder, walk
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
-from skills_core.diagnostics import one_line, printable
+from server.capabilities.runs.configured_model import open_configured
+from server.capabilities.runs.offered import command_unavailable_reason
+from server.capabilities.runs.settings import RunSettings
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
+from server.transport.signals import until_signalled
+from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.grading.results import TRANSCRIPT_FILE
-from skills_core.evals.proposals.proposal import (
+from skills_core.evals.proposals import (
     INSTRUCTIONS,
     CaseSignals,
     CurrentSkill,
@@ -32,7 +39,8 @@ from skills_core.evals.proposals.proposal import (
     shortened_transcript,
 )
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable
+from skills_core.runs.models import connected
+from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
@@ -243,3 +251,66 @@ def _heading(proposal: Proposal) -> Iterator[str]:
         yield "# No change is proposed.\n"
     for line in proposal.summary.split("\n")[:_MAX_SUMMARY_LINES]:
         yield f"# {one_line(line)}".rstrip() + "\n"
+
+
+def print_proposal(
+    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
+) -> None:
+    """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
+
+    The exit code is 1 if the model makes no valid proposal.
+    """
+    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
+    iteration = find_iteration(workspace)
+    request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
+    if not dry_run and (reason := command_unavailable_reason(runs)):
+        fail(reason, EXIT_USAGE)
+    print_notice(
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
+    )
+    if dry_run:
+        if as_json:
+            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": request.tokens})
+        return
+    try:
+        proposal, usage = until_signalled(lambda: _proposed(request, runs))
+    except NoAnswerError as error:
+        fail(f"{error} {_used(error.usage)}", EXIT_NO)
+    path = write_proposal(iteration, proposal)
+    if as_json:
+        used = {"requests": usage.requests, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        shown = {"path": str(path), "summary": printable(proposal.summary), "diff": proposal.diff, "usage": used}
+        print_json({"iteration": str(iteration), **shown})
+        return
+    _print(proposal, path, skill)
+    print_notice(_used(usage))
+
+
+async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
+    model = open_configured(runs)
+    async with connected(model):
+        return await propose(request, model, runs.seconds)
+
+
+def _print(proposal: Proposal, path: Path, skill: Path) -> None:
+    for line in proposal.summary.split("\n"):
+        print_notice(line)
+    if not proposal.diff:
+        print_notice("no change is proposed")
+        return
+    for line in proposal.diff.removesuffix("\n").split("\n"):
+        print_text(_shown(line))
+    print_notice(
+        f"review {path}, then apply it: patch -p1 -d {shlex.quote(str(skill))} -i {shlex.quote(str(path.resolve()))}"
+    )
+
+
+def _shown(line: str) -> str:
+    """Return a line of the diff for a terminal; the file has it unchanged."""
+    return "\t".join(map(one_line, line.removesuffix("\r").split("\t")))
+
+
+def _used(usage: Usage) -> str:
+    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
+    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

@@ -55,38 +55,3 @@ class TriggerFlags:
     def revisions(self) -> int:
         """The most revisions of the description."""
         return self.rounds if self.optimize else 0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EvalFlags:
-    """The flags of `eval`."""
-
-    skill_dir: Path
-    runs: int
-    workspace: Path | None
-    baseline: str | None
-    agent: str | None
-    agent_command: str | None
-    via: str
-    agent_model: str | None
-    agent_home: Path | None
-    model: str | None
-    judge_model: str | None
-    judge_agent: str | None
-    judge_command: str | None
-    run_tools: list[str] | None
-    skill_tools: list[str] | None
-    jobs: int
-    timeout: float | None
-    compare: bool
-    grade: bool
-    no_grade: bool
-    new: bool
-    propose: bool
-    dry_run: bool
-    min_pass_rate: float | None
-    max_regression: float | None
-    junit: Path | None
-    markdown: Path | None
-    ci: bool
-    as_json: bool
