@@ -13,7 +13,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.report.folder import Folder, walk
+from server.capabilities.evals.report.folder import WorkspaceFolder, walk
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import command_unavailable_reason
@@ -70,7 +70,7 @@ def find_iteration(workspace: Path) -> Path:
         MissingIterationError: there is none.
     """
     with Reader() as reader:
-        names = iteration_names(Folder(workspace, reader))
+        names = iteration_names(WorkspaceFolder(workspace, reader))
     if not names:
         raise MissingIterationError(
             f"{printable(str(workspace))}: no folder `iteration-N` is here. Run `skillserve eval` on the skill first, "
@@ -118,12 +118,12 @@ def read_cases(iteration: Path) -> tuple[CaseSignals, ...]:
     is and is left out.
     """
     with Reader() as reader:
-        folder = Folder(iteration, reader)
+        folder = WorkspaceFolder(iteration, reader)
         found = read_iteration(folder, "", 1, None)
         return tuple(_case(reader, folder, iteration, found, case) for case in found.cases)
 
 
-def _case(reader: Reader, folder: Folder, root: Path, iteration: Iteration, case: Case) -> CaseSignals:
+def _case(reader: Reader, folder: WorkspaceFolder, root: Path, iteration: Iteration, case: Case) -> CaseSignals:
     return CaseSignals(
         case.key,
         case.prompt,
@@ -134,7 +134,7 @@ def _case(reader: Reader, folder: Folder, root: Path, iteration: Iteration, case
     )
 
 
-def _run(reader: Reader, folder: Folder, root: Path, run: Run) -> RunSignals:
+def _run(reader: Reader, folder: WorkspaceFolder, root: Path, run: Run) -> RunSignals:
     last = run.path.rpartition("/")[2]
     names = (name for name, entry in walk(folder, f"{run.path}/outputs") if not entry.refused)
     return RunSignals(

@@ -59,7 +59,7 @@ _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
 _MAX_FILE: Final = 64 * 1024 * 1024
 
 
-class Iteration:
+class IterationFolder:
     """One iteration of a workspace; nothing is created before the first write."""
 
     def __init__(self, workspace: Path, number: int, runs: int) -> None:
@@ -128,15 +128,15 @@ class Iteration:
         return self.config.get("identity") == identity
 
 
-def iterations_of(workspace: Path, runs: int) -> Sequence[Iteration]:
+def iterations_of(workspace: Path, runs: int) -> Sequence[IterationFolder]:
     """Return the iterations of a workspace, latest first; a link to a folder is none."""
     numbers = [number for number, is_folder in _numbered(workspace) if is_folder]
-    return [Iteration(workspace, number, runs) for number in sorted(numbers, reverse=True)]
+    return [IterationFolder(workspace, number, runs) for number in sorted(numbers, reverse=True)]
 
 
-def new_iteration(workspace: Path, runs: int) -> Iteration:
+def new_iteration(workspace: Path, runs: int) -> IterationFolder:
     """Return the iteration after all others. The number of a link is taken too: writing must not follow it."""
-    return Iteration(workspace, max((number for number, _ in _numbered(workspace)), default=0) + 1, runs)
+    return IterationFolder(workspace, max((number for number, _ in _numbered(workspace)), default=0) + 1, runs)
 
 
 def _numbered(workspace: Path) -> Iterator[tuple[int, bool]]:

@@ -9,7 +9,7 @@ from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
     AgentName,
-    Rights,
+    AgentRights,
     Setup,
     amount_of,
     count_of,
@@ -37,9 +37,9 @@ _WORK = "Skill,Bash,Edit,Write,NotebookEdit,Read,Glob,Grep"
 # Without these, a run without a terminal denies what changes files or lies outside of the project.
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
     # Servers of the user and of the project would offer other skills.
-    work = rights is Rights.WORK
+    work = rights is AgentRights.WORK
     if server is None:
         return Setup(("--strict-mcp-config", "--allowedTools", _WORK if work else "Skill"))
     tools = f"{_MCP},{_WORK}" if work else _MCP

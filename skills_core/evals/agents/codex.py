@@ -5,7 +5,16 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup, count_of, mapping_of, text_of
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentName,
+    AgentRights,
+    Setup,
+    count_of,
+    mapping_of,
+    text_of,
+)
 from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
 
 if TYPE_CHECKING:
@@ -18,8 +27,8 @@ _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_sea
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
-    sandbox = ("--sandbox", "workspace-write" if rights is Rights.WORK else "read-only")
+def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+    sandbox = ("--sandbox", "workspace-write" if rights is AgentRights.WORK else "read-only")
     if server is None:
         return Setup(sandbox)
     # JSON strings, and lists of them, are TOML too. By default the agent goes on without a server that starts slowly.

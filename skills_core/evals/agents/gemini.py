@@ -10,7 +10,7 @@ from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
     AgentName,
-    Rights,
+    AgentRights,
     Setup,
     count_of,
     mapping_of,
@@ -53,8 +53,8 @@ _EXIT: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _PARTIAL: Final = ("start_line", "end_line", "offset", "limit")
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
-    tools = (ACTIVATION_TOOL, *(_WORK if rights is Rights.WORK else ()))
+def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+    tools = (ACTIVATION_TOOL, *(_WORK if rights is AgentRights.WORK else ()))
     rules = [f"{_RULE.format(tool=tool)}{'allowRedirection = true' if tool == _SHELL else ''}\n" for tool in tools]
     arguments, files = ("--policy", "{root}/policy.toml"), {"policy.toml": "\n".join(rules)}
     if server is None:

@@ -238,7 +238,7 @@ class Via(StrEnum):
     SERVER = "server"
 
 
-class Rights(StrEnum):
+class AgentRights(StrEnum):
     """What an agent may do without asking."""
 
     LOAD = "load"
@@ -284,7 +284,7 @@ class AgentKind:
     model_option: tuple[str, ...]
     skills_folder: str
     other_folders: tuple[str, ...]
-    setup: Callable[[ServerCommand | None, Rights], Setup]
+    setup: Callable[[ServerCommand | None, AgentRights], Setup]
     read_event: ReadEvent
     variables: tuple[str, ...] = ()
 

@@ -10,7 +10,7 @@ from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
     AgentName,
-    Rights,
+    AgentRights,
     Setup,
     amount_of,
     count_of,
@@ -37,14 +37,20 @@ _DENIED: Final = ("the user rejected permission", "the user has specified a rule
 _FIRST_LINES: Final = (None, 0, 1)
 
 _SETTINGS: Final[Mapping[str, Any]] = {"autoupdate": False, "share": "disabled"}
-_PERMISSIONS: Final[Mapping[Rights, Mapping[str, str]]] = {
-    Rights.LOAD: {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
-    Rights.WORK: {_SKILL: "allow", "edit": "allow", "bash": "allow", "webfetch": "deny", "external_directory": "allow"},
+_PERMISSIONS: Final[Mapping[AgentRights, Mapping[str, str]]] = {
+    AgentRights.LOAD: {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
+    AgentRights.WORK: {
+        _SKILL: "allow",
+        "edit": "allow",
+        "bash": "allow",
+        "webfetch": "deny",
+        "external_directory": "allow",
+    },
 }
 # What no rule allows is rejected at once.
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
     settings: dict[str, Any] = {**_SETTINGS, "permission": dict(_PERMISSIONS[rights])}
     if server is not None:
         command = [server.command, *server.arguments]

@@ -45,7 +45,7 @@ _MIN_SECONDS: Final = 1.0
 # Shorter runs differ by chance, and no one reads their transcripts.
 
 
-class Verdict(StrEnum):
+class ArmVerdict(StrEnum):
     """Whether the skill does better than the baseline."""
 
     BETTER = "better"
@@ -123,7 +123,7 @@ class ArmComparison:
     p_value: float
     delta: float | None
     interval: Interval | None
-    verdict: Verdict
+    verdict: ArmVerdict
     reason: str
     more_cases: int | None
 
@@ -178,7 +178,7 @@ def compare_arms(runs: Sequence[RunScore], subject: str, baseline: str | None) -
         interval=paired_bootstrap(differences),
         verdict=verdict,
         reason=reason,
-        more_cases=more if verdict is Verdict.NONE else None,
+        more_cases=more if verdict is ArmVerdict.NONE else None,
     )
 
 
@@ -202,25 +202,25 @@ def _passes(rates: Sequence[float]) -> bool:
 
 def _verdict(
     cases: int, wins: int, losses: int, p_value: float, lacking: tuple[int, int], more: int | None
-) -> tuple[Verdict, str]:
+) -> tuple[ArmVerdict, str]:
     """Return the verdict and its reason; `lacking` are the runs without a grading, and all runs."""
     if not cases:
-        return Verdict.NONE, "No case has assertions that were graded in both arms."
+        return ArmVerdict.NONE, "No case has assertions that were graded in both arms."
     if too_many_failed(*lacking):
         failed, total = lacking
         have = f"{failed} of {counted(total, 'run')} {agreeing(failed, 'has', 'have')} no grading"
-        return Verdict.NONE, f"{have}, more than a tenth; run the command again."
+        return ArmVerdict.NONE, f"{have}, more than a tenth; run the command again."
     gained = f"{counted(wins, 'case')} {agreeing(wins, 'passes', 'pass')}"
     counts = f"{gained} only with the skill and {losses} only in the baseline"
     if wins + losses >= MIN_DISCORDANT and p_value < SIGNIFICANCE:
-        verdict = Verdict.BETTER if wins > losses else Verdict.WORSE
+        verdict = ArmVerdict.BETTER if wins > losses else ArmVerdict.WORSE
         return verdict, f"{counts} (p = {p_value:.3g})."
     further = f"about {counted(more, 'more case')} would" if more else "more cases of this kind would hardly"
     if wins + losses < MIN_DISCORDANT:
         why = f"fewer than {MIN_DISCORDANT} that differ cannot show a difference"
     else:
         why = f"that may be chance (p = {p_value:.2g})"
-    return Verdict.NONE, f"{counts}: {why}; if the rates stay as they are, {further} show it."
+    return ArmVerdict.NONE, f"{counts}: {why}; if the rates stay as they are, {further} show it."
 
 
 @dataclass(frozen=True, slots=True)

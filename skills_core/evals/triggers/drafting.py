@@ -142,7 +142,7 @@ _OTHER_STRUCTURE: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class DescriptionAttempt:
     """A description that was tried, and how many queries of the training part it passed."""
 
     description: str
@@ -156,11 +156,11 @@ class RevisionRequest:
 
     skill: str
     body: str
-    attempts: tuple[Attempt, ...]
+    attempts: tuple[DescriptionAttempt, ...]
     failures: tuple[QueryResult, ...]
 
 
-def is_stuck(attempts: Sequence[Attempt]) -> bool:
+def is_stuck(attempts: Sequence[DescriptionAttempt]) -> bool:
     """Tell whether the last attempts passed no more queries than an earlier one."""
     if len(attempts) <= _STUCK_AFTER:
         return False

@@ -23,7 +23,7 @@ from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
 from skills_core.evals.agents import AGENTS, ANY_AGENT
-from skills_core.evals.agents.kind import AgentRun, Rights, ServerCommand, Via, transcript_lines
+from skills_core.evals.agents.kind import AgentRights, AgentRun, ServerCommand, Via, transcript_lines
 from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
@@ -143,7 +143,7 @@ class CliAgent:
 
     kind: AgentKind
     via: Via | None
-    rights: Rights
+    rights: AgentRights
     executable: str = ""
     version: str = ""
     template: str | None = None
@@ -229,7 +229,7 @@ class CliAgent:
             files = " ".join(shlex.quote(str(folder.work / path)) for path in task.inputs)
             quoted = {name: shlex.quote(value) for name, value in values.items()}
             return shell_words(fill(self.template, {**quoted, "files": files}))
-        prompt = task.text if self.rights is Rights.WORK else task.prompt
+        prompt = task.text if self.rights is AgentRights.WORK else task.prompt
         values = {"prompt": prompt, "root": str(folder.root), "model": self.model or ""}
         return tuple(fill(word, values) for word in self._words(setup))
 
@@ -256,7 +256,7 @@ def find_agent(
     template: str | None,
     *,
     via: Via | None,
-    rights: Rights,
+    rights: AgentRights,
     model: str | None = None,
     home: Path | None = None,
 ) -> CliAgent:

@@ -16,7 +16,7 @@ from server.capabilities.runs.configured_model import open_named
 from server.capabilities.runs.settings import RunSettings
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
-from skills_core.evals.agents.kind import Rights, Via
+from skills_core.evals.agents.kind import AgentRights, Via
 from skills_core.evals.grading.results import EvalStatus, status_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
@@ -56,7 +56,7 @@ def eval_agent(
         return None
     # A command without a known agent says itself where the skill is, by {skill}.
     way = Via(via) if name is not None else None
-    return find_agent(name, template, via=way, rights=Rights.WORK, model=model, home=home)
+    return find_agent(name, template, via=way, rights=AgentRights.WORK, model=model, home=home)
 
 
 _QUESTION: Final = "question.md"
@@ -126,7 +126,7 @@ def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | 
         return Judge(model, evals.judge_key if evals.judge_model else runs.model_key)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)
-    return None if agent is None else Judge(agent=replace(agent, via=None, rights=Rights.LOAD))
+    return None if agent is None else Judge(agent=replace(agent, via=None, rights=AgentRights.LOAD))
 
 
 def judge_agent(name: str | None, template: str | None, *, model: str | None, home: Path | None) -> CliAgent | None:
@@ -140,7 +140,7 @@ def judge_agent(name: str | None, template: str | None, *, model: str | None, ho
         return None
     if name == EXECUTOR:
         raise EvalError("--judge-agent: our own executor grades with a model; name it with --judge-model")
-    return find_agent(name, template, via=None, rights=Rights.LOAD, model=model, home=home)
+    return find_agent(name, template, via=None, rights=AgentRights.LOAD, model=model, home=home)
 
 
 @dataclass(frozen=True, slots=True)

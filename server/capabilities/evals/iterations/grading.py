@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pydantic_ai.models import Model
 
-    from server.capabilities.evals.workspace import Iteration
+    from server.capabilities.evals.workspace import IterationFolder
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.evals.grading.results import EvalRun
     from skills_core.skills.skill import Skill
@@ -198,7 +198,7 @@ class Grader:
     instructions: tuple[str, ...] = ()
     judge: str = ""
 
-    async def grade_run(self, iteration: Iteration, run: EvalRun) -> EvalRun:
+    async def grade_run(self, iteration: IterationFolder, run: EvalRun) -> EvalRun:
         """Grade a run and write `grading.json`; why it cannot be graded becomes part of its outcome.
 
         Raises:
@@ -302,7 +302,7 @@ def _bounded(path: Path) -> str:
 COMPARISON = "comparison.json"
 
 
-def comparisons_of(iteration: Iteration, runs: Iterable[EvalRun]) -> dict[str, dict[str, Any]]:
+def comparisons_of(iteration: IterationFolder, runs: Iterable[EvalRun]) -> dict[str, dict[str, Any]]:
     """Return the comparisons by case; one of outputs that have been replaced since is left out."""
     found: dict[str, dict[str, Any]] = {}
     for folder, now in _digests(runs).items():
@@ -312,7 +312,7 @@ def comparisons_of(iteration: Iteration, runs: Iterable[EvalRun]) -> dict[str, d
     return found
 
 
-def uncompared(iteration: Iteration, runs: Sequence[EvalRun]) -> set[str]:
+def uncompared(iteration: IterationFolder, runs: Sequence[EvalRun]) -> set[str]:
     """Return the cases whose outputs are not compared."""
     return {run.key.folder for run in runs} - comparisons_of(iteration, runs).keys()
 
@@ -333,7 +333,7 @@ def _digests(runs: Iterable[EvalRun]) -> dict[str, str]:
 class BlindComparisons:
     """The comparisons of one iteration by one judge, a limited number of cases at a time."""
 
-    iteration: Iteration
+    iteration: IterationFolder
     model: Model
     baseline: Arm
     jobs: int

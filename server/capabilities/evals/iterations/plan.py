@@ -15,7 +15,7 @@ from server.capabilities.evals.agents.cli_agent import check_no_twin
 from server.capabilities.evals.iterations.grading import uncompared
 from server.capabilities.evals.iterations.runner import check_input_files, work_of
 from server.capabilities.evals.tested_skills import find_baseline, load_version
-from server.capabilities.evals.workspace import EvalError, Iteration, iterations_of, new_iteration
+from server.capabilities.evals.workspace import EvalError, IterationFolder, iterations_of, new_iteration
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
@@ -169,7 +169,7 @@ class EvalPlan:
     baseline: Arm
     old_version: SkillVersion | None
     workspace: Path
-    iteration: Iteration
+    iteration: IterationFolder
     resumed: bool
     identity: JsonObject
     work: tuple[Work, ...]
@@ -283,7 +283,7 @@ def _plan_grading(
         where = workspace if latest is None else latest.path
         raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
     runs = identity.get("runs")
-    iteration = Iteration(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
+    iteration = IterationFolder(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
     usable, left_out = _comparable_cases(iteration, identity, cases, seen)
     if not usable:
         raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
@@ -308,7 +308,7 @@ def _plan_grading(
     )
 
 
-def _agent_of(iteration: Iteration) -> str:
+def _agent_of(iteration: IterationFolder) -> str:
     """Return the name of the agent that made the outputs of an iteration; empty if nothing says it."""
     match iteration.config, iteration.read("benchmark.json"):
         case ({"agent": str(label)}, _) | (_, {"metadata": {"model": str(label)}}):
@@ -316,7 +316,7 @@ def _agent_of(iteration: Iteration) -> str:
     return ""
 
 
-def _prompts_then(iteration: Iteration, cases: Sequence[EvalCase], seen: Mapping[str, str]) -> dict[str, str]:
+def _prompts_then(iteration: IterationFolder, cases: Sequence[EvalCase], seen: Mapping[str, str]) -> dict[str, str]:
     """Return what agents saw of the cases of an iteration that does not say it, judged by their prompts alone."""
     then: dict[str, str] = {}
     for case in cases:
@@ -327,7 +327,7 @@ def _prompts_then(iteration: Iteration, cases: Sequence[EvalCase], seen: Mapping
 
 
 def _comparable_cases(
-    iteration: Iteration, identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
+    iteration: IterationFolder, identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
 ) -> tuple[tuple[EvalCase, ...], tuple[str, ...]]:
     """Return the cases whose prompt and files are those of the iteration, and why others are not graded."""
     known = identity.get("cases")
@@ -410,7 +410,7 @@ def _keys(cases: Sequence[EvalCase], arms: Sequence[Arm], runs: int) -> list[tup
 
 def _choose(
     workspace: Path, options: EvalOptions, identity: JsonObject, keys: Sequence[tuple[RunKey, EvalCase]]
-) -> tuple[Iteration, list[Work], bool]:
+) -> tuple[IterationFolder, list[Work], bool]:
     """Return the iteration to continue, or a new one, with what is left to do in it."""
     earlier = iterations_of(workspace, options.runs)
     if earlier and not options.new and earlier[0].is_of(identity):
@@ -440,7 +440,7 @@ def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:
     for iteration in iterations_of(workspace, 1):
         identity = iteration.config.get("identity")
         runs = identity.get("runs") if isinstance(identity, dict) else None
-        known = Iteration(workspace, iteration.number, runs if isinstance(runs, int) else 1)
+        known = IterationFolder(workspace, iteration.number, runs if isinstance(runs, int) else 1)
         keys = {each.key: each.case for each in work if each.key.number <= known.runs}
         found += [run for key, case in keys.items() if (run := known.run(key, case)) is not None]
     return found

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.agent import Agent, RunFolders
     from server.capabilities.evals.iterations.grading import Grader
     from server.capabilities.evals.tested_skills import SkillVersion
-    from server.capabilities.evals.workspace import Iteration
+    from server.capabilities.evals.workspace import IterationFolder
     from skills_core.evals.agents.kind import AgentRun
     from skills_core.evals.grading.cases import EvalCase
 
@@ -70,7 +70,7 @@ class Work:
 
 
 def work_of(
-    iteration: Iteration, keys: Iterable[tuple[RunKey, EvalCase]], judge: str | None, *, grades: bool = True
+    iteration: IterationFolder, keys: Iterable[tuple[RunKey, EvalCase]], judge: str | None, *, grades: bool = True
 ) -> list[Work]:
     """Return the work that is left in an iteration; runs that ended with an error are repeated.
 
@@ -86,7 +86,7 @@ def work_of(
 
 
 async def grade_runs(
-    iteration: Iteration, grader: Grader, work: Sequence[Work], jobs: int, listener: ProgressListener
+    iteration: IterationFolder, grader: Grader, work: Sequence[Work], jobs: int, listener: ProgressListener
 ) -> None:
     """Grade runs that have been performed; `jobs` at a time. Those that have not stay as they are.
 
@@ -141,7 +141,7 @@ class EvalRunner:
 
     def __init__(  # noqa: PLR0913 - one for each part of an eval
         self,
-        iteration: Iteration,
+        iteration: IterationFolder,
         agent: Agent,
         grader: Grader | None,
         folders: RunFolders,

@@ -43,10 +43,10 @@ if TYPE_CHECKING:
         ArmScore,
         Case,
         Iteration,
+        Results,
         Run,
         ShownVerdict,
         TriggerSet,
-        Workspace,
     )
     from skills_core.evals.triggers.results import QueryResult, Rate
 
@@ -64,7 +64,7 @@ class GateOutcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Gate:
+class CiGate:
     """One comparison of a measured value with its limit."""
 
     name: str
@@ -72,22 +72,20 @@ class Gate:
     words: str
 
 
-def ci_exit_code(
-    workspace: Workspace, *, min_pass_rate: float | None = None, max_regression: float | None = None
-) -> int:
+def ci_exit_code(workspace: Results, *, min_pass_rate: float | None = None, max_regression: float | None = None) -> int:
     """Return 0 if every gate passes, and 1 if one fails or has no verdict."""
     gates = ci_gates(workspace, min_pass_rate=min_pass_rate, max_regression=max_regression)
     return int(any(gate.outcome is not GateOutcome.PASSED for gate in gates))
 
 
 def ci_gates(
-    workspace: Workspace, *, min_pass_rate: float | None = None, max_regression: float | None = None
-) -> tuple[Gate, ...]:
+    workspace: Results, *, min_pass_rate: float | None = None, max_regression: float | None = None
+) -> tuple[CiGate, ...]:
     """Judge the newest iteration and the newest trigger results; a limit that is None is not checked.
 
     The first trigger results beside an iteration have nothing to regress from, so only the iteration is compared.
     """
-    gates: list[Gate] = []
+    gates: list[CiGate] = []
     if workspace.iterations:
         gates += _iteration_gates(workspace.iterations, min_pass_rate, max_regression)
     if workspace.triggers:
@@ -96,7 +94,7 @@ def ci_gates(
     return tuple(gates)
 
 
-def _iteration_gates(found: tuple[Iteration, ...], least: float | None, most: float | None) -> Iterator[Gate]:
+def _iteration_gates(found: tuple[Iteration, ...], least: float | None, most: float | None) -> Iterator[CiGate]:
     newest = found[-1]
     fault = _iteration_fault(newest)
     score = newest.scores.of(newest.subject)
@@ -161,7 +159,7 @@ def _iteration_fault(iteration: Iteration) -> str:
     return ""
 
 
-def _trigger_set_gates(found: tuple[TriggerSet, ...], least: float | None, most: float | None) -> Iterator[Gate]:
+def _trigger_set_gates(found: tuple[TriggerSet, ...], least: float | None, most: float | None) -> Iterator[CiGate]:
     newest = found[-1]
     rate = newest.results.passed
     fault = _trigger_fault(newest)
@@ -193,7 +191,7 @@ def _whose(triggers: TriggerSet) -> str:
 
 def trigger_gates(
     triggers: TriggerSet, *, min_recall: float | None = None, max_false: float | None = None
-) -> tuple[Gate, ...]:
+) -> tuple[CiGate, ...]:
     """Judge the share of queries that trigger as they should, and of those that trigger as they should not.
 
     As for ranked queries, a verdict takes a least number of queries of the kind.
@@ -207,7 +205,7 @@ def trigger_gates(
     return tuple(gates)
 
 
-def _share_gate(what: str, fault: str, rate: Rate, limit: float, whose: str, *, at_least: bool) -> Gate:
+def _share_gate(what: str, fault: str, rate: Rate, limit: float, whose: str, *, at_least: bool) -> CiGate:
     name = f"{what} at {'least' if at_least else 'most'} {limit:.2f}"
     if not fault and rate.total < MIN_QUERIES:
         lacking = MIN_QUERIES - rate.total
@@ -225,10 +223,10 @@ def _trigger_fault(triggers: TriggerSet) -> str:
     return triggers.results.no_verdict if triggers.complete else "the measurement is not complete"
 
 
-def _gate(name: str, fault: str, words: str, *, passed: bool) -> Gate:
+def _gate(name: str, fault: str, words: str, *, passed: bool) -> CiGate:
     if fault:
-        return Gate(name, GateOutcome.NO_VERDICT, fault)
-    return Gate(name, GateOutcome.PASSED if passed else GateOutcome.FAILED, words)
+        return CiGate(name, GateOutcome.NO_VERDICT, fault)
+    return CiGate(name, GateOutcome.PASSED if passed else GateOutcome.FAILED, words)
 
 
 _KINDS: Final = ("failure", "error", "skipped")
@@ -252,7 +250,7 @@ class _Test:
     detail: str = ""
 
 
-def junit(workspace: Workspace) -> str:
+def junit(workspace: Results) -> str:
     """Return the XML document of the newest iteration and the newest trigger results."""
     suites = [
         _suite(f"{iteration.label}.{arm}", list(_of_arm(workspace.skill, iteration, arm)))
@@ -380,7 +378,7 @@ _SIGNIFICANT = re.compile(r"([\\`*_\[\]<>|~&:$@]|(?<=www)\.)", re.IGNORECASE)
 _MARKS = {GateOutcome.PASSED: "✅", GateOutcome.FAILED: "❌", GateOutcome.NO_VERDICT: "⚠️"}
 
 
-def markdown(workspace: Workspace, gates: Sequence[Gate] = ()) -> str:
+def markdown(workspace: Results, gates: Sequence[CiGate] = ()) -> str:
     """Return the summary of the newest iteration and the newest trigger results, with the gates of CI."""
     lines = [f"# Evaluation of {_text(workspace.skill)}", ""]
     lines += [

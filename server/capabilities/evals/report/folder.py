@@ -14,7 +14,7 @@ import re
 import stat
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from server.capabilities.evals.report.model import FileKind, OutputFile, Transcript
+from server.capabilities.evals.report.model import FileKind, ShownFile, ShownTranscript
 from skills_core.diagnostics import printable, without_lone_surrogates
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
 from skills_core.errors import FileRefusedError
@@ -89,7 +89,7 @@ _MAX_ENTRIES = 5000
 _MAX_PROBLEMS = 50
 
 
-class Entry(NamedTuple):
+class FolderEntry(NamedTuple):
     """A file, folder or something else in a folder; `refused` says why it is not read."""
 
     name: str
@@ -98,7 +98,7 @@ class Entry(NamedTuple):
     refused: str
 
 
-class Folder:
+class WorkspaceFolder:
     """The folder of a workspace; collects what could not be used in `problems`."""
 
     def __init__(self, root: Path, reader: Reader) -> None:
@@ -116,7 +116,7 @@ class Folder:
         if len(self.problems) < _MAX_PROBLEMS:
             self.problems.append(f"{printable(relative)}: {message}")
 
-    def entries(self, relative: str = "") -> list[Entry]:
+    def entries(self, relative: str = "") -> list[FolderEntry]:
         """Return what lies in a folder, numbers in names in their order; empty if there is none."""
         try:
             with self._reader.entries(Location(self._root, relative)) as found:
@@ -164,18 +164,18 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in parts if part)
 
 
-def _folder_entry(entry: Any) -> Entry:  # noqa: ANN401 - an `os.DirEntry`, whose metadata may be gone
+def _folder_entry(entry: Any) -> FolderEntry:  # noqa: ANN401 - an `os.DirEntry`, whose metadata may be gone
     try:
         status = entry.stat(follow_symlinks=False)
     except OSError as error:
-        return Entry(entry.name, is_folder=False, size=None, refused=system_message(error))
+        return FolderEntry(entry.name, is_folder=False, size=None, refused=system_message(error))
     if stat.S_ISDIR(status.st_mode):
-        return Entry(entry.name, is_folder=True, size=None, refused="")
+        return FolderEntry(entry.name, is_folder=True, size=None, refused="")
     if stat.S_ISREG(status.st_mode):
-        return Entry(entry.name, is_folder=False, size=status.st_size, refused="")
+        return FolderEntry(entry.name, is_folder=False, size=status.st_size, refused="")
     link = stat.S_ISLNK(status.st_mode)
     reason = "a link, which is not followed" if link else "not a regular file, so it is not opened"
-    return Entry(entry.name, is_folder=False, size=None, refused=reason)
+    return FolderEntry(entry.name, is_folder=False, size=None, refused=reason)
 
 
 MAX_TEXT: Final = 64 * 1024
@@ -216,7 +216,7 @@ class Budget:
         return fits
 
 
-def read_outputs(folder: Folder, relative: str, budget: Budget) -> tuple[tuple[OutputFile, ...], str]:
+def read_outputs(folder: WorkspaceFolder, relative: str, budget: Budget) -> tuple[tuple[ShownFile, ...], str]:
     """Return the answer of a run and the files in its folder `relative`, and what is left out."""
     found = [*_answer(folder, relative.rpartition("/")[0], budget)]
     for name, entry in walk(folder, relative):
@@ -226,14 +226,14 @@ def read_outputs(folder: Folder, relative: str, budget: Budget) -> tuple[tuple[O
     return tuple(found), ""
 
 
-def _answer(folder: Folder, run: str, budget: Budget) -> Iterator[OutputFile]:
+def _answer(folder: WorkspaceFolder, run: str, budget: Budget) -> Iterator[ShownFile]:
     """Yield what the agent said at the end, which lies beside its files."""
     for entry in folder.entries(run):
         if entry.name == ANSWER_FILE and entry.size:
             yield _output(folder, f"{run}/{ANSWER_FILE}", ANSWER_FILE, entry, budget)
 
 
-def walk(folder: Folder, top: str, below: str = "", depth: int = 0) -> Iterator[tuple[str, Entry]]:
+def walk(folder: WorkspaceFolder, top: str, below: str = "", depth: int = 0) -> Iterator[tuple[str, FolderEntry]]:
     """Yield the files below a folder with their paths; what is not read is among them."""
     for entry in folder.entries(f"{top}/{below}".rstrip("/")):
         name = f"{below}/{entry.name}" if below else entry.name
@@ -245,20 +245,20 @@ def walk(folder: Folder, top: str, below: str = "", depth: int = 0) -> Iterator[
             yield name, entry._replace(refused=f"a folder more than {_MAX_DEPTH} levels deep")
 
 
-def _output(folder: Folder, relative: str, name: str, entry: Entry, budget: Budget) -> OutputFile:
+def _output(folder: WorkspaceFolder, relative: str, name: str, entry: FolderEntry, budget: Budget) -> ShownFile:
     shown = printable(name)
     if entry.refused:
-        return OutputFile(shown, FileKind.OTHER, note=f"Not read: {entry.refused}.")
+        return ShownFile(shown, FileKind.OTHER, note=f"Not read: {entry.refused}.")
     if entry.size is not None and entry.size > MAX_FILE_SIZE:
-        return OutputFile(shown, FileKind.OTHER, entry.size, note="Too large to be read.")
+        return ShownFile(shown, FileKind.OTHER, entry.size, note="Too large to be read.")
     raw = folder.read(relative)
     if raw is None:
-        return OutputFile(shown, FileKind.OTHER, entry.size, note="Cannot be read.")
+        return ShownFile(shown, FileKind.OTHER, entry.size, note="Cannot be read.")
     digest = f"sha256:{hashlib.sha256(raw).hexdigest()}"
     kind, content, note = _content(raw, name)
     if not budget.take(len(content)):
         content, note = "", "Not shown: the report has reached its size limit."
-    return OutputFile(shown, kind, len(raw), digest, content, note)
+    return ShownFile(shown, kind, len(raw), digest, content, note)
 
 
 def _content(raw: bytes, name: str) -> tuple[FileKind, str, str]:
@@ -307,41 +307,41 @@ _DOCUMENTS = ("transcript.md", "outputs/transcript.md")
 # skill-creator's agents write one of these.
 
 
-def read_transcript(folder: Folder, run: str, budget: Budget | None) -> tuple[Transcript, float | None]:
+def read_transcript(folder: WorkspaceFolder, run: str, budget: Budget | None) -> tuple[ShownTranscript, float | None]:
     """Return the transcript of the run in a folder, and the money that it tells of; without a budget only the money."""
     raw = folder.read(f"{run}/transcript.jsonl")
     if raw is not None:
         lines = [line for line in raw.split(b"\n") if line.strip()]
-        return (_from_lines(lines, budget) if budget else Transcript()), _cost(lines)
+        return (_from_lines(lines, budget) if budget else ShownTranscript()), _cost(lines)
     if budget is None:
-        return Transcript(), None
+        return ShownTranscript(), None
     for name in _DOCUMENTS:
         raw = folder.read(f"{run}/{name}")
         if raw is not None:
             content, note = decoded(raw, _MAX_DOCUMENT)
-            return _within(budget, Transcript(((name, content),), note=note)), None
-    return Transcript(), None
+            return _within(budget, ShownTranscript(((name, content),), note=note)), None
+    return ShownTranscript(), None
 
 
-def read_lines(folder: Folder, path: str, budget: Budget) -> Transcript:
+def read_lines(folder: WorkspaceFolder, path: str, budget: Budget) -> ShownTranscript:
     """Return the transcript in a file of JSON lines; an empty one if it cannot be read."""
     raw = folder.read(path)
     return _from_lines([line for line in (raw or b"").split(b"\n") if line.strip()], budget)
 
 
-def _from_lines(lines: Sequence[bytes], budget: Budget) -> Transcript:
+def _from_lines(lines: Sequence[bytes], budget: Budget) -> ShownTranscript:
     long = len(lines) > _HEAD + _TAIL
     head = _entries(lines[:_HEAD] if long else lines)
     tail = _entries(lines[-_TAIL:]) if long else ()
-    transcript = Transcript(head, tail, len(lines) - _HEAD - _TAIL if long else 0)
+    transcript = ShownTranscript(head, tail, len(lines) - _HEAD - _TAIL if long else 0)
     return _within(budget, transcript)
 
 
-def _within(budget: Budget, transcript: Transcript) -> Transcript:
+def _within(budget: Budget, transcript: ShownTranscript) -> ShownTranscript:
     size = sum(len(entry[1]) for entry in (*transcript.head, *transcript.tail))
     if budget.take(size):
         return transcript
-    return Transcript(note="Not shown: the report has reached its size limit.")
+    return ShownTranscript(note="Not shown: the report has reached its size limit.")
 
 
 def _entries(lines: Sequence[bytes]) -> tuple[tuple[str, str], ...]:

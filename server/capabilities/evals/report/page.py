@@ -20,7 +20,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from server.capabilities.evals.report.ci import GateOutcome
-from server.capabilities.evals.report.model import Spent, Tone
+from server.capabilities.evals.report.model import Spending, Tone
 from server.capabilities.evals.report.scores import (
     UNKNOWN,
     amount,
@@ -45,15 +45,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from server.capabilities.evals.report.ci import Gate
+    from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import (
         Case,
         Iteration,
+        Results,
         RoundScore,
         Run,
         TriggerRound,
         TriggerSet,
-        Workspace,
     )
     from skills_core.evals.grading.results import AssertionResult
 
@@ -210,10 +210,10 @@ class PageOptions:
     generated: datetime
     served: bool = False
     running: bool = False
-    gates: Sequence[Gate] = ()
+    gates: Sequence[CiGate] = ()
 
 
-def render_page(workspace: Workspace, options: PageOptions) -> str:
+def render_page(workspace: Results, options: PageOptions) -> str:
     """Return the page."""
     newest = workspace.iterations[-1] if workspace.iterations else None
     triggers = workspace.triggers[-1] if workspace.triggers else None
@@ -310,7 +310,7 @@ def _feedback_count(iteration: Iteration) -> int:
     return sum(bool((case.feedback or "").strip()) for case in iteration.cases)
 
 
-def _feedback_before(workspace: Workspace) -> Mapping[str, str]:
+def _feedback_before(workspace: Results) -> Mapping[str, str]:
     """Return the feedback on the cases of the iteration before the newest."""
     return {case.key: case.feedback for each in workspace.iterations[-2:-1] for case in each.cases if case.feedback}
 
@@ -377,7 +377,7 @@ def _rounds(rounds: Iterable[TriggerRound]) -> Iterator[tuple[TriggerRound, list
         before = each.description or before
 
 
-def _costs(workspace: Workspace) -> Iterator[tuple[str, Spent]]:
+def _costs(workspace: Results) -> Iterator[tuple[str, Spending]]:
     """Yield the known costs of each arm of each iteration, and of trigger queries."""
     found = [each for iteration in workspace.iterations for each in _of_arms(iteration)]
     found += [(each.label, each.spent) for each in workspace.triggers]
@@ -386,17 +386,17 @@ def _costs(workspace: Workspace) -> Iterator[tuple[str, Spent]]:
             yield name, spent
 
 
-def _of_arms(iteration: Iteration) -> Iterator[tuple[str, Spent]]:
+def _of_arms(iteration: Iteration) -> Iterator[tuple[str, Spending]]:
     for arm in iteration.arms:
         runs = [run for case in iteration.cases for run in case.of(arm)]
         yield (
             f"{iteration.label}, {_arm_name(arm)}",
-            _sum([Spent(1, run.seconds, run.tokens, run.cost) for run in runs]),
+            _sum([Spending(1, run.seconds, run.tokens, run.cost) for run in runs]),
         )
 
 
-def _sum(found: Sequence[Spent]) -> Spent:
-    return Spent(
+def _sum(found: Sequence[Spending]) -> Spending:
+    return Spending(
         sum(each.runs for each in found),
         _total(each.seconds for each in found),
         _total(each.tokens for each in found),

@@ -24,7 +24,7 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from server.capabilities.evals.report.folder import Folder
+from server.capabilities.evals.report.folder import WorkspaceFolder
 from server.capabilities.evals.report.page import content_policy
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
@@ -80,7 +80,7 @@ def save_feedback(workspace: Path, iteration: str, case: str, words: str, output
 
 def _existing(workspace: Path, relative: str) -> Mapping[str, Any]:
     with Reader() as reader:
-        folder = Folder(workspace, reader)
+        folder = WorkspaceFolder(workspace, reader)
         value = folder.json(relative)
     if folder.problems or not (value is None or isinstance(value, dict)):
         reason = "; ".join(folder.problems) or f"{relative}: not a JSON object"

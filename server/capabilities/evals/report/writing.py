@@ -26,8 +26,8 @@ from skills_core.errors import FileRefusedError, SkillsError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
-    from server.capabilities.evals.report.ci import Gate
-    from server.capabilities.evals.report.model import Workspace
+    from server.capabilities.evals.report.ci import CiGate
+    from server.capabilities.evals.report.model import Results
 
 
 REPORT_FILE: Final = "report.html"
@@ -43,7 +43,7 @@ def write_report(
     output: Path | None = None,
     *,
     running: bool | None = None,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[CiGate] = (),
 ) -> Path:
     """Write the page of the results in a workspace, and return its path.
 
@@ -60,7 +60,7 @@ def write_report(
 
 
 def current_page(
-    workspace: Workspace, *, running: bool = False, served: bool = False, gates: Sequence[Gate] = ()
+    workspace: Results, *, running: bool = False, served: bool = False, gates: Sequence[CiGate] = ()
 ) -> str:
     """Return the page of a workspace as it is now."""
     # The engine of the templates is loaded where a page is made.
@@ -158,7 +158,7 @@ class ReportFiles(NamedTuple):
     junit: Path | None = None
     markdown: Path | None = None
 
-    def write(self, results: Workspace, gates: Sequence[Gate]) -> None:
+    def write(self, results: Results, gates: Sequence[CiGate]) -> None:
         """Write the files.
 
         Raises:
@@ -170,18 +170,18 @@ class ReportFiles(NamedTuple):
             write_text(self.markdown, markdown(results, gates))
 
 
-def print_gates(gates: Sequence[Gate]) -> None:
+def print_gates(gates: Sequence[CiGate]) -> None:
     """Print a line for each gate."""
     for gate in gates:
         print_text(one_line(f"{gate.outcome}: {gate.name}: {gate.words}"))
 
 
-def gate_objects(gates: Sequence[Gate]) -> list[dict[str, Any]]:
+def gate_objects(gates: Sequence[CiGate]) -> list[dict[str, Any]]:
     """Return the gates as `--json` prints them."""
     return [{"name": gate.name, "outcome": gate.outcome.value, "reason": gate.words} for gate in gates]
 
 
-def gates_pass(gates: Sequence[Gate]) -> bool:
+def gates_pass(gates: Sequence[CiGate]) -> bool:
     """Tell whether every gate passes; one without a verdict does not."""
     return all(gate.outcome is GateOutcome.PASSED for gate in gates)
 
@@ -193,7 +193,7 @@ def next_step(workspace: Path) -> str:
     )
 
 
-def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float | None) -> tuple[Gate, ...]:
+def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float | None) -> tuple[CiGate, ...]:
     """Write the page and the files that the user asked for, enter them in `report`, and return the gates.
 
     Results of trigger queries in the same workspace are not judged.
@@ -210,7 +210,7 @@ def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float
     return gates
 
 
-def write_trigger_files(results: Path, files: ReportFiles, **limits: float | None) -> tuple[tuple[Gate, ...], Path]:
+def write_trigger_files(results: Path, files: ReportFiles, **limits: float | None) -> tuple[tuple[CiGate, ...], Path]:
     """Write the page and the files that the user asked for; return the gates, and where the page is.
 
     Evals in the same workspace are not judged.

@@ -35,7 +35,7 @@ from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
-from skills_core.evals.agents.kind import Rights, Via
+from skills_core.evals.agents.kind import AgentRights, Via
 from skills_core.evals.triggers.queries import chosen_queries, queries_in, split_queries
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
@@ -295,7 +295,7 @@ def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
         options.agent,
         options.agent_command,
         via=Via(options.via),
-        rights=Rights.LOAD,
+        rights=AgentRights.LOAD,
         model=options.agent_model,
         home=options.agent_home,
     )

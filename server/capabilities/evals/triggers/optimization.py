@@ -17,7 +17,7 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
-    Attempt,
+    DescriptionAttempt,
     RevisionRequest,
     check_length,
     cut_description,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.tested_skills import SkillCopy
-    from server.capabilities.evals.triggers.trigger_runs import Journal, TriggerRunner
+    from server.capabilities.evals.triggers.trigger_runs import TriggerJournal, TriggerRunner
     from skills_core.evals.triggers.queries import Query
 
 
@@ -57,7 +57,7 @@ class DescriptionModel:
 
     model: Model
     name: str
-    journal: Journal
+    journal: TriggerJournal
 
     async def revise(self, request: RevisionRequest) -> str:
         """Return another description, at most as long as the format allows.
@@ -166,7 +166,9 @@ class Optimization:
 
     def _request(self, rounds: Sequence[Round]) -> RevisionRequest:
         """Return what the model is told: training alone, nothing of validation and test."""
-        attempts = tuple(Attempt(each.description, each.train.passed.count, each.train.passed.total) for each in rounds)
+        attempts = tuple(
+            DescriptionAttempt(each.description, each.train.passed.count, each.train.passed.total) for each in rounds
+        )
         failures = tuple(each for each in rounds[-1].train.results if each.passed is False)
         return RevisionRequest(self.skill.name, self.skill.body, attempts, failures)
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.report.ci import Gate, GateOutcome
-from server.capabilities.evals.report.model import ShownVerdict, Tone, TriggerSet, Workspace
+from server.capabilities.evals.report.ci import CiGate, GateOutcome
+from server.capabilities.evals.report.model import Results, ShownVerdict, Tone, TriggerSet
 from server.capabilities.evals.report.writing import ReportFiles
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import command_unavailable_reason
@@ -28,7 +28,7 @@ from skills_core.evals.triggers.queries import (
     require_no_queries,
     write_drafts,
 )
-from skills_core.evals.triggers.ranks import Limits, LimitVerdict, rank_queries, summarize
+from skills_core.evals.triggers.ranks import LimitVerdict, RankLimits, rank_queries, summarize
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import NoAnswerError
@@ -104,7 +104,7 @@ def rank_triggers(
     queries: Sequence[Query],
     file: str,
     clients: Sequence[tuple[ClientProfile, str | None]],
-    limits: Limits,
+    limits: RankLimits,
 ) -> RankedTriggers:
     """Rank `skill`, which the catalog offers, with the search and the settings that `serve` uses.
 
@@ -220,14 +220,14 @@ _RIVALS = SelectionPolicy(top_k=31, min_score=0.0)
 _CHARACTERS_A_TOKEN = 4
 
 
-def results_of(found: RankedTriggers) -> tuple[Workspace, tuple[Gate, ...]]:
+def results_of(found: RankedTriggers) -> tuple[Results, tuple[CiGate, ...]]:
     """Return the ranks as a workspace with one set of queries, and the gate of the limits."""
     verdict, reasons = found.summary.verdict, "; ".join(found.summary.reasons)
     shown = ShownVerdict(Tone.NONE, "No verdict", reasons) if verdict is LimitVerdict.NONE else None
     results = SetResult(tuple(map(_query_result, found.ranked)))
     triggers = TriggerSet(0, "ranked", found.skill.key, results=results, verdict=shown, ranked=True)
-    gates = () if verdict is None else (Gate("limits of the ranks", _OUTCOMES[verdict], reasons or "kept"),)
-    return Workspace(found.skill.key, triggers=(triggers,)), gates
+    gates = () if verdict is None else (CiGate("limits of the ranks", _OUTCOMES[verdict], reasons or "kept"),)
+    return Results(found.skill.key, triggers=(triggers,)), gates
 
 
 def _query_result(ranked: RankedQuery) -> QueryResult:
@@ -335,7 +335,7 @@ def triggers_without_model(options: TriggerFlags) -> None:
     """Rank the skill and print the result; exit with 1 if a limit is exceeded or cannot be judged."""
     require_folder(options.skill_dir)
     clients = _chosen_clients(options.client or ())
-    limits = Limits(options.min_recall, options.max_false)
+    limits = RankLimits(options.min_recall, options.max_false)
     file, queries = chosen_queries(options.skill_dir, options.queries)
     library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
@@ -347,7 +347,7 @@ def triggers_without_model(options: TriggerFlags) -> None:
         from server.cli.tables import console_for_people
 
         print_triggers(console_for_people(plain=options.ci), found)
-    if limits != Limits() and found.summary.verdict is not LimitVerdict.PASS:
+    if limits != RankLimits() and found.summary.verdict is not LimitVerdict.PASS:
         raise SystemExit(EXIT_NO)
 
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
 
 
-class Journal:
+class TriggerJournal:
     """A file of records by key; the last record of a key counts."""
 
     def __init__(self, path: Path) -> None:
@@ -123,7 +123,7 @@ class TriggerRunner:
     agent: Agent
     rivals: Sequence[SkillCopy]
     limits: RunLimitsOfTest
-    journal: Journal
+    journal: TriggerJournal
     folder: Path
     folders: RunFolders
     report: Callable[[str], Awaitable[None]]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.agents.agent import RunFolders
 from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.evals.triggers.optimization import Optimization, OptimizationState
-from server.capabilities.evals.triggers.trigger_runs import Journal, RunLimitsOfTest, TriggerRunner
+from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerJournal, TriggerRunner
 from server.capabilities.evals.workspace import open_workspace
 from skills_core.diagnostics import printable
 from skills_core.disk.files import MAX_FILE_SIZE
@@ -193,14 +193,14 @@ class TriggerTest:
     report: Callable[[str], Awaitable[None]]
     model: Model | None = None
     _runner: TriggerRunner = field(init=False)
-    _journal: Journal = field(init=False)
+    _journal: TriggerJournal = field(init=False)
     _folders: RunFolders = field(init=False)
     _started: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Open the journal."""
         plan, self._started = self.plan, _now()
-        self._journal = Journal(self.folder / "runs.jsonl")
+        self._journal = TriggerJournal(self.folder / "runs.jsonl")
         self._folders = RunFolders.open()
         self._runner = TriggerRunner(
             plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self._folders, self.report

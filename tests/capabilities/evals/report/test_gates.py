@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from server.capabilities.evals.report.ci import GateOutcome, ci_exit_code, ci_gates
-from server.capabilities.evals.report.model import Workspace
+from server.capabilities.evals.report.model import Results
 from server.capabilities.evals.report.workspace import read_workspace
 from tests.capabilities.evals.report.workspaces import (
     grading,
@@ -21,7 +21,7 @@ from tests.capabilities.evals.report.workspaces import (
 
 
 @pytest.fixture
-def half(tmp_path: Path) -> Workspace:
+def half(tmp_path: Path) -> Results:
     """Half of the assertions pass with the skill, three quarters without it."""
     cases = {"a": ((True, True), (True, True)), "b": ((False, False), (True, False))}
     write_iteration(tmp_path / "iteration-1", cases)
@@ -29,12 +29,12 @@ def half(tmp_path: Path) -> Workspace:
 
 
 @pytest.mark.parametrize(("least", "code"), [(None, 0), (0.0, 0), (0.5, 0), (0.51, 1)])
-def test_the_pass_rate_must_reach_the_least(half: Workspace, least: float | None, code: int) -> None:
+def test_the_pass_rate_must_reach_the_least(half: Results, least: float | None, code: int) -> None:
     assert ci_exit_code(half, min_pass_rate=least) == code
 
 
 @pytest.mark.parametrize(("most", "code"), [(0.3, 0), (0.25, 0), (0.2, 1), (0.0, 1)])
-def test_the_skill_may_lose_so_much_against_its_baseline(half: Workspace, most: float, code: int) -> None:
+def test_the_skill_may_lose_so_much_against_its_baseline(half: Results, most: float, code: int) -> None:
     assert ci_exit_code(half, max_regression=most) == code
 
 

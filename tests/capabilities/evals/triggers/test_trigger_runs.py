@@ -11,7 +11,7 @@ import pytest
 
 from server.capabilities.evals.agents.agent import AgentTask, RunFolders
 from server.capabilities.evals.tested_skills import read_copy
-from server.capabilities.evals.triggers.trigger_runs import BackOff, Journal, RunLimitsOfTest, TriggerRunner
+from server.capabilities.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerJournal, TriggerRunner
 from server.capabilities.evals.triggers.trigger_test import UnreadableResultsError, opened_queries
 from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
@@ -63,7 +63,7 @@ async def test_each_limit_in_a_row_doubles_the_wait(
     agent = Agent([*errors, *[""] * 100])
     limits = RunLimitsOfTest(runs=1, jobs=1)
     runner = TriggerRunner(
-        agent, (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, RunFolders(tmp_path / "of-runs"), report
+        agent, (), limits, TriggerJournal(tmp_path / "runs.jsonl"), tmp_path, RunFolders(tmp_path / "of-runs"), report
     )
     runner.back_off = BackOff(sleep)
     queries = [Query(f"query {number}", should_trigger=False, id=str(number)) for number in range(80)]
@@ -86,7 +86,7 @@ async def test_without_hope_nothing_waits(make_skill: MakeSkill, tmp_path: Path)
         Agent(["429"] * 9),
         (),
         limits,
-        Journal(tmp_path / "runs.jsonl"),
+        TriggerJournal(tmp_path / "runs.jsonl"),
         tmp_path,
         RunFolders(tmp_path / "of-runs"),
         report,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.grading.benchmark import ArmComparison, BenchmarkMetadata, Verdict, benchmark_of, compare_arms
+from skills_core.evals.grading.benchmark import ArmComparison, ArmVerdict, BenchmarkMetadata, benchmark_of, compare_arms
 from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import (
     Arm,
@@ -149,14 +149,14 @@ def test_milliseconds_and_two_runs_have_no_outliers() -> None:
 @pytest.mark.parametrize(
     ("wins", "losses", "same", "verdict"),
     [
-        (5, 0, 20, Verdict.NONE),
-        (6, 0, 0, Verdict.BETTER),
-        (0, 6, 10, Verdict.WORSE),
-        (6, 2, 0, Verdict.NONE),
-        (0, 0, 9, Verdict.NONE),
+        (5, 0, 20, ArmVerdict.NONE),
+        (6, 0, 0, ArmVerdict.BETTER),
+        (0, 6, 10, ArmVerdict.WORSE),
+        (6, 2, 0, ArmVerdict.NONE),
+        (0, 0, 9, ArmVerdict.NONE),
     ],
 )
-def test_a_verdict_needs_six_cases_that_differ(wins: int, losses: int, same: int, verdict: Verdict) -> None:
+def test_a_verdict_needs_six_cases_that_differ(wins: int, losses: int, same: int, verdict: ArmVerdict) -> None:
     outcomes = [(True, False)] * wins + [(False, True)] * losses + [(True, True)] * same
     runs = [
         run_of(arm, [passed], name=f"case-{number}")
@@ -181,7 +181,7 @@ def test_no_verdict_says_how_many_more_cases_it_would_take() -> None:
 def test_a_case_counts_once_whatever_the_number_of_its_runs() -> None:
     runs = [run_of(arm, [arm is WITH], number=number) for number in range(1, 11) for arm in (WITH, WITHOUT)]
     found = compared(runs)
-    assert (found.cases, found.wins, found.verdict) == (1, 1, Verdict.NONE)
+    assert (found.cases, found.wins, found.verdict) == (1, 1, ArmVerdict.NONE)
 
 
 @pytest.mark.parametrize("name", ["assertion_results", "expectations", "assertions"])

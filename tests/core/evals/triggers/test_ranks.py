@@ -12,9 +12,9 @@ from skills_core import SelectionPolicy, SkillSearch
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.ranks import (
     Confusion,
-    Limits,
     LimitVerdict,
     RankedQuery,
+    RankLimits,
     rank_queries,
     rank_query,
     summarize,
@@ -123,18 +123,18 @@ def test_too_few_queries_carry_no_verdict(catalog: Catalog) -> None:
     few = summarize(ranked(catalog, *queries(7, 8)), 3)
     assert few.verdict is LimitVerdict.NONE
     assert few.reasons == ("a verdict takes 8 queries that should trigger, 1 more than there are",)
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(max_false=0.5)).verdict is LimitVerdict.PASS
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(min_recall=0.5)).verdict is LimitVerdict.NONE
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, RankLimits(max_false=0.5)).verdict is LimitVerdict.PASS
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, RankLimits(min_recall=0.5)).verdict is LimitVerdict.NONE
 
 
 def test_a_skill_alone_in_its_catalog_has_no_verdict(catalog: Catalog) -> None:
-    alone = summarize(ranked(catalog, *queries(8, 8)), 1, Limits(min_recall=0.5))
+    alone = summarize(ranked(catalog, *queries(8, 8)), 1, RankLimits(min_recall=0.5))
     assert (alone.verdict, len(alone.reasons)) == (LimitVerdict.NONE, 1)
 
 
 def test_limits_decide_the_verdict(catalog: Catalog) -> None:
-    assert summarize(ranked(catalog, *queries(8, 8)), 3, Limits(1.0, 0.0)).verdict is LimitVerdict.PASS
-    taken = summarize(ranked(catalog, *queries(8, 8), name="csv-import"), 3, Limits(0.75, 0.5))
+    assert summarize(ranked(catalog, *queries(8, 8)), 3, RankLimits(1.0, 0.0)).verdict is LimitVerdict.PASS
+    taken = summarize(ranked(catalog, *queries(8, 8), name="csv-import"), 3, RankLimits(0.75, 0.5))
     assert taken.verdict is LimitVerdict.FAIL
     assert taken.reasons == ("recall@1 is 0.00, below 0.75", "1.00 of the near-misses trigger, above 0.50")
     assert taken.recall_at_5 == Rate(8, 8)

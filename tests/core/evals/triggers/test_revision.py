@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
-    Attempt,
+    DescriptionAttempt,
     RevisionRequest,
     check_length,
     cut_description,
@@ -25,8 +25,8 @@ def failure(text: str, *, should: bool) -> QueryResult:
     return query_result(Query(text, should, text), [Outcome.NOT_LOADED if should else Outcome.LOADED] * 2)
 
 
-def attempts(*passed: int) -> tuple[Attempt, ...]:
-    return tuple(Attempt(f"description {number}", count, 6) for number, count in enumerate(passed))
+def attempts(*passed: int) -> tuple[DescriptionAttempt, ...]:
+    return tuple(DescriptionAttempt(f"description {number}", count, 6) for number, count in enumerate(passed))
 
 
 def test_the_model_is_told_to_generalize_and_sees_failures_of_both_kinds_with_earlier_attempts() -> None:
@@ -94,7 +94,7 @@ def test_foreign_text_cannot_end_the_data_of_a_request() -> None:
     with pytest.raises(FormError) as caught:
         check_length(hostile * 40)
     assert json.loads(str(caught.value).partition("words: ")[2]) == {"description": hostile * 40}
-    request = RevisionRequest(hostile, hostile, (Attempt(hostile, 0, 1),), ())
+    request = RevisionRequest(hostile, hostile, (DescriptionAttempt(hostile, 0, 1),), ())
     text = render_revision(request).partition("\n\n")[2]
     assert json.loads(text)["current_description"] == hostile
     assert "</skill_content>" not in text
