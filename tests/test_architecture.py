@@ -81,7 +81,7 @@ EVALS_FLOORS = (
     {"iterations"},
     {"agents"},
     {"tested_skills"},
-    {"options", "settings", "workspace"},
+    {"settings", "workspace"},
 )
 """The rooms of `server.capabilities.evals`."""
 

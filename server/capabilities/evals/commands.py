@@ -12,7 +12,7 @@ from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Mod
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 
 if TYPE_CHECKING:
-    from server.capabilities.evals.options import TriggerFlags
+    from server.capabilities.evals.triggers import TriggerFlags
 
 
 class AgentChoice(StrEnum):
@@ -363,7 +363,7 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     """
     flags = locals()
 
-    from server.capabilities.evals.options import TriggerFlags
+    from server.capabilities.evals.triggers import TriggerFlags
 
     _run(TriggerFlags(**flags))
 

@@ -51,7 +51,7 @@ class SkillCopyError(SkillsError):
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _CopiedFile:
     content: bytes
     executable: bool
 
@@ -63,7 +63,7 @@ class SkillCopy:
     name: str
     description: str
     body: str
-    files: Mapping[str, _File]
+    files: Mapping[str, _CopiedFile]
 
     @property
     def digest(self) -> str:
@@ -106,7 +106,7 @@ def read_copy(folder: Path) -> SkillCopy:
         SkillCopyError: the skill is too large to be copied for each run, or cannot be read.
     """
     instructions = read_skill(folder)
-    files: dict[str, _File] = {}
+    files: dict[str, _CopiedFile] = {}
     size = 0
     try:
         for path in _walk(folder):
@@ -118,7 +118,7 @@ def read_copy(folder: Path) -> SkillCopy:
                     "it is copied for each run, so take out what it does not need"
                 )
             name = MAIN_FILE if path.lower() == MAIN_FILE.lower() else path
-            files[name] = _File(file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR))
+            files[name] = _CopiedFile(file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR))
     except OSError as error:
         raise SkillCopyError(f"{printable(str(folder))}: cannot be copied: {error.strerror or error}") from error
     return SkillCopy(instructions.name, instructions.description, instructions.body, files)

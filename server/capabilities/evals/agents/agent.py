@@ -13,9 +13,10 @@ import shutil
 import stat
 import tempfile
 from collections import deque
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from server.capabilities.evals.workspace import EvalError
 from skills_core.disk.files import Location, Reader, read_file
@@ -26,11 +27,13 @@ from skills_core.evals.agents import ANY_AGENT
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
+    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.evals.agents.kind import AgentRun, Transcript
 
+
+EXECUTOR: Final = "skillserve"
+"""The name of our own executor among the agents."""
 
 RUNS_PREFIX: Final = "skillserve-runs-"
 """How the name of a folder of runs begins."""
@@ -153,11 +156,6 @@ def _is_ours(path: Path) -> bool:
     return stat.S_ISDIR(status.st_mode) and owned and path.name.startswith(RUNS_PREFIX)
 
 
-class _File(NamedTuple):
-    path: str
-    mode: int
-
-
 def publish_outputs(run: RunFolder, folder: Path, answer: str) -> str:
     """Replace `outputs` in the folder of a run with the agent's outputs; return a digest of them and of the answer.
 
@@ -171,11 +169,11 @@ def publish_outputs(run: RunFolder, folder: Path, answer: str) -> str:
     left, digests = _MAX_BYTES, dict[str, str]()
     try:
         with Reader() as reader:
-            for file in _files(reader, run.root, place):
-                raw, _ = reader.read(Location(run.root, file.path), left)
+            for path, mode in _files(reader, run.root, place):
+                raw, _ = reader.read(Location(run.root, path), left)
                 left -= len(raw)
-                digests[file.path] = hashlib.sha256(raw).hexdigest()
-                write_file(Location(half, file.path.removeprefix(f"{place}/")), raw, file.mode)
+                digests[path] = hashlib.sha256(raw).hexdigest()
+                write_file(Location(half, path.removeprefix(f"{place}/")), raw, mode)
     except FileRefusedError as error:
         raise EvalError(f"the outputs cannot be copied: {error}") from None
     except OSError as error:
@@ -195,17 +193,17 @@ def stray_files(run: RunFolder, given: Iterable[str]) -> list[str]:
     found: list[str] = []
     try:
         with Reader() as reader:
-            for file in _files(reader, run.root, place):
-                name = file.path.removeprefix(f"{place}/")
-                if file.path not in known and not file.path.startswith(outputs) and not name.startswith("."):
+            for path, _ in _files(reader, run.root, place):
+                name = path.removeprefix(f"{place}/")
+                if path not in known and not path.startswith(outputs) and not name.startswith("."):
                     found.append(name)
     except (OSError, EvalError):
         pass  # a remark is not worth an error
     return sorted(found)[:_MAX_STRAY]
 
 
-def _files(reader: Reader, root: Path, folder: str) -> Iterator[_File]:
-    """Yield the regular files below a folder; links and special files stay out.
+def _files(reader: Reader, root: Path, folder: str) -> Iterator[tuple[str, int]]:
+    """Yield the paths and modes of the regular files below a folder; links and special files stay out.
 
     Raises:
         OSError: a folder cannot be read, or is a link.
@@ -225,7 +223,7 @@ def _files(reader: Reader, root: Path, folder: str) -> Iterator[_File]:
                 count += 1
                 if count > _MAX_FILES:
                     raise EvalError(f"the outputs have more than {_MAX_FILES} files")
-                yield _File(f"{above}/{name}", mode & 0o777)
+                yield f"{above}/{name}", mode & 0o777
 
 
 class AgentUnavailableError(SkillsError):
@@ -296,16 +294,18 @@ class Agent(Protocol):
     @property
     def installed(self) -> bool:
         """Whether skills lie in its own folder."""
-        ...
+        return False
 
     @property
     def tells_loads(self) -> bool:
         """Whether its record tells which skills it loads."""
-        ...
+        return False
 
-    def running(self, tasks: Sequence[AgentTask]) -> AbstractAsyncContextManager[None]:
-        """Open what the agent needs for these tasks, until the block ends."""
-        ...
+    @asynccontextmanager
+    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
+        """Open what the agent needs for these tasks, until the block ends; by default nothing."""
+        del tasks
+        yield
 
     async def perform(self, task: AgentTask) -> AgentRun:
         """Perform a task; a failure of the agent is part of the result.

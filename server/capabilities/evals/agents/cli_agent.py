@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,7 +17,13 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 import server
-from server.capabilities.evals.agents.agent import AgentUnavailableError, RunFolder, agent_environment, temporary_root
+from server.capabilities.evals.agents.agent import (
+    Agent,
+    AgentUnavailableError,
+    RunFolder,
+    agent_environment,
+    temporary_root,
+)
 from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
@@ -28,7 +33,7 @@ from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from server.capabilities.evals.agents.agent import AgentTask
     from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
@@ -41,14 +46,10 @@ def shell_words(command: str) -> tuple[str, ...]:
     Raises:
         EvalError: there is no shell.
     """
-    return (_shell(), "-c", command)
-
-
-def _shell() -> str:
-    found = shutil.which("sh")
-    if found is None:
+    shell = shutil.which("sh")
+    if shell is None:
         raise EvalError("there is no sh on the PATH; install a POSIX shell (on Windows, Git for Windows has one)")
-    return found
+    return (shell, "-c", command)
 
 
 async def run_program(
@@ -135,7 +136,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CliAgent:
+class CliAgent(Agent):
     """An agent of a kind; `template` is the user's own command in place of that of the kind.
 
     `via` is None if only the template says where the skill is.
@@ -182,17 +183,6 @@ class CliAgent:
         """Whether a run can have the skill at all."""
         return self.via is not None or "{skill}" in (self.template or "")
 
-    def twins(self, name: str) -> list[Path]:
-        """Return the skills of this name that the agent would find besides the one under test."""
-        above = [temporary_root(), *temporary_root().parents]
-        return find_twins(name, above if self.home is None else [*above, self.home], self.kind.folders)
-
-    @asynccontextmanager
-    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
-        """Open nothing: each run is a process of its own."""
-        del tasks
-        yield
-
     async def perform(self, task: AgentTask) -> AgentRun:
         """Run the agent once.
 
@@ -231,7 +221,9 @@ class CliAgent:
             return shell_words(fill(self.template, {**quoted, "files": files}))
         prompt = task.text if self.rights is AgentRights.WORK else task.prompt
         values = {"prompt": prompt, "root": str(folder.root), "model": self.model or ""}
-        return tuple(fill(word, values) for word in self._words(setup))
+        model = self.kind.model_option if self.model is not None else ()
+        words = (self.executable, *self.kind.command[1:], *model, *setup.arguments, *self.kind.prompt)
+        return tuple(fill(word, values) for word in words)
 
     def _places(self, folder: RunFolder) -> list[Path]:
         """Return the folders that get the skills."""
@@ -240,10 +232,6 @@ class CliAgent:
         # A command of the user's may be any agent's.
         others = self.kind.other_folders[:1] if self.kind is ANY_AGENT else ()
         return [folder.work / path for path in (self.kind.skills_folder, *others)]
-
-    def _words(self, setup: Setup) -> list[str]:
-        model = self.kind.model_option if self.model is not None else ()
-        return [self.executable, *self.kind.command[1:], *model, *setup.arguments, *self.kind.prompt]
 
 
 def _server_command(skills: Path) -> ServerCommand:
@@ -308,7 +296,8 @@ def check_no_twin(agent: CliAgent, skill: str) -> None:
     Raises:
         AgentUnavailableError: it would.
     """
-    if twins := agent.twins(skill):
+    above = [temporary_root(), *temporary_root().parents]
+    if twins := find_twins(skill, [*above, agent.home] if agent.home else above, agent.kind.folders):
         raise AgentUnavailableError(
             f"the agent would find another skill {skill} in {printable(str(twins[0]))}; it could win, and nothing "
             "would be measured. Remove it from the home of the agent (--agent-home)"

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 from msgspec import structs
 
-from server.capabilities.evals.agents.agent import AgentUnavailableError, agent_environment
+from server.capabilities.evals.agents.agent import EXECUTOR, Agent, AgentUnavailableError, agent_environment
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.configured_model import open_configured
@@ -73,9 +73,6 @@ if TYPE_CHECKING:
     from skills_core.runs.ports import Journal
 
 
-EXECUTOR: Final = "skillserve"
-"""The name of this agent."""
-
 _PERFORMED: Final = """\
 ---
 name: skillserve-user-request
@@ -91,7 +88,7 @@ _REFUSED: Final = (CallDecision.DENIED, CallDecision.DECLINED, CallDecision.NOT_
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorAgent:
+class ExecutorAgent(Agent):
     """The executor with a model; all skills of the catalog are offered by `activate_skill`."""
 
     model: Model
@@ -109,27 +106,13 @@ class ExecutorAgent:
         return self.model_name
 
     @property
-    def installed(self) -> bool:
-        """No: this agent lists no folder."""
-        return False
-
-    @property
     def tells_loads(self) -> bool:
         """Yes: activations are tool calls of its own."""
         return True
 
-    @asynccontextmanager
-    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
-        """Open nothing: the model is open, and the record of a run stays in memory."""
-        del tasks
-        yield
-
     async def perform(self, task: AgentTask) -> AgentRun:
         """Perform the query as a message of the user."""
         catalog = await anyio.to_thread.run_sync(_load, task)
-        return await self._perform(task, catalog)
-
-    async def _perform(self, task: AgentTask, catalog: Catalog) -> AgentRun:
         performed = _skill_of(_PERFORMED)
         offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered}
         skills = RunSkills(performed, (), offers)
@@ -243,7 +226,7 @@ _DEFAULT_TOOLS: Final = (
 """Tools that reach the run's own workspace only, which is empty but for the input files."""
 
 
-class OwnAgent:
+class OwnAgent(Agent):
     """Performs tasks with one model; `at_once` runs at a time.
 
     `versions` are the skills by their digests.
@@ -271,20 +254,10 @@ class OwnAgent:
     def identity(self) -> Mapping[str, str]:
         """The model and the tools."""
         return {
-            "agent": "skillserve",
+            "agent": EXECUTOR,
             "model": self.label,
             "tools": " ".join(self._settings.section(RunSettings).tools),
         }
-
-    @property
-    def installed(self) -> bool:
-        """No: the skill is part of the run."""
-        return False
-
-    @property
-    def tells_loads(self) -> bool:
-        """No: the run performs the skill, and loads none."""
-        return False
 
     @asynccontextmanager
     async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
@@ -303,7 +276,6 @@ class OwnAgent:
 
     def _run_id(self, task: AgentTask) -> str:
         """Return the id of a run, which is the same after a restart as long as its folder is there."""
-        # Earlier versions recorded other steps of tasks without a skill, which cannot be continued.
         version = task.skills[0].digest if task.skills else "no skill"
         runs = self._settings.section(RunSettings)
         limits, tools = to_json(run_limits(runs)), list(runs.tools)

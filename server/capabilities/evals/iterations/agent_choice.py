@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask, RunFolders
+from server.capabilities.evals.agents.agent import EXECUTOR, AgentTask, RunFolders
 from server.capabilities.evals.agents.cli_agent import find_agent
 from server.capabilities.evals.settings import EvalSettings
 from server.capabilities.evals.workspace import EvalError
@@ -30,10 +30,6 @@ if TYPE_CHECKING:
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.config.settings.model import Settings
     from server.config.values import SecretStr
-
-
-EXECUTOR: Final = "skillserve"
-"""The name of our own executor among the agents."""
 
 
 def eval_agent(

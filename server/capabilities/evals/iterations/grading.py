@@ -33,7 +33,7 @@ from skills_core.evals.grading.judging import (
     overall_winner,
     transcript_text,
 )
-from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, GradingBasis, RunKey, grading_to_json
+from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, RunKey, grading_basis, grading_to_json
 from skills_core.runs.models import connected
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, exit_text, run_process
 
@@ -213,12 +213,12 @@ class Grader:
             known = [note for note in run.outcome.notes if not note.startswith("judge: ")]
             outcome = replace(run.outcome, grading_error="", notes=(*known, *(f"judge: {note}" for note in notes)))
             run = replace(run, outcome=outcome, results=tuple(results))
-            document = grading_to_json(results, GradingBasis.of(run.case, self.judge))
+            document = grading_to_json(results, grading_basis(run.case, self.judge))
             await anyio.to_thread.run_sync(iteration.write, f"{place}/grading.json", document)
         await anyio.to_thread.run_sync(iteration.write, f"{place}/outcome.json", run.outcome.to_json())
         return run
 
-    async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], tuple[str, ...]]:
+    async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], list[str]]:
         """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
 
         Raises:
@@ -230,7 +230,7 @@ class Grader:
             raise EvalError("the outputs or the transcript of the run are missing")
         place = CheckPlace(folder, self.evals)
         results = {each.text: await run_check(each, place) for each in case.assertions if each.check is not None}
-        notes: tuple[str, ...] = ()
+        notes: list[str] = []
         if judged := assertions_for_judge(case):
             material = await anyio.to_thread.run_sync(partial(read_material, folder, case, self.instructions))
             if material.is_empty:
@@ -238,9 +238,8 @@ class Grader:
             if self.model is None:
                 raise EvalError("assertions without a check need a judge; name one with --judge-model or --judge-agent")
             async with connected(self.model):
-                judgement = await judge(self.model, case, judged, material)
-            results |= {each.text: each for each in judgement.results}
-            notes = judgement.notes
+                graded, notes = await judge(self.model, case, judged, material)
+            results |= {each.text: each for each in graded}
         return [results[each.text] for each in case.assertions], notes
 
 
@@ -367,7 +366,7 @@ class BlindComparisons:
             first, second = [await anyio.to_thread.run_sync(final_material, place) for place in places]
             if not first.is_empty and not second.is_empty:
                 found = await compare_blindly(self.model, runs[ours].case, first, second)
-                pairs.append({**found.to_json(), "run_number": number})
+                pairs.append({**found, "run_number": number})
         if not pairs:
             raise EvalError("no run of both arms has outputs or an answer")
         document = {

@@ -20,7 +20,7 @@ from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
 from skills_core.disk.folders import is_ignored
-from skills_core.evals.grading.cases import EVALS_FILE, read_eval_set
+from skills_core.evals.grading.cases import EVALS_FILE, read_eval_cases
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
 
@@ -284,7 +284,7 @@ def _plan_grading(
         raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
     runs = identity.get("runs")
     iteration = IterationFolder(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
-    usable, left_out = _comparable_cases(iteration, identity, cases, seen)
+    usable, left_out = _comparable_cases(identity, cases, seen)
     if not usable:
         raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
     baseline = Arm.WITHOUT_SKILL if identity.get("baseline") is None else Arm.OLD_SKILL
@@ -303,35 +303,17 @@ def _plan_grading(
         identity=identity,
         work=tuple(work),
         cost=_cost(options, workspace, work, usable, iteration.runs),
-        label=_agent_of(iteration),
+        label=str(iteration.config.get("agent") or ""),
         left_out=left_out,
     )
 
 
-def _agent_of(iteration: IterationFolder) -> str:
-    """Return the name of the agent that made the outputs of an iteration; empty if nothing says it."""
-    match iteration.config, iteration.read("benchmark.json"):
-        case ({"agent": str(label)}, _) | (_, {"metadata": {"model": str(label)}}):
-            return label
-    return ""
-
-
-def _prompts_then(iteration: IterationFolder, cases: Sequence[EvalCase], seen: Mapping[str, str]) -> dict[str, str]:
-    """Return what agents saw of the cases of an iteration that does not say it, judged by their prompts alone."""
-    then: dict[str, str] = {}
-    for case in cases:
-        match iteration.read(f"{case.folder}/eval_metadata.json"):
-            case {"prompt": str(prompt)}:
-                then[case.folder] = seen[case.folder] if prompt == case.prompt else ""
-    return then
-
-
 def _comparable_cases(
-    iteration: IterationFolder, identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
+    identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
 ) -> tuple[tuple[EvalCase, ...], tuple[str, ...]]:
     """Return the cases whose prompt and files are those of the iteration, and why others are not graded."""
     known = identity.get("cases")
-    then = known if isinstance(known, dict) else _prompts_then(iteration, cases, seen)
+    then = known if isinstance(known, dict) else {}
     usable: list[EvalCase] = []
     left_out: list[str] = []
     for case in cases:
@@ -371,7 +353,7 @@ def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], dict[str, str]]:
     if raw is None:
         example = '{"skill_name": "…", "evals": [{"id": 1, "prompt": "…", "assertions": ["…"]}]}'
         raise EvalError(f"{where}: there is no such file; write one such as {example}")
-    cases = read_eval_set(raw, str(where)).cases
+    cases = read_eval_cases(raw, str(where))
     files = check_input_files(folder, cases)
     return cases, {case.folder: _digest([case.prompt, [[path, files[path]] for path in case.files]]) for case in cases}
 

@@ -72,12 +72,6 @@ class CiGate:
     words: str
 
 
-def ci_exit_code(workspace: Results, *, min_pass_rate: float | None = None, max_regression: float | None = None) -> int:
-    """Return 0 if every gate passes, and 1 if one fails or has no verdict."""
-    gates = ci_gates(workspace, min_pass_rate=min_pass_rate, max_regression=max_regression)
-    return int(any(gate.outcome is not GateOutcome.PASSED for gate in gates))
-
-
 def ci_gates(
     workspace: Results, *, min_pass_rate: float | None = None, max_regression: float | None = None
 ) -> tuple[CiGate, ...]:

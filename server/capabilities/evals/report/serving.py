@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import socket
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -25,6 +24,7 @@ from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
 from server.capabilities.evals.report.folder import WorkspaceFolder
+from server.capabilities.evals.report.model import feedback_version
 from server.capabilities.evals.report.page import content_policy
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
@@ -55,11 +55,6 @@ class FeedbackChangedError(FeedbackError):
         """Name what would have been overwritten."""
         super().__init__("the feedback on this case was changed elsewhere, for example in another tab")
         self.current = current
-
-
-def feedback_version(words: str | None) -> str:
-    """Return a text that tells whether feedback has changed; None stands for a case without any."""
-    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
 
 
 def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "") -> None:

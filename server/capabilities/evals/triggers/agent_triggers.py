@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
 from server.capabilities.evals.report.writing import (
     ReportFiles,
@@ -46,15 +47,13 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.options import TriggerFlags
     from server.capabilities.evals.tested_skills import SkillCopy
+    from server.capabilities.evals.triggers import TriggerFlags
     from skills_core.evals.triggers.queries import Part, Query
 
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}
 _QUERY = 90
-
-_EXECUTOR = "skillserve"
 
 _USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
 
@@ -217,7 +216,7 @@ class _Model:
         """
         self.name = ""
         self._runs: RunSettings | None = None
-        self.needed = options.optimize or options.agent == _EXECUTOR
+        self.needed = options.optimize or options.agent == EXECUTOR
         if not self.needed:
             return
         runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
@@ -283,7 +282,7 @@ def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
 
 
 def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
-    if options.agent == _EXECUTOR:
+    if options.agent == EXECUTOR:
         from server.capabilities.evals.agents.executor import ExecutorAgent
 
         opened = model.open()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from server.capabilities.evals.options import TriggerFlags
+    from server.capabilities.evals.triggers import TriggerFlags
     from server.clients import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot

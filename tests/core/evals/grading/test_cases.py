@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.evals.grading.cases import Assertion, EvalSet, InvalidEvalSetError, read_eval_set
+from skills_core.evals.grading.cases import Assertion, EvalCase, InvalidEvalSetError, read_eval_cases
 
 SEED = {
     "skill_name": "csv-analyzer",
@@ -26,9 +26,9 @@ SEED = {
 }
 
 
-def read(value: Any) -> EvalSet:
+def read(value: Any) -> tuple[EvalCase, ...]:
     raw = value if isinstance(value, bytes) else json.dumps(value).encode()
-    return read_eval_set(raw, "evals/evals.json")
+    return read_eval_cases(raw, "evals/evals.json")
 
 
 def one(**fields: Any) -> dict[str, Any]:
@@ -36,23 +36,21 @@ def one(**fields: Any) -> dict[str, Any]:
 
 
 def test_the_example_of_the_guide_is_read() -> None:
-    found = read(SEED)
-    assert found.skill_name == "csv-analyzer"
-    first, second = found.cases
+    first, second = read(SEED)
     assert (first.id, first.folder, first.files) == (1, "eval-1", ("evals/files/sales_2025.csv",))
     assert first.assertions[1] == Assertion("The chart shows exactly 3 months")
     assert (second.assertions, second.expected_output) == ((), "")
 
 
 def test_expectations_are_assertions_and_those_in_both_lists_count_once() -> None:
-    assert read(one(expectations=["x is y"])).cases[0].assertions == (Assertion("x is y"),)
-    both = read(one(assertions=["a", "b"], expectations=["b", "c"])).cases[0].assertions
+    assert read(one(expectations=["x is y"]))[0].assertions == (Assertion("x is y"),)
+    both = read(one(assertions=["a", "b"], expectations=["b", "c"]))[0].assertions
     assert [each.text for each in both] == ["a", "b", "c"]
 
 
 def test_an_assertion_with_a_check_has_a_command() -> None:
     found = read(one(assertions=[{"text": "valid JSON", "check": "jq . out.json"}, {"text": "short"}]))
-    assert found.cases[0].assertions == (Assertion("valid JSON", "jq . out.json"), Assertion("short", None))
+    assert found[0].assertions == (Assertion("valid JSON", "jq . out.json"), Assertion("short", None))
 
 
 @pytest.mark.parametrize(
@@ -67,7 +65,7 @@ def test_an_assertion_with_a_check_has_a_command() -> None:
 )
 def test_folders_are_safe_unique_and_named_by_name_or_id(named: list[dict[str, Any]], folders: list[str]) -> None:
     found = read({"evals": [{"prompt": "p", **each} for each in named]})
-    assert [case.folder for case in found.cases] == [f"eval-{name.removeprefix('eval-')}" for name in folders]
+    assert [case.folder for case in found] == [f"eval-{name.removeprefix('eval-')}" for name in folders]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +75,6 @@ def test_folders_are_safe_unique_and_named_by_name_or_id(named: list[dict[str, A
         (b"\xff", "", "not UTF-8"),
         (b"[" * 200_000, "", "nested too deep"),
         ([], "", "expected an object"),
-        ({"skill_name": 3, "evals": []}, "skill_name", "expected text, found a number"),
         ({"eval": []}, "evals", "Did you mean 'eval'?"),
         ({"evals": []}, "evals", "from 1 to 1000 evals, found 0"),
         ({"evals": ["x"]}, "evals[0]", "found text"),
@@ -106,7 +103,7 @@ def test_folders_are_safe_unique_and_named_by_name_or_id(named: list[dict[str, A
 def test_a_fault_is_reported_with_its_place_and_what_is_expected(value: Any, place: str, says: str) -> None:
     with pytest.raises(InvalidEvalSetError) as caught:
         read(value)
-    assert caught.value.faults[0].place == place
+    assert caught.value.faults[0].startswith(f"{place}: " if place else "")
     assert says in str(caught.value)
     assert str(caught.value).startswith("evals/evals.json: ")
 
@@ -120,7 +117,12 @@ def test_ids_are_unique_whatever_their_type() -> None:
 def test_all_faults_are_reported_at_once_in_the_order_of_the_file() -> None:
     with pytest.raises(InvalidEvalSetError) as caught:
         read({"evals": [{"id": 1, "prompt": 3}, {"prompt": "x", "files": [""]}]})
-    assert [fault.place for fault in caught.value.faults] == ["evals[0].prompt", "evals[1].id", "evals[1].files[0]"]
+    places = [fault.partition(":")[0] for fault in caught.value.faults]
+    assert places == [
+        "evals[0].prompt",
+        "evals[1].id",
+        "evals[1].files[0]",
+    ]
     with pytest.raises(InvalidEvalSetError, match="and 90 more faults"):
         read({"evals": [{"id": number} for number in range(100)]})
 
@@ -143,4 +145,4 @@ def test_any_bytes_are_evals_or_an_error_with_a_place(raw: bytes) -> None:
         if not error.faults:
             raise
     else:
-        assert len({case.slug for case in found.cases}) == len(found.cases) > 0
+        assert len({case.slug for case in found}) == len(found) > 0
