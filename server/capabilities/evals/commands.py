@@ -411,9 +411,9 @@ def report(
 
     The page is one file that requests nothing from elsewhere. It refreshes itself while the evals run.
     """
-    from server.capabilities.evals.report.ci import ci_gates
+    from server.capabilities.evals.report.ci import ci_gates, gates_pass
     from server.capabilities.evals.report.workspace import read_workspace
-    from server.capabilities.evals.report.writing import ReportFiles, gates_pass, print_gates, write_report
+    from server.capabilities.evals.report.writing import ReportFiles, print_gates, write_report
 
     results = read_workspace(workspace)
     gates = ci_gates(results, min_pass_rate=min_pass_rate, max_regression=max_regression)

@@ -14,15 +14,9 @@ from server.capabilities.evals.iterations.session import EvalSession, check_mode
 from server.capabilities.evals.proposals import (
     print_proposal,
 )
+from server.capabilities.evals.report.ci import gates_pass
 from server.capabilities.evals.report.model import WITH_SKILL
-from server.capabilities.evals.report.writing import (
-    ReportFiles,
-    gates_pass,
-    live_report,
-    next_step,
-    print_gates,
-    write_eval_files,
-)
+from server.capabilities.evals.report.writing import ReportFiles, live_report, next_step, print_gates, write_eval_files
 from server.capabilities.evals.workspace import EvalError, locked
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, print_json, print_notice, print_text

@@ -12,7 +12,7 @@ import statistics
 from collections import defaultdict
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.results import Arm
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from skills_core.evals.grading.results import EvalRun, RunScore
     from skills_core.evals.statistics import Interval
-    from skills_core.format.yaml12 import JsonObject
+    from skills_core.format.yaml12 import JsonObject, JsonValue
 
 
 _METRICS: Final = ("pass_rate", "time_seconds", "tokens")
@@ -53,51 +53,38 @@ class ArmVerdict(StrEnum):
     NONE = "no verdict"
 
 
-@dataclass(frozen=True, slots=True)
-class IterationScores:
-    """The scores of the `runs` of an iteration; the first of the `arms` is that of the skill."""
+def score_iteration(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | None) -> JsonObject:
+    """Return the fields of `benchmark.json` that say what runs that have ended add up to.
 
-    runs: tuple[RunScore, ...]
-    arms: tuple[str, ...]
-    baseline: str | None
-    comparison: ArmComparison
-    patterns: Patterns
-
-    def to_json(self) -> JsonObject:
-        """Return the fields of `benchmark.json` that say what the runs add up to."""
-        summary: JsonObject = {
-            arm: {metric: _spread(run.metric(metric) for run in self.runs if run.arm == arm) for metric in _METRICS}
-            for arm in self.arms
-        }
-        delta: JsonObject = {metric: self._delta(metric) for metric in _METRICS}
-        return {
-            "run_summary": {**summary, "delta": delta},
-            "intervals": self.comparison.to_json(),
-            "patterns": self.patterns.to_json(),
-        }
-
-    def _delta(self, metric: str) -> float | None:
-        """Return the mean difference, with the skill minus the baseline, of the cases that both arms have; else None.
-
-        A case that an arm could not run would otherwise favour it, or the other.
-        """
-        values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        for run in self.runs:
-            if (value := run.metric(metric)) is not None:
-                values[run.case][run.arm].append(value)
-        differences = [
-            statistics.fmean(arms[self.arms[0]]) - statistics.fmean(arms[self.baseline])
-            for arms in values.values()
-            if self.baseline is not None and {self.arms[0], self.baseline} <= arms.keys()
-        ]
-        return round(statistics.fmean(differences), 4) if differences else None
+    The first of the `arms` is that of the skill; it is compared with the baseline.
+    """
+    summary: JsonObject = {
+        arm: {metric: _spread(run.metric(metric) for run in runs if run.arm == arm) for metric in _METRICS}
+        for arm in arms
+    }
+    delta: JsonObject = {metric: _delta(runs, metric, arms[0], baseline) for metric in _METRICS}
+    return {
+        "run_summary": {**summary, "delta": delta},
+        "intervals": compare_arms(runs, arms[0], baseline),
+        "patterns": _patterns(runs, arms, baseline),
+    }
 
 
-def score_iteration(runs: Iterable[RunScore], arms: Sequence[str], baseline: str | None) -> IterationScores:
-    """Return the scores of runs that have ended; the first of the `arms` is compared with the baseline."""
-    found = tuple(runs)
-    comparison = compare_arms(found, arms[0], baseline)
-    return IterationScores(found, tuple(arms), baseline, comparison, _patterns(found, arms, baseline))
+def _delta(runs: Iterable[RunScore], metric: str, subject: str, baseline: str | None) -> float | None:
+    """Return the mean difference, with the skill minus the baseline, of the cases that both arms have; else None.
+
+    A case that an arm could not run would otherwise favour it, or the other.
+    """
+    values: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for run in runs:
+        if (value := run.metric(metric)) is not None:
+            values[run.case][run.arm].append(value)
+    differences = [
+        statistics.fmean(arms[subject]) - statistics.fmean(arms[baseline])
+        for arms in values.values()
+        if baseline is not None and {subject, baseline} <= arms.keys()
+    ]
+    return round(statistics.fmean(differences), 4) if differences else None
 
 
 def _spread(values: Iterable[float | None]) -> JsonObject:
@@ -108,55 +95,21 @@ def _spread(values: Iterable[float | None]) -> JsonObject:
     return {name: round(value, 4) for name, value in mean_stddev(known)._asdict().items()}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArmComparison:
-    """Both arms compared case by case. `passed` counts passing cases of the `cases` that have gradings in both arms.
-
-    Without a baseline, the cases are those of the only arm. `more_cases` is how many further cases would show a
-    difference of this size, None if none or too many would.
-    """
-
-    cases: int
-    passed: Mapping[str, int]
-    wins: int
-    losses: int
-    p_value: float
-    delta: float | None
-    interval: Interval | None
-    verdict: ArmVerdict
-    reason: str
-    more_cases: int | None
-
-    def to_json(self) -> JsonObject:
-        """Return the object `intervals` of `benchmark.json`."""
-        return {
-            "cases": {arm: self._passed_to_json(passed) for arm, passed in self.passed.items()},
-            "mcnemar": {"wins": self.wins, "losses": self.losses, "p_value": round(self.p_value, 6)},
-            "pass_rate_delta": {
-                "mean": None if self.delta is None else round(self.delta, 4),
-                "interval": None if self.interval is None else _interval(self.interval),
-            },
-            "verdict": self.verdict.value,
-            "reason": self.reason,
-            "more_cases": self.more_cases,
-        }
-
-    def _passed_to_json(self, passed: int) -> JsonObject:
-        rate = round(passed / self.cases, 4) if self.cases else None
-        return {
-            "passed": passed,
-            "total": self.cases,
-            "rate": rate,
-            "interval": _interval(wilson(passed, self.cases)),
-        }
+def _passed_to_json(passed: int, total: int) -> JsonObject:
+    rate = round(passed / total, 4) if total else None
+    return {"passed": passed, "total": total, "rate": rate, "interval": _interval(wilson(passed, total))}
 
 
 def _interval(interval: Interval) -> JsonObject:
     return {"low": round(interval.low, 4), "high": round(interval.high, 4)}
 
 
-def compare_arms(runs: Sequence[RunScore], subject: str, baseline: str | None) -> ArmComparison:
-    """Return the comparison of the arm with the skill and the baseline."""
+def compare_arms(runs: Sequence[RunScore], subject: str, baseline: str | None) -> JsonObject:
+    """Return the object `intervals` of `benchmark.json`: both arms, compared by the cases that are graded in both.
+
+    Without a baseline, the cases are those of the only arm. `more_cases` is how many further cases would show a
+    difference of this size, null if none or too many would.
+    """
     compared = tuple(filter(None, (subject, baseline)))
     cases = [arms for arms in _rates(runs).values() if set(compared) <= arms.keys()]
     passed = {arm: sum(_passes(arms[arm]) for arms in cases) for arm in compared}
@@ -164,22 +117,21 @@ def compare_arms(runs: Sequence[RunScore], subject: str, baseline: str | None) -
     wins = sum(_passes(ours) and not _passes(theirs) for ours, theirs in pairs)
     losses = sum(_passes(theirs) and not _passes(ours) for ours, theirs in pairs)
     differences = [statistics.fmean(ours) - statistics.fmean(theirs) for ours, theirs in pairs]
-    p_value = mcnemar_exact(wins, losses)
+    p_value, interval = mcnemar_exact(wins, losses), paired_bootstrap(differences)
     needed = cases_for_power(*(count / len(pairs) for count in passed.values())) if pairs else None
     more = None if needed is None else max(needed - len(pairs), 1)
     verdict, reason = _verdict(len(pairs), wins, losses, p_value, ungraded(runs), more)
-    return ArmComparison(
-        cases=len(cases),
-        passed=passed,
-        wins=wins,
-        losses=losses,
-        p_value=p_value,
-        delta=statistics.fmean(differences) if differences else None,
-        interval=paired_bootstrap(differences),
-        verdict=verdict,
-        reason=reason,
-        more_cases=more if verdict is ArmVerdict.NONE else None,
-    )
+    return {
+        "cases": {arm: _passed_to_json(count, len(cases)) for arm, count in passed.items()},
+        "mcnemar": {"wins": wins, "losses": losses, "p_value": round(p_value, 6)},
+        "pass_rate_delta": {
+            "mean": round(statistics.fmean(differences), 4) if differences else None,
+            "interval": None if interval is None else _interval(interval),
+        },
+        "verdict": verdict.value,
+        "reason": reason,
+        "more_cases": more if verdict is ArmVerdict.NONE else None,
+    }
 
 
 def ungraded(runs: Iterable[RunScore]) -> tuple[int, int]:
@@ -223,131 +175,59 @@ def _verdict(
     return ArmVerdict.NONE, f"{counts}: {why}; if the rates stay as they are, {further} show it."
 
 
-@dataclass(frozen=True, slots=True)
-class AssertionPattern:
-    """An assertion of a case, by the case's folder."""
-
-    case: str
-    assertion: str
-
-    def to_json(self) -> JsonObject:
-        """Return the pattern for `benchmark.json`."""
-        return {"eval": self.case, "assertion": self.assertion}
-
-    def __str__(self) -> str:
-        """Return the assertion's name in notes."""
-        return f"{self.case}: {self.assertion[:200]!r}"
-
-
-@dataclass(frozen=True, slots=True)
-class Flaky(AssertionPattern):
-    """An assertion that passed in some runs of an arm and failed in others."""
-
-    arm: str
-    passed: int
-    runs: int
-
-    def to_json(self) -> JsonObject:
-        """Return the pattern for `benchmark.json`."""
-        return {
-            "eval": self.case,
-            "assertion": self.assertion,
-            "configuration": str(self.arm),
-            "passed": self.passed,
-            "runs": self.runs,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Outlier:
-    """A run that took many times as long, or as many tokens, as the others of its arm."""
-
-    run: RunScore
-    metric: str
-    value: float
-    median: float
-
-    def to_json(self) -> JsonObject:
-        """Return the outlier for `benchmark.json`."""
-        return {
-            "eval": self.run.case,
-            "configuration": str(self.run.arm),
-            "run_number": self.run.number,
-            "metric": self.metric,
-            "value": round(self.value, 3),
-            "median_of_others": round(self.median, 3),
-            "transcript": self.run.transcript or None,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Patterns:
-    """The patterns of an iteration.
+def _patterns(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | None) -> JsonObject:
+    """Return the object `patterns` of `benchmark.json`.
 
     `gained` are assertions that pass in all runs with the skill and in none of the baseline, `lost` the reverse.
     """
-
-    always_pass: tuple[AssertionPattern, ...] = ()
-    always_fail: tuple[AssertionPattern, ...] = ()
-    gained: tuple[AssertionPattern, ...] = ()
-    lost: tuple[AssertionPattern, ...] = ()
-    flaky: tuple[Flaky, ...] = ()
-    outliers: tuple[Outlier, ...] = ()
-    baseline: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """Return the object `patterns` of `benchmark.json`."""
-        names = ("always_pass", "always_fail", "gained", "lost", "flaky", "outliers")
-        return {name: [each.to_json() for each in getattr(self, name)] for name in names}
-
-    def notes(self) -> Iterator[str]:
-        """Yield what to do about each pattern, in sentences."""
-        without_skill = self.baseline == Arm.WITHOUT_SKILL
-        if without_skill:
-            for each in self.always_pass:
-                yield f"{each} passes in both arms: it shows nothing about the skill; replace or remove it."
-        elif self.always_pass:
-            # Such an assertion may still show what the skill is worth, and keeps a version from losing it.
-            yield f"Assertions that pass with both versions of the skill: {len(self.always_pass)}."
-        for each in self.always_fail:
-            yield f"{each} fails in both arms: it is wrong, or the case is too hard; fix it."
-        other = "without the skill" if without_skill else "with the old version"
-        for each in self.lost:
-            yield f"{each} passes {other} and fails with the skill: read the transcript."
-        for flaky in self.flaky:
-            counts = f"{flaky.passed} of {counted(flaky.runs, 'run')} {flaky.arm}"
-            yield f"{flaky} passes in {counts}: make the instructions or the assertion more specific."
-        for outlier in self.outliers:
-            run, what = (
-                outlier.run,
-                f"{outlier.value / outlier.median:.1f} times the {outlier.metric} of the other runs",
-            )
-            yield f"{run.case} {run.arm} run {run.number} took {what}: read {run.transcript or 'its transcript'}."
-
-
-def _patterns(runs: Sequence[RunScore], arms: Sequence[str], baseline: str | None) -> Patterns:
-    results = _by_assertion(runs)
-    found: dict[tuple[bool, bool], list[AssertionPattern]] = defaultdict(list)
-    for (case, text), by_arm in results.items():
+    constant: dict[tuple[bool, bool], list[JsonValue]] = defaultdict(list)
+    flaky: list[JsonValue] = []
+    for (case, text), by_arm in _by_assertion(runs).items():
+        assertion: JsonObject = {"eval": case, "assertion": text}
         ours, theirs = by_arm.get(arms[0]), by_arm.get(baseline or "")
         # Without runs of both arms there is no comparison.
         if ours and theirs and all(ours) == any(ours) and all(theirs) == any(theirs):
-            found[all(ours), all(theirs)].append(AssertionPattern(case, text))
-    flaky = (
-        Flaky(case, text, arm, sum(passed), len(passed))
-        for (case, text), by_arm in results.items()
-        for arm, passed in by_arm.items()
-        if any(passed) and not all(passed)
-    )
-    return Patterns(
-        always_pass=tuple(found[True, True]),
-        always_fail=tuple(found[False, False]),
-        gained=tuple(found[True, False]),
-        lost=tuple(found[False, True]),
-        flaky=tuple(flaky),
-        outliers=tuple(_outliers(runs, arms)),
-        baseline=baseline,
-    )
+            constant[all(ours), all(theirs)].append(assertion)
+        flaky += [
+            {**assertion, "configuration": arm, "passed": sum(passed), "runs": len(passed)}
+            for arm, passed in by_arm.items()
+            if any(passed) and not all(passed)
+        ]
+    return {
+        "always_pass": constant[True, True],
+        "always_fail": constant[False, False],
+        "gained": constant[True, False],
+        "lost": constant[False, True],
+        "flaky": flaky,
+        "outliers": list(_outliers(runs, arms)),
+    }
+
+
+def _pattern_notes(patterns: Mapping[str, Any], baseline: Arm) -> Iterator[str]:
+    """Yield what to do about each pattern, in sentences."""
+    named = {
+        name: [f"{each['eval']}: {each['assertion'][:200]!r}" for each in patterns[name]]
+        for name in ("always_pass", "always_fail", "lost", "flaky")
+    }
+    without_skill = baseline is Arm.WITHOUT_SKILL
+    if without_skill:
+        for assertion in named["always_pass"]:
+            yield f"{assertion} passes in both arms: it shows nothing about the skill; replace or remove it."
+    elif named["always_pass"]:
+        # Such an assertion may still show what the skill is worth, and keeps a version from losing it.
+        yield f"Assertions that pass with both versions of the skill: {len(named['always_pass'])}."
+    for assertion in named["always_fail"]:
+        yield f"{assertion} fails in both arms: it is wrong, or the case is too hard; fix it."
+    other = "without the skill" if without_skill else "with the old version"
+    for assertion in named["lost"]:
+        yield f"{assertion} passes {other} and fails with the skill: read the transcript."
+    for assertion, each in zip(named["flaky"], patterns["flaky"], strict=True):
+        counts = f"{each['passed']} of {counted(each['runs'], 'run')} {each['configuration']}"
+        yield f"{assertion} passes in {counts}: make the instructions or the assertion more specific."
+    for each in patterns["outliers"]:
+        run = f"{each['eval']} {each['configuration']} run {each['run_number']}"
+        times = f"{each['value'] / each['median_of_others']:.1f} times the {each['metric']} of the other runs"
+        yield f"{run} took {times}: read {each['transcript'] or 'its transcript'}."
 
 
 def _by_assertion(runs: Iterable[RunScore]) -> dict[tuple[str, str], dict[str, list[bool]]]:
@@ -358,7 +238,8 @@ def _by_assertion(runs: Iterable[RunScore]) -> dict[tuple[str, str], dict[str, l
     return found
 
 
-def _outliers(runs: Sequence[RunScore], arms: Sequence[str]) -> Iterator[Outlier]:
+def _outliers(runs: Sequence[RunScore], arms: Sequence[str]) -> Iterator[JsonObject]:
+    """Yield the runs that took many times as long, or as many tokens, as the others of their arm."""
     for metric, least in (("time", _MIN_SECONDS), ("tokens", 0.0)):
         for arm in arms:
             values = [(run, run.seconds if metric == "time" else run.tokens) for run in runs if run.arm == arm]
@@ -369,11 +250,16 @@ def _outliers(runs: Sequence[RunScore], arms: Sequence[str]) -> Iterator[Outlier
                     continue
                 median = statistics.median(others)
                 if median and value >= OUTLIER_TIMES * median:
-                    yield Outlier(run, metric, value, median)
+                    yield {
+                        "eval": run.case,
+                        "configuration": arm,
+                        "run_number": run.number,
+                        "metric": metric,
+                        "value": round(value, 3),
+                        "median_of_others": round(median, 3),
+                        "transcript": run.transcript or None,
+                    }
 
-
-BENCHMARK_FILE: Final = "benchmark.json"
-"""The file in the folder of an iteration."""
 
 _NAMED: Final = 5
 
@@ -398,8 +284,8 @@ def benchmark_of(
     """Return the object of `benchmark.json`; `notes` are further remarks."""
     per_arm = metadata.runs_per_configuration
     arms = (Arm.WITH_SKILL.value, baseline.value)
-    scores = score_iteration([run.score(per_arm) for run in runs], arms, baseline.value)
-    comparison, found = scores.comparison, scores.to_json()
+    found: dict[str, Any] = score_iteration([run.score(per_arm) for run in runs], arms, baseline.value)
+    intervals = found["intervals"]
     lacking = [*(f"{run.key}: {run.problem}" for run in runs if run.problem), *_unpaired(runs, baseline)]
     further = [*_load_notes(runs), *notes]
     return {
@@ -418,14 +304,14 @@ def benchmark_of(
         "run_summary": found["run_summary"],
         "runs": [_run_to_json(run) for run in runs],
         "notes": [
-            f"Verdict: {comparison.verdict}. {comparison.reason}",
+            f"Verdict: {intervals['verdict']}. {intervals['reason']}",
             *lacking,
-            *scores.patterns.notes(),
+            *_pattern_notes(found["patterns"], baseline),
             *further,
         ],
         # The notes that `intervals` and `patterns` do not say.
         "remarks": [*lacking, *further],
-        "intervals": found["intervals"],
+        "intervals": intervals,
         "patterns": found["patterns"],
     }
 

@@ -51,6 +51,11 @@ if TYPE_CHECKING:
     from skills_core.evals.triggers.results import QueryResult, Rate
 
 
+def gates_pass(gates: Sequence[CiGate]) -> bool:
+    """Tell whether every gate passes; one without a verdict does not."""
+    return all(gate.outcome is GateOutcome.PASSED for gate in gates)
+
+
 _SLACK: Final = 0.00005
 # `benchmark.json` has rates with four digits.
 

@@ -139,7 +139,7 @@ def read_scores(benchmark: Mapping[str, Any], iteration: Iteration) -> Scores:
 def _scored(iteration: Iteration) -> Mapping[str, Any]:
     if not iteration.arms:
         return {}
-    return score_iteration(run_scores(iteration), iteration.arms, iteration.baseline).to_json()
+    return score_iteration(run_scores(iteration), iteration.arms, iteration.baseline)
 
 
 def run_scores(iteration: Iteration) -> list[RunScore]:

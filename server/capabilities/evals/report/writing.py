@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.report.ci import GateOutcome, ci_gates, junit, markdown, trigger_gates
+from server.capabilities.evals.report.ci import ci_gates, junit, markdown, trigger_gates
 from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
 from server.capabilities.evals.workspace import RENEWED_SECONDS, remove_sign, renew_sign, work_runs
 from server.cli.console import print_text
@@ -179,11 +179,6 @@ def print_gates(gates: Sequence[CiGate]) -> None:
 def gate_objects(gates: Sequence[CiGate]) -> list[dict[str, Any]]:
     """Return the gates as `--json` prints them."""
     return [{"name": gate.name, "outcome": gate.outcome.value, "reason": gate.words} for gate in gates]
-
-
-def gates_pass(gates: Sequence[CiGate]) -> bool:
-    """Tell whether every gate passes; one without a verdict does not."""
-    return all(gate.outcome is GateOutcome.PASSED for gate in gates)
 
 
 def next_step(workspace: Path) -> str:

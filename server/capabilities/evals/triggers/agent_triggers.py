@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
+from server.capabilities.evals.report.ci import gates_pass
 from server.capabilities.evals.report.writing import (
     ReportFiles,
     gate_objects,
-    gates_pass,
     live_report,
     next_step,
     print_gates,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from skills_core.evals.grading.benchmark import ArmComparison, ArmVerdict, BenchmarkMetadata, benchmark_of, compare_arms
+from skills_core.evals.grading.benchmark import ArmVerdict, BenchmarkMetadata, benchmark_of, compare_arms
 from skills_core.evals.grading.cases import Assertion, EvalCase
 from skills_core.evals.grading.results import (
     Arm,
@@ -45,7 +45,7 @@ def benchmark(*runs: EvalRun) -> dict[str, Any]:
     return json.loads(json.dumps(made, allow_nan=False))  # type: ignore[no-any-return]
 
 
-def compared(runs: Sequence[EvalRun]) -> ArmComparison:
+def compared(runs: Sequence[EvalRun]) -> dict[str, Any]:
     return compare_arms([run.score(1) for run in runs], WITH, WITHOUT)
 
 
@@ -164,24 +164,29 @@ def test_a_verdict_needs_six_cases_that_differ(wins: int, losses: int, same: int
         for arm, passed in zip((WITH, WITHOUT), pair, strict=True)
     ]
     found = compared(runs)
-    assert (found.wins, found.losses, found.verdict) == (wins, losses, verdict)
-    assert found.interval is None or found.interval.low <= (found.delta or 0) <= found.interval.high
+    assert (found["mcnemar"]["wins"], found["mcnemar"]["losses"], found["verdict"]) == (wins, losses, verdict)
+    delta = found["pass_rate_delta"]
+    assert delta["interval"] is None or delta["interval"]["low"] <= delta["mean"] <= delta["interval"]["high"]
 
 
 def test_no_verdict_says_how_many_more_cases_it_would_take() -> None:
     runs = [run_of(arm, [arm is WITH], name=name) for name in ("x", "y") for arm in (WITH, WITHOUT)]
     found = compared(runs)
-    assert found.more_cases == 4
-    assert "about 4 more cases would show it" in found.reason
+    assert found["more_cases"] == 4
+    assert "about 4 more cases would show it" in found["reason"]
     alike = compared([run_of(WITH), run_of(WITHOUT)])
-    assert alike.more_cases is None
-    assert "would hardly show it" in alike.reason
+    assert alike["more_cases"] is None
+    assert "would hardly show it" in alike["reason"]
 
 
 def test_a_case_counts_once_whatever_the_number_of_its_runs() -> None:
     runs = [run_of(arm, [arm is WITH], number=number) for number in range(1, 11) for arm in (WITH, WITHOUT)]
     found = compared(runs)
-    assert (found.cases, found.wins, found.verdict) == (1, 1, ArmVerdict.NONE)
+    assert (found["cases"]["with_skill"]["total"], found["mcnemar"]["wins"], found["verdict"]) == (
+        1,
+        1,
+        ArmVerdict.NONE,
+    )
 
 
 @pytest.mark.parametrize("name", ["assertion_results", "expectations", "assertions"])
