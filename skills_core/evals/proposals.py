@@ -136,14 +136,6 @@ class RefusedProposalError(FormError):
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedFile:
-    """A new text file of a skill."""
-
-    path: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
 class CurrentSkill:
     """The skill that a proposal changes: its folder's name, the bytes of its SKILL.md, and the paths of all its files.
 
@@ -169,10 +161,11 @@ class CurrentSkill:
             raise RefusedProposalError(f"{self.main} is not UTF-8; `skillserve validate` shows the place.") from None
 
 
-def diff_of(current: CurrentSkill, main: str, files: Sequence[ProposedFile]) -> str:
+def diff_of(current: CurrentSkill, main: str, files: Sequence[tuple[str, str]]) -> str:
     """Return the diff that replaces the SKILL.md by `main` and adds `files`; empty if nothing would change.
 
-    Line ends, the byte order mark and the last line's end stay as they are, so that the diff shows only real changes.
+    `files` are pairs of path and content. Line ends, the byte order mark and the last line's end stay as they are, so
+    that the diff shows only real changes.
 
     Raises:
         RefusedProposalError: the change breaks a rule.
@@ -243,20 +236,20 @@ def _changed_fields(old: Instructions, new: Instructions) -> set[str]:
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
-def _checked_files(current: CurrentSkill, files: Sequence[ProposedFile]) -> Iterator[tuple[str, str]]:
+def _checked_files(current: CurrentSkill, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     """Yield path and text of each new file."""
     if len(files) > _MAX_NEW_FILES:
         raise RefusedProposalError(f"{len(files)} new files are too many; the limit is {_MAX_NEW_FILES}.")
     taken: dict[str, str] = {path.casefold(): path for path in current.paths}
-    for file in files:
-        _check_path(file.path, taken, current.closed)
-        taken[file.path.casefold()] = file.path
-        text = _readable(file.content, file.path, _MAX_FILE_CHARACTERS)
+    for path, content in files:
+        _check_path(path, taken, current.closed)
+        taken[path.casefold()] = path
+        text = _readable(content, path, _MAX_FILE_CHARACTERS)
         if not text.strip():
-            raise RefusedProposalError(f"{file.path} is empty; leave it out.")
+            raise RefusedProposalError(f"{path} is empty; leave it out.")
         if hidden := find_hidden(text):
-            raise RefusedProposalError(f"{file.path} contains {hidden[0]}; write visible characters only.")
-        yield file.path, text
+            raise RefusedProposalError(f"{path} contains {hidden[0]}; write visible characters only.")
+        yield path, text
 
 
 def _check_path(path: str, taken: Mapping[str, str], closed: frozenset[str]) -> None:
@@ -378,11 +371,11 @@ def _proposal(answer: JsonObject, current: CurrentSkill) -> Proposal:
     return Proposal(without_lone_surrogates(summary)[:_SUMMARY], diff)
 
 
-def _file(number: int, value: object) -> ProposedFile:
+def _file(number: int, value: object) -> tuple[str, str]:
     if isinstance(value, dict) and value.keys() == {"path", "content"}:
         path, content = value["path"], value["content"]
         if isinstance(path, str) and isinstance(content, str):
-            return ProposedFile(path, content)
+            return path, content
     raise RefusedProposalError(f"`files[{number}]` must have exactly `path` and `content`, both strings.")
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shlex
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
@@ -196,40 +195,18 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _MAX_SUMMARY_LINES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalRequest:
-    """The skill and the signals of an iteration; `text` is the message that the model receives.
-
-    Raises:
-        RefusedProposalError: the SKILL.md is not UTF-8.
-    """
-
-    skill: CurrentSkill
-    cases: tuple[CaseSignals, ...]
-    text: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Write the message once: its size is shown before it is sent."""
-        object.__setattr__(self, "text", question(self.skill, self.cases))
-
-    @property
-    def tokens(self) -> int:
-        """About how many tokens one request has, by four characters a token."""
-        return (len(self.text) + len(INSTRUCTIONS)) // _CHARACTERS_PER_TOKEN
-
-
-async def propose(request: ProposalRequest, model: Model, seconds: float) -> tuple[Proposal, Usage]:
+async def propose(skill: CurrentSkill, message: str, model: Model, seconds: float) -> tuple[Proposal, Usage]:
     """Return the model's proposal and the usage; all requests together may take `seconds`.
 
     Raises:
         NoAnswerError: a request fails, time is up, or no answer is a valid proposal.
     """
-    read = partial(read_proposal, current=request.skill)
+    read = partial(read_proposal, current=skill)
     try:
-        return await ask_until_usable(model, INSTRUCTIONS, request.text, read, seconds=seconds)
+        return await ask_until_usable(model, INSTRUCTIONS, message, read, seconds=seconds)
     except UnusableAnswersError as error:
-        message = f"None of {error.usage.requests} answers was a valid proposal. The last one: {error.fault}"
-        raise NoAnswerError(message, error.usage) from None
+        words = f"None of {error.usage.requests} answers was a valid proposal. The last one: {error.fault}"
+        raise NoAnswerError(words, error.usage) from None
 
 
 def write_proposal(iteration: Path, proposal: Proposal) -> Path:
@@ -262,19 +239,21 @@ def print_proposal(
     """
     runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
     iteration = find_iteration(workspace)
-    request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
+    current, cases = read_current_skill(skill), read_cases(iteration)
+    message = question(current, cases)
+    tokens = (len(message) + len(INSTRUCTIONS)) // _CHARACTERS_PER_TOKEN
     if not dry_run and (reason := command_unavailable_reason(runs)):
         fail(reason, EXIT_USAGE)
     print_notice(
-        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
-        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(cases), 'case')} of {iteration}"
     )
     if dry_run:
         if as_json:
-            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": request.tokens})
+            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": tokens})
         return
     try:
-        proposal, usage = until_signalled(lambda: _proposed(request, runs))
+        proposal, usage = until_signalled(lambda: _proposed(current, message, runs))
     except NoAnswerError as error:
         fail(f"{error} {_used(error.usage)}", EXIT_NO)
     path = write_proposal(iteration, proposal)
@@ -287,10 +266,10 @@ def print_proposal(
     print_notice(_used(usage))
 
 
-async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
+async def _proposed(skill: CurrentSkill, message: str, runs: RunSettings) -> tuple[Proposal, Usage]:
     model = open_configured(runs)
     async with connected(model):
-        return await propose(request, model, runs.seconds)
+        return await propose(skill, message, model, runs.seconds)
 
 
 def _print(proposal: Proposal, path: Path, skill: Path) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.evals.iterations.agent_choice import EXECUTOR, choose_judge, eval_agent, judge_agent
+from server.capabilities.evals.agents.agent import EXECUTOR
+from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
 from server.capabilities.evals.proposals import (

@@ -13,8 +13,8 @@ from skills_core.evals.agents.kind import (
     Setup,
     amount_of,
     count_of,
-    mapping_of,
-    mappings_of,
+    record,
+    records,
     skill_name,
     text_of,
     text_of_content,
@@ -50,14 +50,14 @@ def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
-    message = mapping_of(event.get("message"))
+    message = record(event.get("message"))
     if kind == "system":
         _read_system(event, into)
     elif kind == "assistant" and message:
         into.recognized = True
         _read_answer(message, into)
     elif kind == "user" and message:
-        for block in mappings_of(message.get("content")):
+        for block in records(message.get("content")):
             if block.get("type") == "tool_result":
                 _read_result(block, event, into)
     elif kind == "result" and "is_error" in event:
@@ -76,12 +76,12 @@ def _read_system(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
 
 
 def _read_answer(message: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    for block in mappings_of(message.get("content")):
+    for block in records(message.get("content")):
         if block.get("type") == "tool_use":
-            into.call(text_of(block.get("id")), text_of(block.get("name")), mapping_of(block.get("input")))
+            into.call(text_of(block.get("id")), text_of(block.get("name")), record(block.get("input")))
         elif block.get("type") == "text":
             into.says(text_of(block.get("text")))
-    if usage := mapping_of(message.get("usage")):
+    if usage := record(message.get("usage")):
         into.tokens(text_of(message.get("id")), _tokens(usage))
 
 
@@ -90,8 +90,8 @@ def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: Trans
     tool, arguments = into.input_of(call_id)
     if block.get("is_error") is True:
         denied = any(
-            meta.get("id") == call_id and mapping_of(meta.get("permission_decision")).get("decision") == "reject"
-            for meta in mappings_of(event.get("tool_result_meta"))
+            meta.get("id") == call_id and record(meta.get("permission_decision")).get("decision") == "reject"
+            for meta in records(event.get("tool_result_meta"))
         )
         wanted = _wanted(tool, arguments, "", {})
         if denied:
@@ -99,7 +99,7 @@ def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: Trans
         else:
             into.fails(wanted, text_of_content(block.get("content")))
     else:
-        details = mapping_of(event.get("tool_use_result"))
+        details = record(event.get("tool_use_result"))
         into.loads(_wanted(tool, arguments, text_of_content(block.get("content")), details))
 
 
@@ -108,7 +108,7 @@ def _wanted(tool: str, arguments: Mapping[str, Any], output: str, details: Mappi
     names: tuple[str, ...] = ()
     if tool == "Skill":
         names = (skill_name(arguments.get("skill") or arguments.get("command")),)
-    elif tool == "Read" and _is_whole(arguments, mapping_of(details.get("file"))):
+    elif tool == "Read" and _is_whole(arguments, record(details.get("file"))):
         names = (skill_of_path(arguments.get("file_path")),)
     elif tool in {"Bash", "PowerShell"}:
         names = skills_read_by(arguments.get("command"), output)
@@ -133,7 +133,7 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.fault(answer or text_of(event.get("subtype")) or "the agent reports an error")
     elif answer:
         into.says(answer)
-    if usage := mapping_of(event.get("usage")):
+    if usage := record(event.get("usage")):
         into.total(_tokens(usage))
     into.cost("", amount_of(event.get("total_cost_usd")))
 

@@ -12,7 +12,7 @@ from skills_core.evals.agents.kind import (
     AgentRights,
     Setup,
     count_of,
-    mapping_of,
+    record,
     text_of,
 )
 from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
@@ -44,17 +44,17 @@ def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
-    item = mapping_of(event.get("item"))
+    item = record(event.get("item"))
     if kind in {"item.started", "item.completed"} and item:
         into.recognized = True
         _read_item(item, into, completed=kind == "item.completed")
     elif kind == "turn.completed":
         into.recognized = into.finished = True
-        usage = mapping_of(event.get("usage"))
+        usage = record(event.get("usage"))
         into.total(count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens")))
     elif kind == "turn.failed":
         into.recognized = into.finished = True
-        into.fault(text_of(mapping_of(event.get("error")).get("message")) or "the turn failed")
+        into.fault(text_of(record(event.get("error")).get("message")) or "the turn failed")
 
 
 def _read_item(item: Mapping[str, Any], into: TranscriptBuilder, *, completed: bool) -> None:
@@ -76,10 +76,10 @@ def _read_item(item: Mapping[str, Any], into: TranscriptBuilder, *, completed: b
 
 
 def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    arguments, tool = mapping_of(item.get("arguments")), text_of(item.get("tool"))
+    arguments, tool = record(item.get("arguments")), text_of(item.get("tool"))
     name = skill_of_uri(arguments.get("uri")) if "resource" in tool else skill_of_server_call(tool, arguments)
     names = [name] if name else []
-    result, error = mapping_of(item.get("result")), mapping_of(item.get("error"))
+    result, error = record(item.get("result")), record(item.get("error"))
     if item.get("status") == "completed" and not result.get("isError") and not result.get("is_error"):
         into.loads(names)
     elif text_of(error.get("message")).lower().startswith(_REFUSED):

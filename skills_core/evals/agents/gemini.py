@@ -13,7 +13,7 @@ from skills_core.evals.agents.kind import (
     AgentRights,
     Setup,
     count_of,
-    mapping_of,
+    record,
     skill_name,
     text_of,
 )
@@ -69,7 +69,7 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
     if kind == "tool_use" and "tool_name" in event:
         into.recognized = True
-        into.call(text_of(event.get("tool_id")), text_of(event["tool_name"]), mapping_of(event.get("parameters")))
+        into.call(text_of(event.get("tool_id")), text_of(event["tool_name"]), record(event.get("parameters")))
     elif kind == "tool_result" and "tool_id" in event:
         _read_result(event, into)
     elif kind == "message" and event.get("role") == "assistant":
@@ -82,7 +82,7 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
 def _read_result(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     into.says("", part="tool")
     tool, arguments = into.input_of(text_of(event.get("tool_id")))
-    output, error = text_of(event.get("output")), mapping_of(event.get("error"))
+    output, error = text_of(event.get("output")), record(event.get("error"))
     if event.get("status") == "success":
         into.loads(_wanted(tool, arguments, output))
     elif error.get("type") in _DENIED_TYPES or _ASKED in text_of(error.get("message")):
@@ -117,8 +117,8 @@ def _is_whole(arguments: Mapping[str, Any], output: str) -> bool:
 def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     into.recognized = into.finished = True
     if event["status"] != "success":
-        into.fault(text_of(mapping_of(event.get("error")).get("message")) or "the agent reports an error")
-    into.total(count_of(mapping_of(event["stats"]).get("total_tokens")))
+        into.fault(text_of(record(event.get("error")).get("message")) or "the agent reports an error")
+    into.total(count_of(record(event["stats"]).get("total_tokens")))
 
 
 GEMINI = AgentKind(

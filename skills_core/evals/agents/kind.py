@@ -25,14 +25,14 @@ ANY_SKILL: Final = "*"
 _MAX_REASON: Final = 200
 
 
-def mapping_of(value: object) -> Mapping[str, Any]:
-    """Return an object, empty if the value is none."""
+def record(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON
+    """Return a JSON object; an empty one for anything else."""
     return value if isinstance(value, dict) else {}
 
 
-def mappings_of(value: object) -> Iterator[Mapping[str, Any]]:
-    """Yield the objects of a list."""
-    yield from (each for each in value if isinstance(each, dict)) if isinstance(value, list) else ()
+def records(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401 - JSON
+    """Return the objects of a JSON array."""
+    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def text_of(value: object) -> str:
@@ -54,7 +54,7 @@ def amount_of(value: object) -> float:
 
 def text_of_content(value: object) -> str:
     """Return the text of a result: a text, or blocks of content."""
-    return value if isinstance(value, str) else "\n".join(text_of(block.get("text")) for block in mappings_of(value))
+    return value if isinstance(value, str) else "\n".join(text_of(block.get("text")) for block in records(value))
 
 
 def lines_of(printed: bytes) -> list[str]:

@@ -14,7 +14,7 @@ from skills_core.evals.agents.kind import (
     Setup,
     amount_of,
     count_of,
-    mapping_of,
+    record,
     skill_name,
     text_of,
 )
@@ -60,7 +60,7 @@ def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
 
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    kind, part = event.get("type"), mapping_of(event.get("part"))
+    kind, part = event.get("type"), record(event.get("part"))
     if kind == "tool_use" and "state" in part:
         into.recognized = True
         _read_call(part, into)
@@ -69,26 +69,26 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.says(text_of(part.get("text")))
     elif kind == "step_finish" and part:
         into.recognized = True
-        into.tokens(text_of(part.get("id")), _tokens(mapping_of(part.get("tokens"))))
+        into.tokens(text_of(part.get("id")), _tokens(record(part.get("tokens"))))
         into.cost(text_of(part.get("id")), amount_of(part.get("cost")))
         into.finished = into.finished or part.get("reason") == "stop"
     elif kind == "error" and "error" in event:
         into.recognized = True
-        error = mapping_of(event["error"])
-        message = text_of(mapping_of(error.get("data")).get("message"))
+        error = record(event["error"])
+        message = text_of(record(error.get("data")).get("message"))
         into.fault(message or text_of(error.get("name")) or "the agent reports an error")
 
 
 def _read_call(part: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    tool, state = text_of(part.get("tool")), mapping_of(part.get("state"))
-    arguments = mapping_of(state.get("input"))
+    tool, state = text_of(part.get("tool")), record(part.get("state"))
+    arguments = record(state.get("input"))
     into.call(text_of(part.get("callID")), tool, arguments)
     status = state.get("status")
     if tool == "invalid" and arguments.get("tool") == _SKILL:
         # A rule that denies the tool takes it away, and the call does not say for which skill it was.
         into.denies([ANY_SKILL])
     elif status == "completed":
-        into.loads(_wanted(tool, arguments, text_of(state.get("output")), mapping_of(state.get("metadata"))))
+        into.loads(_wanted(tool, arguments, text_of(state.get("output")), record(state.get("metadata"))))
     elif status == "error":
         why, wanted = text_of(state.get("error")), _wanted(tool, arguments, "", {"exit": 0})
         if why.lower().startswith(_DENIED):
@@ -114,7 +114,7 @@ def _wanted(tool: str, arguments: Mapping[str, Any], output: str, metadata: Mapp
 
 
 def _tokens(tokens: Mapping[str, Any]) -> int:
-    cache = mapping_of(tokens.get("cache"))
+    cache = record(tokens.get("cache"))
     parts = (*(tokens.get(name) for name in ("input", "output", "reasoning")), *cache.values())
     return count_of(tokens.get("total")) or sum(map(count_of, parts))
 

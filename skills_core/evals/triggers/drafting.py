@@ -16,7 +16,6 @@ from skills_core.evals.triggers.queries import QueryFileError, read_queries
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
-from skills_core.runs.outcome import NO_USAGE, Usage
 from skills_core.runs.structured_answers import FormError, ask_for_object
 
 if TYPE_CHECKING:
@@ -55,14 +54,6 @@ _QUERY_FORM: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Drafts:
-    """Drafted queries, those that should trigger first, and the usage of the model."""
-
-    queries: tuple[Query, ...]
-    usage: Usage = NO_USAGE
-
-
 def drafting_prompt(skill: Skill, rivals: Iterable[Skill]) -> str:
     """Return the question to the model, with `skill` and the `rivals` that near-misses may need."""
     # The mark is random, so the texts of skills cannot contain it.
@@ -75,8 +66,8 @@ def _entry(skill: Skill) -> str:
     return f"{skill.key}: {' '.join(skill.description[:_MAX_DESCRIPTION].split())}"
 
 
-async def draft_queries(model: Model, skill: Skill, rivals: Sequence[Skill]) -> Drafts:
-    """Return the queries that a model drafts for `skill`.
+async def draft_queries(model: Model, skill: Skill, rivals: Sequence[Skill]) -> tuple[Query, ...]:
+    """Return the queries that a model drafts for `skill`, those that should trigger first.
 
     Raises:
         NoAnswerError: the request fails, or the model does not answer in the form that is asked for.
@@ -92,7 +83,8 @@ async def draft_queries(model: Model, skill: Skill, rivals: Sequence[Skill]) -> 
             raise FormError(str(error)) from None
 
     question = drafting_prompt(skill, rivals)
-    return Drafts(*await ask_for_object(model, f"{_QUERY_RULES}\n\n{_QUERY_FORM}", question, read, "set of queries"))
+    queries, _ = await ask_for_object(model, f"{_QUERY_RULES}\n\n{_QUERY_FORM}", question, read, "set of queries")
+    return queries
 
 
 def _checked(value: Any, names: frozenset[str]) -> tuple[Query, ...]:  # noqa: ANN401 - a JSON value

@@ -285,13 +285,6 @@ class SplitError(SkillsError):
     """The queries cannot be split; the message says what is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    train: int
-    validation: int
-    test: int
-
-
 def split_queries(
     queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
 ) -> Mapping[Part, tuple[Query, ...]]:
@@ -311,12 +304,12 @@ def split_queries(
         kind = [query for query in queries if query.should_trigger is should_trigger]
         free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
         part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
-        counts = _counts(len(free), given=len(free) < len(kind))
-        sealed = [query for query in free if query.text not in opened][: counts.test]
+        validation_count, test_count = _counts(len(free), given=len(free) < len(kind))
+        sealed = [query for query in free if query.text not in opened][:test_count]
         rest = [query for query in free if query not in sealed]
         part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
         part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
-        part_of |= dict.fromkeys((query.id for query in rest[: counts.validation]), Part.VALIDATION)
+        part_of |= dict.fromkeys((query.id for query in rest[:validation_count]), Part.VALIDATION)
     found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
     for part, chosen in found.items():
         for kind_name in _missing_kinds(chosen):
@@ -351,13 +344,13 @@ def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
             yield kind_name
 
 
-def _counts(total: int, *, given: bool) -> _Counts:
-    """Return how many queries go into each part; with `given` parts, a part may be left to them."""
+def _counts(total: int, *, given: bool) -> tuple[int, int]:
+    """Return how many queries go into validation and test; with `given` parts, a part may be left to them."""
     least = 0 if given or total < len(Part) else 1
     test = max(round(total * SEALED_SHARE), least)
     train = max(round((total - test) * TRAIN_SHARE), least)
     train = min(train, total - test - least)
-    return _Counts(train, total - test - train, test)
+    return total - test - train, test
 
 
 def _order(query: Query, seed: int) -> bytes:
@@ -420,12 +413,6 @@ def _read_file(folder: Path, name: str) -> tuple[Query, ...] | None:
     return read_queries(raw, str(folder / name))
 
 
-def find_query_file(folder: Path) -> str | None:
-    """Return the path of the file of queries that a skill has, whatever is in it."""
-    names = (*QUERY_FILES, *PART_FILES.values())
-    return next((name for name in names if (folder / name).exists() or (folder / name).is_symlink()), None)
-
-
 def queries_in(file: Path) -> tuple[Query, ...]:
     """Return the queries in a file that the user named.
 
@@ -451,7 +438,8 @@ def require_no_queries(folder: Path) -> None:
     Raises:
         QueriesExistError: it has a file of queries, or a link in the place of the folder for one.
     """
-    if (name := find_query_file(folder)) is not None:
+    names = (*QUERY_FILES, *PART_FILES.values())
+    if name := next((each for each in names if os.path.lexists(folder / each)), None):
         raise QueriesExistError(
             f"{folder / name}: the skill has queries, which are not replaced; edit or move the file"
         )

@@ -7,9 +7,10 @@ with the matches.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.triggers.results import Rate
 from skills_core.selection import TOP_TEN
@@ -34,11 +35,8 @@ _FIVE: Final = 5
 # As many matches as the menu of close ones has.
 
 
-class Search(Protocol):
-    """A search over the skills of a catalog."""
-
-    def __call__(self, query: str, policy: SelectionPolicy, /) -> Sequence[Match]:
-        """Return the skills that match best, best first."""
+Search = Callable[[str, "SelectionPolicy"], "Sequence[Match]"]
+"""Returns the skills of a catalog that match a query best, best first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import shutil
 import stat
 import tempfile
 from collections import deque
-from contextlib import asynccontextmanager
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -27,7 +27,8 @@ from skills_core.evals.agents import ANY_AGENT
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from skills_core.evals.agents.kind import AgentRun, Transcript
 
@@ -301,11 +302,10 @@ class Agent(Protocol):
         """Whether its record tells which skills it loads."""
         return False
 
-    @asynccontextmanager
-    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
+    def running(self, tasks: Sequence[AgentTask]) -> AbstractAsyncContextManager[None]:
         """Open what the agent needs for these tasks, until the block ends; by default nothing."""
         del tasks
-        yield
+        return nullcontext()
 
     async def perform(self, task: AgentTask) -> AgentRun:
         """Perform a task; a failure of the agent is part of the result.

@@ -18,6 +18,7 @@ from server.capabilities.evals.report.model import FileKind, ShownFile, ShownTra
 from skills_core.diagnostics import printable, without_lone_surrogates
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
 from skills_core.errors import FileRefusedError
+from skills_core.evals.agents.kind import record
 from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
 
 _LONGEST = 100_000
 # Characters of one text that a report keeps.
-
-
-def record(value: Any) -> Mapping[str, Any]:  # noqa: ANN401 - JSON
-    """Return a JSON object; an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
-
-
-def records(value: Any) -> list[Mapping[str, Any]]:  # noqa: ANN401 - JSON
-    """Return the objects of a JSON array."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
 
 
 def first(values: Mapping[str, Any], *names: str) -> Any:  # noqa: ANN401 - JSON

@@ -13,7 +13,6 @@ from skills_core.evals.triggers.results import SetResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-if TYPE_CHECKING:
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.evals.statistics import Interval, Spread
 
@@ -334,9 +333,3 @@ class Results:
     iterations: tuple[Iteration, ...] = ()
     triggers: tuple[TriggerSet, ...] = ()
     problems: tuple[str, ...] = ()
-
-    @property
-    def running(self) -> bool:
-        """Whether the newest work is not complete."""
-        complete = [each.complete for each in self.iterations[-1:]] + [each.complete for each in self.triggers[-1:]]
-        return not all(complete)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.report.folder import count, number, record, records, text
+from server.capabilities.evals.report.folder import count, number, text
 from server.capabilities.evals.report.model import (
     ArmScore,
     CheckScore,
@@ -20,6 +20,7 @@ from server.capabilities.evals.report.model import (
     Tone,
 )
 from skills_core.diagnostics import counted
+from skills_core.evals.agents.kind import record, records
 from skills_core.evals.grading.benchmark import score_iteration
 from skills_core.evals.grading.results import RunScore
 from skills_core.evals.statistics import Interval, Spread

@@ -9,20 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.evals.report.folder import (
-    count,
-    first,
-    number,
-    read_lines,
-    record,
-    records,
-    text,
-    texts,
-    truth,
-)
+from server.capabilities.evals.report.folder import count, first, number, read_lines, text, texts, truth
 from server.capabilities.evals.report.model import RoundScore, ShownVerdict, Spending, Tone, TriggerRound, TriggerSet
 from server.capabilities.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
+from skills_core.evals.agents.kind import record, records
 from skills_core.evals.statistics import wilson
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetResult

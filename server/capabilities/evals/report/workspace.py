@@ -14,8 +14,6 @@ from server.capabilities.evals.report.folder import (
     number,
     read_outputs,
     read_transcript,
-    record,
-    records,
     text,
     texts,
 )
@@ -25,6 +23,7 @@ from server.capabilities.evals.report.trigger_results import read_triggers
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Reader
 from skills_core.errors import SkillsError
+from skills_core.evals.agents.kind import record, records
 from skills_core.evals.feedback import FEEDBACK_FILE, read_feedback
 from skills_core.evals.grading.results import results_from_json
 

@@ -44,8 +44,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pydantic_ai.models import Model
-
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags
@@ -189,7 +187,7 @@ def triggers_with_agent(options: TriggerFlags) -> None:
         if options.dry_run:
             _print_costs(sets, options, workspace)
             return
-        model = _Model(options)
+        model = _model_settings(options)
         plan = _plan(skill, sets, options, model)
     except SkillsError as error:
         fail(str(error), EXIT_USAGE)
@@ -204,35 +202,20 @@ def triggers_with_agent(options: TriggerFlags) -> None:
     _finish(found, results, options)
 
 
-class _Model:
-    """The configured model, opened when it is needed."""
+def _model_settings(options: TriggerFlags) -> RunSettings | None:
+    """Return the settings of the configured model; None if no model is needed.
 
-    def __init__(self, options: TriggerFlags) -> None:
-        """Read the settings if a model is needed.
-
-        Raises:
-            ModelUnavailableError: no model is named, or it cannot be used.
-            ConfigurationError: a setting cannot be used.
-        """
-        self.name = ""
-        self._runs: RunSettings | None = None
-        self.needed = options.optimize or options.agent == EXECUTOR
-        if not self.needed:
-            return
-        runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
-        if runs.model is None or runs.model == CLIENT:
-            raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
-        spec = parse_model(runs.model)
-        check_model(spec, os.environ)
-        self.name, self._runs = str(spec), runs
-
-    def open(self) -> Model | None:
-        """Return the model; None if none is needed.
-
-        Raises:
-            ModelUnavailableError: the model cannot be used.
-        """
-        return None if self._runs is None else open_configured(self._runs)
+    Raises:
+        ModelUnavailableError: no model is named, or it cannot be used.
+        ConfigurationError: a setting cannot be used.
+    """
+    if not options.optimize and options.agent != EXECUTOR:
+        return None
+    runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
+    if runs.model is None or runs.model == CLIENT:
+        raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
+    check_model(parse_model(runs.model), os.environ)
+    return runs
 
 
 class _QuerySets(NamedTuple):
@@ -252,7 +235,7 @@ def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
     return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
-def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Model) -> TestPlan:
+def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: RunSettings | None) -> TestPlan:
     return TestPlan(
         skill=skill,
         queries=sets.queries,
@@ -263,7 +246,7 @@ def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Mod
         parts=sets.parts,
         rounds=options.revisions,
         seed=options.seed,
-        model_name=model.name if options.optimize else "",
+        model_name=str(parse_model(model.model or "")) if model and options.optimize else "",
         home=options.agent_home,
     )
 
@@ -281,13 +264,13 @@ def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
     return rivals
 
 
-def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
+def _agent(skill: SkillCopy, options: TriggerFlags, model: RunSettings | None) -> Agent:
     if options.agent == EXECUTOR:
         from server.capabilities.evals.agents.executor import ExecutorAgent
 
-        opened = model.open()
-        assert opened is not None  # noqa: S101 - this agent needs one
-        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.max_calls)
+        assert model is not None  # noqa: S101 - this agent needs one
+        name = str(parse_model(model.model or ""))
+        return ExecutorAgent(model=open_configured(model), model_name=name, max_calls=options.max_calls)
     if options.agent_command is not None and "{prompt}" not in options.agent_command:
         raise SkillsError(f"the command {options.agent_command!r} has no {{prompt}}; write it where the query goes")
     agent = find_agent(
@@ -302,7 +285,7 @@ def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
     return agent
 
 
-def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any], Path]:
+def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[dict[str, Any], Path]:
     folder = test_folder(workspace, plan)
     for line in cost_lines(with_tokens(plan.costs, workspace)):
         print_notice(line)
@@ -314,7 +297,7 @@ def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any]
                 print_notice(message)
                 changed()
 
-            opened = model.open() if plan.parts is not None else None
+            opened = open_configured(model) if model and plan.parts is not None else None
             return await TriggerTest(plan, folder, report, opened).run()
 
     with exclusive(folder / "runs.jsonl", seconds=0.0):

@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from server.clients import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot
-    from skills_core.evals.triggers.drafting import Drafts
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import Confusion, QuerySummary, RankedQuery
     from skills_core.live.library import Library
@@ -400,12 +399,12 @@ def draft_into(options: TriggerFlags) -> None:
     tokens = len(drafting_prompt(skill, rivals)) // _CHARACTERS_A_TOKEN
     print_notice(f"asks {runs.model} once, with some {tokens:,} tokens; twice more if the answer is unusable")
     try:
-        drafts = until_signalled(lambda: _draft(runs, skill, rivals))
+        queries = until_signalled(lambda: _draft(runs, skill, rivals))
     except NoAnswerError as error:
         fail(f"no queries were drafted: {error}; requests made: {error.usage.requests}", EXIT_NO)
-    file = write_drafts(folder, drafts.queries)
+    file = write_drafts(folder, queries)
     if options.as_json:
-        print_json({"file": str(file), "queries": drafts_document(drafts.queries)})
+        print_json({"file": str(file), "queries": drafts_document(queries)})
     else:
         print_text(f"wrote {EACH} queries that should trigger and {EACH} near-misses to {file}")
         print_text("They are a draft: read each one, correct its label, and replace what no user of yours would say.")
@@ -417,7 +416,7 @@ def _rivals(skill: Skill, offered: tuple[Skill, ...]) -> list[Skill]:
     return [match.skill for match in matches if match.skill.path != skill.path]
 
 
-async def _draft(settings: RunSettings, skill: Skill, rivals: Sequence[Skill]) -> Drafts:
+async def _draft(settings: RunSettings, skill: Skill, rivals: Sequence[Skill]) -> tuple[Query, ...]:
     model = open_configured(settings)
     async with connected(model):
         return await draft_queries(model, skill, rivals)

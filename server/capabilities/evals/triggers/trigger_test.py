@@ -23,7 +23,6 @@ from skills_core.evals.triggers.results import (
     adoption_object,
     best_round,
     compare,
-    comparison_object,
     query_object,
     round_object,
     set_object,
@@ -260,7 +259,7 @@ class TriggerTest:
             name: set_object(each, self.plan.limits.threshold) for name, each in results.items()
         }
         if "new" in results:
-            found["comparison"] = comparison_object(compare(results["new"], results["old"]))
+            found["comparison"] = compare(results["new"], results["old"])
         return found
 
     def _optimized(self, state: OptimizationState, held: Mapping[str, JsonValue], *, finished: bool) -> dict[str, Any]:

@@ -113,12 +113,12 @@ def test_recall_and_false_positives_are_counted_apart() -> None:
 
 def test_a_comparison_without_six_discordant_queries_has_no_verdict_but_says_how_many_it_takes() -> None:
     few = compare(set_of(*[True] * 5, False), set_of(*[False] * 5, False))
-    assert (few.wins, few.losses, few.verdict) == (5, 0, "no verdict")
-    assert few.queries_needed
+    assert (few["wins"], few["losses"], few["verdict"]) == (5, 0, "no verdict")
+    assert few["queries_needed"]
     many = compare(set_of(*[True] * 6), set_of(*[False] * 6))
-    assert (many.verdict, many.queries_needed) == ("better", None)
-    assert compare(set_of(*[False] * 6), set_of(*[True] * 6)).verdict == "worse"
-    assert compare(set_of(True), set_of(True)).queries_needed is None
+    assert (many["verdict"], many["queries_needed"]) == ("better", None)
+    assert compare(set_of(*[False] * 6), set_of(*[True] * 6))["verdict"] == "worse"
+    assert compare(set_of(True), set_of(True))["queries_needed"] is None
 
 
 def test_the_old_description_stays_unless_the_new_one_passes_more_of_the_sealed_test() -> None:
@@ -151,7 +151,7 @@ def outcome(
     transcript: Transcript, *, exit_code: int | None = 0, timed_out: bool = False, installed: bool = True
 ) -> Outcome:
     run = AgentRun(transcript=transcript, exit_code=exit_code, timed_out=timed_out)
-    return outcome_of(run, SKILL, installed=installed).outcome
+    return outcome_of(run, SKILL, installed=installed)[0]
 
 
 @pytest.mark.parametrize(
