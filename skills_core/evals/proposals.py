@@ -237,7 +237,6 @@ def _changed_fields(old: Instructions, new: Instructions) -> set[str]:
 
 
 def _checked_files(current: CurrentSkill, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each new file."""
     if len(files) > _MAX_NEW_FILES:
         raise RefusedProposalError(f"{len(files)} new files are too many; the limit is {_MAX_NEW_FILES}.")
     taken: dict[str, str] = {path.casefold(): path for path in current.paths}

@@ -369,7 +369,6 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
 
 
 def _run(flags: TriggerFlags) -> None:
-    """Draft queries, rank the skill for them, or ask an agent."""
     if flags.write_queries:
         from server.capabilities.evals.triggers.ranked_triggers import draft_into as run
     elif flags.no_model:
@@ -413,11 +412,11 @@ def report(
     """
     from server.capabilities.evals.report.ci import ci_gates, gates_pass
     from server.capabilities.evals.report.workspace import read_workspace
-    from server.capabilities.evals.report.writing import ReportFiles, print_gates, write_report
+    from server.capabilities.evals.report.writing import print_gates, write_ci_files, write_report
 
     results = read_workspace(workspace)
     gates = ci_gates(results, min_pass_rate=min_pass_rate, max_regression=max_regression)
-    ReportFiles(junit, markdown).write(results, gates)
+    write_ci_files(junit, markdown, results, gates)
     print_text(f"Report: {write_report(workspace, output, gates=gates)}")
     print_gates(gates)
     if open_page:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -15,9 +15,17 @@ from server.capabilities.evals.iterations.session import EvalSession, check_mode
 from server.capabilities.evals.proposals import (
     print_proposal,
 )
-from server.capabilities.evals.report.ci import gates_pass
+from server.capabilities.evals.report.ci import ci_gates, gates_pass
 from server.capabilities.evals.report.model import WITH_SKILL
-from server.capabilities.evals.report.writing import ReportFiles, live_report, next_step, print_gates, write_eval_files
+from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.writing import (
+    gate_objects,
+    live_report,
+    next_step,
+    print_gates,
+    write_ci_files,
+    write_report,
+)
 from server.capabilities.evals.workspace import EvalError, locked
 from server.capabilities.runs.settings import RunSettings
 from server.cli.console import EXIT_NO, print_json, print_notice, print_text
@@ -156,11 +164,6 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
 
 
 def _mode(given: EvalFlags) -> EvalMode:
-    """Return what is asked for.
-
-    Raises:
-        EvalError: flags do not go together.
-    """
     if not given.grade:
         return EvalMode.RUN_ONLY if given.no_grade else EvalMode.WHOLE
     flags = {"--no-grade": given.no_grade, "--new": given.new, "--baseline": given.baseline}
@@ -172,11 +175,7 @@ def _mode(given: EvalFlags) -> EvalMode:
 
 
 def _judge_agent(given: EvalFlags) -> CliAgent | None:
-    """Return the agent that the user names as the judge.
-
-    Raises:
-        EvalError: there is more than one judge, or the agent cannot be one.
-    """
+    """Return the agent that the user names as the judge."""
     own = given.judge_agent, given.judge_command
     if any(own) and given.judge_model is not None:
         raise EvalError("there is one judge: name a model with --judge-model, or an agent with --judge-agent, not both")
@@ -236,15 +235,18 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
 
 
 def _finish(report: dict[str, Any], given: EvalFlags) -> None:
-    """Write the files for CI, and print the report."""
-    limits = {"min_pass_rate": given.min_pass_rate, "max_regression": given.max_regression}
-    gates = write_eval_files(report, ReportFiles(given.junit, given.markdown), **limits)
+    workspace = Path(report["workspace"])
+    # Results of trigger queries in the same workspace are not judged.
+    results = replace(read_workspace(workspace), triggers=())
+    gates = ci_gates(results, min_pass_rate=given.min_pass_rate, max_regression=given.max_regression)
+    write_ci_files(given.junit, given.markdown, results, gates)
+    report |= {"report": str(write_report(workspace, gates=gates)), "gates": gate_objects(gates)}
     if given.as_json:
         print_json(report)
     else:
         for line in report_lines(report):
             print_text(line)
-        print_text(next_step(Path(report["workspace"])))
+        print_text(next_step(workspace))
         print_gates(gates)
     if errors := report.get("errors"):
         lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"

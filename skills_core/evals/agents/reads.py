@@ -138,7 +138,6 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _pipelines(words: Sequence[str]) -> Iterator[list[list[str]]]:
-    """Yield pipelines, each a list of commands."""
     pipeline: list[list[str]] = [[]]
     for word in words:
         if word == "|":

@@ -362,6 +362,5 @@ def _read_opinion(value: JsonObject) -> _Opinion:
 
 
 def _swapped(opinion: _Opinion) -> _Opinion:
-    """Return the opinion with the letters exchanged."""
     winner = {"A": "B", "B": "A"}.get(opinion.winner, TIE)
     return _Opinion(winner, opinion.reasoning, tuple((name, theirs, ours) for name, ours, theirs in opinion.rubric))

@@ -118,7 +118,6 @@ def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Quer
 
 
 def _queries(value: object, where: str) -> Iterator[Query]:
-    """Yield the queries of any of the shapes."""
     prefix = ""
     if isinstance(value, Mapping):
         if _SHOULD in value or _SHOULD_NOT in value:

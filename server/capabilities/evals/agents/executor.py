@@ -206,7 +206,6 @@ def _skill_of(text: str) -> Skill:
 
 
 def _call_lines(calls: Sequence[ToolCall], transcript: Transcript) -> Iterator[str]:
-    """Yield the calls and the result, one a line."""
     for call in calls:
         line: dict[str, object] = {"tool": call.tool, "arguments": dict(call.arguments)}
         yield json.dumps({**line, "decision": call.decision.value}, ensure_ascii=False)

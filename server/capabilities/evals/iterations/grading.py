@@ -35,7 +35,7 @@ from skills_core.evals.grading.judging import (
 )
 from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, RunKey, grading_basis, grading_to_json
 from skills_core.runs.models import connected
-from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, ProcessResult, exit_text, run_process
+from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, exit_text, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,17 +53,6 @@ CANNOT_START: Final = frozenset({126, 127})
 
 
 _SYNTAX_SECONDS: Final = 20.0
-
-
-async def run_shell(
-    command: str, directory: Path, environment: Mapping[str, str], limits: ProcessLimits
-) -> ProcessResult:
-    """Run a command by `sh -c`, and return its result. A cancellation ends the command.
-
-    Raises:
-        EvalError: there is no shell.
-    """
-    return await run_program(Command(shell_words(command), directory, environment), limits)
 
 
 async def check_syntax(command: str) -> str:
@@ -85,30 +74,6 @@ _MAX_OUTPUT: Final = 1_000_000
 _MAX_EVIDENCE: Final = 2000
 
 
-class CheckError(EvalError):
-    """A check could not decide: it did not start, or did not end by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckPlace:
-    """Where checks of a run look: its folder, and the eval files of the skill."""
-
-    folder: Path
-    evals: Path
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment of a check."""
-        own = {
-            "OUTPUTS": str(self.folder / "outputs"),
-            "TRANSCRIPT": str(self.folder / "transcript.jsonl"),
-            "ANSWER": str(self.folder / "answer.txt"),
-            "EVALS": str(self.evals),
-            # A check in Python must not leave files in the skill.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        return {**os.environ, **own}
-
-
 async def check_commands(cases: Sequence[EvalCase], where: Path) -> None:
     """Check the syntax of all commands before any run is paid for.
 
@@ -122,25 +87,35 @@ async def check_commands(cases: Sequence[EvalCase], where: Path) -> None:
                 raise EvalError(f"{place}: expected a command for sh, found {assertion.check[:100]!r}: {fault}")
 
 
-async def run_check(assertion: Assertion, place: CheckPlace) -> AssertionResult:
-    """Return the result of an assertion with a command.
+async def _run_check(assertion: Assertion, folder: Path, evals: Path) -> AssertionResult:
+    """Return the result of an assertion whose command looks at the run in `folder` and the skill's eval files.
 
     Raises:
-        CheckError: the command could not decide.
+        EvalError: the command could not decide, because it did not start or did not end by itself.
     """
+    environment = {
+        **os.environ,
+        "OUTPUTS": str(folder / "outputs"),
+        "TRANSCRIPT": str(folder / "transcript.jsonl"),
+        "ANSWER": str(folder / "answer.txt"),
+        "EVALS": str(evals),
+        # A check in Python must not leave files in the skill.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     limits = ProcessLimits(CHECK_SECONDS, _MAX_OUTPUT)
-    done = await run_shell(assertion.check or "", place.folder / "outputs", place.environment(), limits)
+    command = Command(shell_words(assertion.check or ""), folder / "outputs", environment)
+    done = await run_program(command, limits)
     output = b"\n".join(filter(None, (done.stdout.strip(), done.stderr.strip()))).decode("utf-8", "replace")
     named = f"the check of {assertion.text[:100]!r}"
     match done.ending:
         case ProcessEnding.NOT_STARTED:
-            raise CheckError(one_line(f"{named} was not started: {done.fault}"))
+            raise EvalError(one_line(f"{named} was not started: {done.fault}"))
         case ProcessEnding.TIMED_OUT:
-            raise CheckError(one_line(f"{named} took longer than {CHECK_SECONDS:g} seconds"))
+            raise EvalError(one_line(f"{named} took longer than {CHECK_SECONDS:g} seconds"))
         case ProcessEnding.TOO_MUCH_OUTPUT:
-            raise CheckError(one_line(f"{named} printed more than {_MAX_OUTPUT} bytes"))
+            raise EvalError(one_line(f"{named} printed more than {_MAX_OUTPUT} bytes"))
     if done.exit_code in CANNOT_START or done.exit_code is None or done.exit_code < 0:
-        raise CheckError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
+        raise EvalError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
     passed = done.exit_code == 0
     evidence = _cut(output) or ("the check printed nothing" if passed else "")
     return AssertionResult(
@@ -222,14 +197,13 @@ class Grader:
         """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
 
         Raises:
-            CheckError: a check could not decide.
             NoAnswerError: the judge gave no usable answer.
-            EvalError: the run left nothing to grade.
+            EvalError: the run left nothing to grade, or a check could not decide.
         """
         if not (folder / "outputs").is_dir() or not (folder / "transcript.jsonl").is_file():
             raise EvalError("the outputs or the transcript of the run are missing")
-        place = CheckPlace(folder, self.evals)
-        results = {each.text: await run_check(each, place) for each in case.assertions if each.check is not None}
+        checked = [each for each in case.assertions if each.check is not None]
+        results = {each.text: await _run_check(each, folder, self.evals) for each in checked}
         notes: list[str] = []
         if judged := assertions_for_judge(case):
             material = await anyio.to_thread.run_sync(partial(read_material, folder, case, self.instructions))

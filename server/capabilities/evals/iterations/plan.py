@@ -25,7 +25,7 @@ from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from server.capabilities.evals.agents.cli_agent import CliAgent
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
     from skills_core.evals.grading.cases import EvalCase
-    from skills_core.evals.grading.results import EvalRun
+    from skills_core.evals.grading.results import EvalOutcome, EvalRun
     from skills_core.format.yaml12 import JsonObject
 
 
@@ -79,30 +79,6 @@ class Estimate:
         if self.checks:
             parts.append(f"{self.checks} assertions run commands of evals.json on this machine")
         return ", ".join(parts)
-
-
-def estimate(
-    pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int, compared: int, checks: int, jobs: int
-) -> Estimate:
-    """Return the estimate for `pending` runs from `earlier` ones of the same arms."""
-    by_arm: dict[Arm, list[EvalRun]] = {}
-    for run in earlier:
-        if run.outcome.status is EvalStatus.DONE:
-            by_arm.setdefault(run.key.arm, []).append(run)
-    basis = sum(map(len, by_arm.values()))
-    tokens = _sum(pending, {arm: [each.outcome.total_tokens for each in runs] for arm, runs in by_arm.items()})
-    cost = _sum(pending, {arm: [each.outcome.cost_usd for each in runs] for arm, runs in by_arm.items()})
-    millis = _sum(pending, {arm: [each.outcome.duration_ms for each in runs] for arm, runs in by_arm.items()})
-    return Estimate(
-        runs=len(pending),
-        checks=checks,
-        judge_requests=judged,
-        compare_requests=compared,
-        tokens=None if tokens is None else round(tokens),
-        cost_usd=None if cost is None else round(cost, 4),
-        seconds=None if millis is None else round(millis / 1000 / max(jobs, 1), 1),
-        basis=basis,
-    )
 
 
 def _sum(pending: Sequence[RunKey], known: Mapping[Arm, Sequence[float | None]]) -> float | None:
@@ -413,7 +389,23 @@ def _cost(
     judged = sum(each.grades and not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
     compared = 2 * len(cases) * runs if options.compare else 0
     checks = sum(each.check is not None for case in cases for each in case.assertions) if options.grades else 0
-    return estimate(pending, _earlier_runs(workspace, work), judged, compared, checks, options.jobs)
+    by_arm: dict[Arm, list[EvalOutcome]] = {}
+    for run in _earlier_runs(workspace, work):
+        if run.outcome.status is EvalStatus.DONE:
+            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    tokens = _sum(pending, {arm: [each.total_tokens for each in found] for arm, found in by_arm.items()})
+    cost = _sum(pending, {arm: [each.cost_usd for each in found] for arm, found in by_arm.items()})
+    millis = _sum(pending, {arm: [each.duration_ms for each in found] for arm, found in by_arm.items()})
+    return Estimate(
+        runs=len(pending),
+        checks=checks,
+        judge_requests=judged,
+        compare_requests=compared,
+        tokens=None if tokens is None else round(tokens),
+        cost_usd=None if cost is None else round(cost, 4),
+        seconds=None if millis is None else round(millis / 1000 / options.jobs, 1),
+        basis=sum(map(len, by_arm.values())),
+    )
 
 
 def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:

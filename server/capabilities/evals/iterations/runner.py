@@ -106,11 +106,7 @@ async def grade_runs(
 
 
 async def _at_most(jobs: int, work: Iterable[Work], do: Callable[[Work], Awaitable[None]]) -> None:
-    """Do the work, `jobs` at a time; the first error ends it.
-
-    Raises:
-        SkillsError: the first error.
-    """
+    """Do the work, `jobs` at a time; the first error ends it and is raised."""
     faults: list[SkillsError] = []
     limiter = anyio.CapacityLimiter(jobs)
 

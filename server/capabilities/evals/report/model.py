@@ -333,3 +333,8 @@ class Results:
     iterations: tuple[Iteration, ...] = ()
     triggers: tuple[TriggerSet, ...] = ()
     problems: tuple[str, ...] = ()
+
+    @property
+    def running(self) -> bool:
+        """Whether the newest work is not complete."""
+        return not all(each.complete for each in (*self.iterations[-1:], *self.triggers[-1:]))

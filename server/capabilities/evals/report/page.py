@@ -342,7 +342,6 @@ def _iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
 
 
 def _of_triggers(found: Sequence[TriggerSet], newest: TriggerSet) -> Mapping[str, Any]:
-    """Return what the templates show of trigger queries."""
     names = dict.fromkeys(name for each in newest.rounds for name, _ in each.scores)
     return {
         "measurement_lines": [_measurement_line(found)],

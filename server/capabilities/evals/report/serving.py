@@ -233,11 +233,6 @@ class _Sent(NamedTuple):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        ValueError: it is too large.
-    """
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -247,11 +242,6 @@ async def _body(request: Request) -> bytes:
 
 
 def _parsed(body: bytes) -> _Sent:
-    """Return what a request says.
-
-    Raises:
-        ValueError: the body is something else.
-    """
     expected = 'expected {"case": TEXT, "feedback": TEXT, "version": TEXT, "outputs": TEXT}'
     try:
         value: Any = json.loads(body)

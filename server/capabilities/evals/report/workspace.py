@@ -291,8 +291,6 @@ def _of_benchmark(entries: Iterable[Mapping[str, Any]]) -> list[Case]:
     return [Case(key=f"eval-{key}", name=names[key], runs=tuple(found[key])) for key in keys]
 
 
-_SUFFIX = "-workspace"
-
 _MAX_ITERATIONS = 200
 
 
@@ -349,7 +347,7 @@ def _workspace(folder: WorkspaceFolder, root: Path) -> Results:
         )
     named = next((each.skill for each in reversed(triggers) if each.skill), "")
     return Results(
-        _skill_name(folder, kept) or named or _own_name(folder),
+        _skill_name(folder, kept) or named or folder.name.removesuffix("-workspace"),
         iterations,
         triggers,
         tuple(dict.fromkeys(folder.problems)),
@@ -363,7 +361,3 @@ def _skill_name(folder: WorkspaceFolder, iterations: list[str]) -> str:
         if given and not given.startswith("<"):
             return given
     return ""
-
-
-def _own_name(folder: WorkspaceFolder) -> str:
-    return folder.name.removesuffix(_SUFFIX)

@@ -6,15 +6,13 @@ Files are replaced atomically, so that a browser that refreshes never sees a par
 from __future__ import annotations
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.report.ci import ci_gates, junit, markdown, trigger_gates
+from server.capabilities.evals.report.ci import junit, markdown
 from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
 from server.capabilities.evals.workspace import RENEWED_SECONDS, remove_sign, renew_sign, work_runs
 from server.cli.console import print_text
@@ -25,6 +23,7 @@ from skills_core.errors import FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
+    from pathlib import Path
 
     from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import Results
@@ -152,22 +151,18 @@ class _LiveReport:
         write_report(self._workspace, running=running)
 
 
-class ReportFiles(NamedTuple):
-    """The files that the user asked for."""
+def write_ci_files(
+    junit_file: Path | None, markdown_file: Path | None, results: Results, gates: Sequence[CiGate]
+) -> None:
+    """Write the files that the user asked for.
 
-    junit: Path | None = None
-    markdown: Path | None = None
-
-    def write(self, results: Results, gates: Sequence[CiGate]) -> None:
-        """Write the files.
-
-        Raises:
-            ReportError: a file cannot be written.
-        """
-        if self.junit is not None:
-            write_text(self.junit, junit(results))
-        if self.markdown is not None:
-            write_text(self.markdown, markdown(results, gates))
+    Raises:
+        ReportError: a file cannot be written.
+    """
+    if junit_file is not None:
+        write_text(junit_file, junit(results))
+    if markdown_file is not None:
+        write_text(markdown_file, markdown(results, gates))
 
 
 def print_gates(gates: Sequence[CiGate]) -> None:
@@ -186,35 +181,3 @@ def next_step(workspace: Path) -> str:
     return one_line(
         f"Report: {workspace / 'report.html'}; `skillserve report {workspace} --open` opens it for feedback"
     )
-
-
-def write_eval_files(report: dict[str, Any], files: ReportFiles, **limits: float | None) -> tuple[CiGate, ...]:
-    """Write the page and the files that the user asked for, enter them in `report`, and return the gates.
-
-    Results of trigger queries in the same workspace are not judged.
-
-    Raises:
-        SkillsError: a file cannot be written.
-    """
-    workspace = Path(report["workspace"])
-    results = replace(read_workspace(workspace), triggers=())
-    gates = ci_gates(results, **limits)
-    files.write(results, gates)
-    report["report"] = str(write_report(workspace, gates=gates))
-    report["gates"] = gate_objects(gates)
-    return gates
-
-
-def write_trigger_files(results: Path, files: ReportFiles, **limits: float | None) -> tuple[tuple[CiGate, ...], Path]:
-    """Write the page and the files that the user asked for; return the gates, and where the page is.
-
-    Evals in the same workspace are not judged.
-
-    Raises:
-        SkillsError: a file cannot be written.
-    """
-    workspace = results.parent.parent
-    found = replace(read_workspace(workspace), iterations=())
-    gates = trigger_gates(found.triggers[-1], **limits)
-    files.write(found, gates)
-    return gates, write_report(workspace, gates=gates)

@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
-from server.capabilities.evals.report.ci import gates_pass
+from server.capabilities.evals.report.ci import gates_pass, trigger_gates
+from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import (
-    ReportFiles,
     gate_objects,
     live_report,
     next_step,
     print_gates,
-    write_trigger_files,
+    write_ci_files,
+    write_report,
 )
 from server.capabilities.evals.tested_skills import read_copy
-from server.capabilities.evals.triggers.optimization import apply_description
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
     TriggerTest,
+    apply_description,
     last_results,
     opened_queries,
     planned_costs,
@@ -161,7 +163,6 @@ def cost_lines(costs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spent_line(costs: Mapping[str, Any]) -> str:
-    """Return the line for what a test has cost."""
     tokens = counted(costs["total_tokens"], "token") if costs["total_tokens"] else "unknown tokens"
     money = f"${costs['cost_usd']:,.4f}" if costs["cost_usd"] else "unknown price"
     return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"
@@ -321,8 +322,12 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
             applied = apply_description(options.skill_dir, found)
         except SkillsError as error:
             refused = str(error)
-    files = ReportFiles(options.junit, options.markdown)
-    gates, page = write_trigger_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
+    workspace = results.parent.parent
+    # Evals in the same workspace are not judged.
+    judged = replace(read_workspace(workspace), iterations=())
+    gates = trigger_gates(judged.triggers[-1], min_recall=options.min_recall, max_false=options.max_false)
+    write_ci_files(options.junit, options.markdown, judged, gates)
+    page = write_report(workspace, gates=gates)
     if options.as_json:
         shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
         print_json({**found, **shown})
@@ -330,7 +335,7 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
         for line in result_lines(found):
             print_text(line)
         print_text(f"results: {printable(str(results))}")
-        print_text(next_step(page.parent))
+        print_text(next_step(workspace))
         print_gates(gates)
         if applied is not None:
             print_text("SKILL.md has the new description.")

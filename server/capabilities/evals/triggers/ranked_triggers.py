@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.report.ci import CiGate, GateOutcome
 from server.capabilities.evals.report.model import Results, ShownVerdict, Tone, TriggerSet
-from server.capabilities.evals.report.writing import ReportFiles
+from server.capabilities.evals.report.writing import write_ci_files
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
@@ -294,12 +294,9 @@ def _better(ranked: RankedQuery) -> str:
 
 def _sight_line(sight: ClientSight) -> str:
     state = "the entry is in sight" if sight.shown else f"the entry is not in sight ({sight.sight}, {sight.entry})"
-    place = f"number {sight.position:,} of {sight.offered:,} in its order, which shows {_entries(sight.described)}"
+    shows = counted(sight.described, "entry", "entries")
+    place = f"number {sight.position:,} of {sight.offered:,} in its order, which shows {shows}"
     return f"{one_line(sight.label)}: {state}; {place}"
-
-
-def _entries(number: int) -> str:
-    return counted(number, "entry", "entries")
 
 
 def _summary_lines(triggers: RankedTriggers) -> Iterator[str]:
@@ -339,7 +336,7 @@ def triggers_without_model(options: TriggerFlags) -> None:
     library, settings, skill = open_skill(options)
     snapshot = served_lists(library.catalog, settings)
     found = rank_triggers(snapshot, skill, queries, file, clients, limits)
-    ReportFiles(options.junit, options.markdown).write(*results_of(found))
+    write_ci_files(options.junit, options.markdown, *results_of(found))
     if options.as_json:
         print_json(triggers_object(found))
     else:

@@ -109,10 +109,10 @@ def test_a_run_in_progress_is_pending_and_the_workspace_runs(tmp_path: Path) -> 
     iteration = write_iteration(tmp_path / "iteration-1", {"a": ((True,), (False,))}, complete=False)
     write_run(write_case(iteration, "b") / "with_skill", None)
     found = read_workspace(tmp_path)
-    assert not found.iterations[-1].complete
+    assert found.running
     assert [run.status for run in found.iterations[0].cases[1].runs] == [Status.PENDING]
     write(iteration / "benchmark.json", {"metadata": {}})
-    assert read_workspace(tmp_path).iterations[-1].complete
+    assert not read_workspace(tmp_path).running
 
 
 def test_an_error_or_a_timeout_is_no_grade(tmp_path: Path) -> None:
@@ -174,7 +174,7 @@ def test_a_decision_on_a_description_is_told_with_the_sealed_test(tmp_path: Path
     write_triggers(tmp_path / "triggers-1", [], rounds=rounds, decision=decision, **more)
     found = read_workspace(tmp_path)
     assert found.skill == "csv-analyzer"
-    assert not found.iterations[-1].complete
+    assert found.running
     assert found.triggers[0].best == 1
     assert found.triggers[0].facts == (
         ("Agent", "claude"),
