@@ -337,4 +337,5 @@ class Results:
     @property
     def running(self) -> bool:
         """Whether the newest work is not complete."""
-        return not all(each.complete for each in (*self.iterations[-1:], *self.triggers[-1:]))
+        iterations, triggers = self.iterations[-1:], self.triggers[-1:]
+        return not (all(each.complete for each in iterations) and all(each.complete for each in triggers))
