@@ -17,13 +17,13 @@ from skills_core.evals.agents.opencode import OPENCODE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import AgentRights, ServerCommand, TranscriptBuilder
+    from skills_core.evals.agents.kind import AgentRights, TranscriptBuilder
 
 
 AGENTS: Final[Mapping[str, AgentKind]] = {agent.name: agent for agent in (CLAUDE, CODEX, GEMINI, OPENCODE)}
 
 
-def _no_setup(_: ServerCommand | None, __: AgentRights) -> Setup:
+def _no_setup(_: tuple[str, ...] | None, __: AgentRights) -> Setup:
     return Setup()
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
-    AgentName,
     AgentRights,
     Setup,
     amount_of,
@@ -24,7 +23,7 @@ from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _HOPELESS = (401, 403)
@@ -37,13 +36,13 @@ _WORK = "Skill,Bash,Edit,Write,NotebookEdit,Read,Glob,Grep"
 # Without these, a run without a terminal denies what changes files or lies outside of the project.
 
 
-def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     # Servers of the user and of the project would offer other skills.
     work = rights is AgentRights.WORK
     if server is None:
         return Setup(("--strict-mcp-config", "--allowedTools", _WORK if work else "Skill"))
     tools = f"{_MCP},{_WORK}" if work else _MCP
-    entry = {"command": server.command, "args": list(server.arguments), "env": dict(server.environment)}
+    entry = {"command": server[0], "args": list(server[1:])}
     arguments = ("--mcp-config", "{root}/mcp.json", "--strict-mcp-config", "--allowedTools", tools)
     return Setup(arguments, {"mcp.json": json.dumps({"mcpServers": {SERVER: entry}}, indent=2)})
 
@@ -144,7 +143,7 @@ def _tokens(usage: Mapping[str, Any]) -> int:
 
 
 CLAUDE = AgentKind(
-    name=AgentName.CLAUDE,
+    name="claude",
     title="Claude Code",
     command=("claude", "-p", "--output-format", "stream-json", "--verbose"),
     prompt=("--", "{prompt}"),

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
-    AgentName,
     AgentRights,
     Setup,
     count_of,
@@ -20,23 +19,22 @@ from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, s
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")
 
 
-def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     sandbox = ("--sandbox", "workspace-write" if rights is AgentRights.WORK else "read-only")
     if server is None:
         return Setup(sandbox)
     # JSON strings, and lists of them, are TOML too. By default the agent goes on without a server that starts slowly.
     settings = {
-        "command": json.dumps(server.command),
-        "args": json.dumps(list(server.arguments)),
+        "command": json.dumps(server[0]),
+        "args": json.dumps(list(server[1:])),
         "required": "true",
-        **{f"env.{name}": json.dumps(value) for name, value in server.environment.items()},
     }
     options = [("-c", f"mcp_servers.{SERVER}.{key}={value}") for key, value in settings.items()]
     return Setup((*sandbox, *(word for option in options for word in option)))
@@ -89,7 +87,7 @@ def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
 
 
 CODEX = AgentKind(
-    name=AgentName.CODEX,
+    name="codex",
     title="Codex",
     command=("codex", "exec", "--json", "--skip-git-repo-check"),
     prompt=("--", "{prompt}"),

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 from skills_core.evals.agents.kind import (
     SERVER,
     AgentKind,
-    AgentName,
     AgentRights,
     Setup,
     count_of,
@@ -29,7 +28,7 @@ from skills_core.rendering import ACTIVATION_TOOL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _RULE: Final = """\
@@ -53,14 +52,14 @@ _EXIT: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _PARTIAL: Final = ("start_line", "end_line", "offset", "limit")
 
 
-def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     tools = (ACTIVATION_TOOL, *(_WORK if rights is AgentRights.WORK else ()))
     rules = [f"{_RULE.format(tool=tool)}{'allowRedirection = true' if tool == _SHELL else ''}\n" for tool in tools]
     arguments, files = ("--policy", "{root}/policy.toml"), {"policy.toml": "\n".join(rules)}
     if server is None:
         return Setup(arguments, files, _TRUST)
     # This client drops some variables from a server's environment, such as PYTHONPATH.
-    entry = {"command": server.command, "args": list(server.arguments), "trust": True, "env": dict(server.environment)}
+    entry = {"command": server[0], "args": list(server[1:]), "trust": True}
     settings = json.dumps({"mcpServers": {SERVER: entry}}, indent=2)
     return Setup(arguments, {**files, "work/.gemini/settings.json": settings}, _TRUST)
 
@@ -122,7 +121,7 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
 
 
 GEMINI = AgentKind(
-    name=AgentName.GEMINI,
+    name="gemini",
     title="Gemini CLI",
     command=("gemini", "--output-format", "stream-json"),
     prompt=("--prompt={prompt}",),

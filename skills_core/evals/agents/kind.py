@@ -222,15 +222,6 @@ MAX_LINE: Final = 20_000_000
 ReadEvent = Callable[[Mapping[str, Any], TranscriptBuilder], None]
 
 
-class AgentName(StrEnum):
-    """The agents that are known."""
-
-    CLAUDE = "claude"
-    CODEX = "codex"
-    GEMINI = "gemini"
-    OPENCODE = "opencode"
-
-
 class Via(StrEnum):
     """How an agent gets the skill: from its own folder of skills, or from this server over MCP."""
 
@@ -245,15 +236,6 @@ class AgentRights(StrEnum):
     """Load skills, for tests of triggers."""
     WORK = "work"
     """Also write files and run commands, for evals."""
-
-
-@dataclass(frozen=True, slots=True)
-class ServerCommand:
-    """The command of this server for an agent's settings."""
-
-    command: str
-    arguments: tuple[str, ...]
-    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +254,9 @@ class AgentKind:
     `command` starts it, and `prompt` are its last words, with `{prompt}` for what the user says, so that a text which
     begins with a hyphen is not an option. `model_option` names a model by `{model}`.
     `skills_folder` is the folder of a project from which it takes skills, and `other_folders` are the other folders of
-    a project or home in which it finds them. `setup` returns arguments and files for a run with some rights,
-    `variables` are environment variables that would lead it to settings outside of its home, and `read_event` reads its
-    output.
+    a project or home in which it finds them. `setup` returns arguments and files for a run with some rights, from the
+    words that start this server if the agent has skills from it. `variables` are environment variables that would lead
+    it to settings outside of its home, and `read_event` reads its output.
     """
 
     name: str
@@ -284,7 +266,7 @@ class AgentKind:
     model_option: tuple[str, ...]
     skills_folder: str
     other_folders: tuple[str, ...]
-    setup: Callable[[ServerCommand | None, AgentRights], Setup]
+    setup: Callable[[tuple[str, ...] | None, AgentRights], Setup]
     read_event: ReadEvent
     variables: tuple[str, ...] = ()
 

@@ -9,7 +9,6 @@ from skills_core.evals.agents.kind import (
     ANY_SKILL,
     SERVER,
     AgentKind,
-    AgentName,
     AgentRights,
     Setup,
     amount_of,
@@ -29,7 +28,7 @@ from skills_core.evals.agents.reads import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand, TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _SKILL: Final = "skill"
@@ -50,11 +49,10 @@ _PERMISSIONS: Final[Mapping[AgentRights, Mapping[str, str]]] = {
 # What no rule allows is rejected at once.
 
 
-def _setup(server: ServerCommand | None, rights: AgentRights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     settings: dict[str, Any] = {**_SETTINGS, "permission": dict(_PERMISSIONS[rights])}
     if server is not None:
-        command = [server.command, *server.arguments]
-        entry = {"type": "local", "command": command, "environment": dict(server.environment), "enabled": True}
+        entry = {"type": "local", "command": list(server), "enabled": True}
         settings |= {"mcp": {SERVER: entry}}
     return Setup((), {"work/.opencode/opencode.json": json.dumps(settings, indent=2)})
 
@@ -120,7 +118,7 @@ def _tokens(tokens: Mapping[str, Any]) -> int:
 
 
 OPENCODE = AgentKind(
-    name=AgentName.OPENCODE,
+    name="opencode",
     title="opencode",
     command=("opencode", "run", "--format", "json"),
     prompt=("--", "{prompt}"),

@@ -16,7 +16,9 @@ from collections import deque
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+
+import anyio
 
 from server.capabilities.evals.workspace import EvalError
 from skills_core.disk.files import Location, Reader, read_file
@@ -27,11 +29,13 @@ from skills_core.evals.agents import ANY_AGENT
 from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractAsyncContextManager
 
     from skills_core.evals.agents.kind import AgentRun, Transcript
 
+
+_T = TypeVar("_T")
 
 EXECUTOR: Final = "skillserve"
 """The name of our own executor among the agents."""
@@ -314,3 +318,27 @@ class Agent(Protocol):
             SkillsError: the task cannot be prepared.
         """
         ...
+
+
+async def for_each(items: Iterable[_T], jobs: int, do: Callable[[_T], Awaitable[None]]) -> None:
+    """Call `do` with each item, `jobs` at a time.
+
+    Raises:
+        SkillsError: the first error, which ends the others.
+    """
+    faults: list[SkillsError] = []
+    limiter = anyio.CapacityLimiter(jobs)
+
+    async def one(item: _T, scope: anyio.CancelScope) -> None:
+        async with limiter:
+            try:
+                await do(item)
+            except SkillsError as error:  # raised below, where no task group wraps it
+                faults.append(error)
+                scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for item in items:
+            group.start_soon(one, item, group.cancel_scope)
+    if faults:
+        raise faults[0]

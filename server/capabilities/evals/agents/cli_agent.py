@@ -28,7 +28,7 @@ from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
 from skills_core.evals.agents import AGENTS, ANY_AGENT
-from skills_core.evals.agents.kind import AgentRights, AgentRun, ServerCommand, Via, transcript_lines
+from skills_core.evals.agents.kind import AgentRights, AgentRun, Via, transcript_lines
 from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
@@ -234,9 +234,9 @@ class CliAgent(Agent):
         return [folder.work / path for path in (self.kind.skills_folder, *others)]
 
 
-def _server_command(skills: Path) -> ServerCommand:
+def _server_command(skills: Path) -> tuple[str, ...]:
     start = _START.format(str(Path(server.__file__).resolve().parents[1]))
-    return ServerCommand(sys.executable, ("-c", start, "serve", str(skills)))
+    return (sys.executable, "-c", start, "serve", str(skills))
 
 
 def find_agent(

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import RUNS_PREFIX
+from server.capabilities.evals.agents.agent import RUNS_PREFIX, for_each
 from server.capabilities.evals.agents.cli_agent import run_program, shell_words
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line
@@ -316,18 +316,15 @@ class BlindComparisons:
         by_key = {run.key: run for run in runs if run.outcome.status is EvalStatus.DONE}
         pending = uncompared(self.iteration, runs)
         problems: list[str] = []
-        limiter = anyio.CapacityLimiter(self.jobs)
 
         async def one(folder: str) -> None:
-            async with limiter:
-                try:
-                    await self._compare(folder, by_key)
-                except SkillsError as error:
-                    problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
+            try:
+                await self._compare(folder, by_key)
+            except SkillsError as error:
+                problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
 
-        async with connected(self.model), anyio.create_task_group() as group:
-            for folder in sorted(pending):
-                group.start_soon(one, folder)
+        async with connected(self.model):
+            await for_each(sorted(pending), self.jobs, one)
         return problems
 
     async def _compare(self, folder: str, runs: Mapping[RunKey, EvalRun]) -> None:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask, publish_outputs, stray_files
+from server.capabilities.evals.agents.agent import AgentTask, for_each, publish_outputs, stray_files
 from server.capabilities.evals.iterations.grading import baseline_fault
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import counted, one_line
 from skills_core.disk.files import Location, read_file
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     Arm,
     EvalOutcome,
@@ -33,7 +33,7 @@ from skills_core.evals.grading.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from rich.progress import Progress
@@ -102,27 +102,7 @@ async def grade_runs(
             progress.started(each.key)
             progress.ended(await grader.grade_run(iteration, replace(each.done, results=None)))
 
-    await _at_most(jobs, work, one)
-
-
-async def _at_most(jobs: int, work: Iterable[Work], do: Callable[[Work], Awaitable[None]]) -> None:
-    """Do the work, `jobs` at a time; the first error ends it and is raised."""
-    faults: list[SkillsError] = []
-    limiter = anyio.CapacityLimiter(jobs)
-
-    async def one(each: Work, scope: anyio.CancelScope) -> None:
-        async with limiter:
-            try:
-                await do(each)
-            except SkillsError as error:  # raised below, where no task group wraps it
-                faults.append(error)
-                scope.cancel()
-
-    async with anyio.create_task_group() as group:
-        for each in work:
-            group.start_soon(one, each, group.cancel_scope)
-    if faults:
-        raise faults[0]
+    await for_each(work, jobs, one)
 
 
 def _run_line(run: EvalRun) -> str:
@@ -226,7 +206,7 @@ class EvalRunner:
             await self._one(each, tasks.get(each.key))
 
         async with self.agent.running(list(tasks.values())) if tasks else nullcontext():
-            await _at_most(self.jobs, left, one)
+            await for_each(left, self.jobs, one)
 
     def _task(self, work: Work) -> AgentTask:
         version = self.versions[work.key.arm]

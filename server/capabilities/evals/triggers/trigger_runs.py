@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask
+from server.capabilities.evals.agents.agent import AgentTask, for_each
 from server.capabilities.evals.tested_skills import digest_of
 from server.limits.pacing import Backoff
 from skills_core.disk.json_files import append_line, json_lines
@@ -108,14 +108,6 @@ def canary_query(name: str) -> str:
     )
 
 
-def _first(group: BaseExceptionGroup[SkillsError]) -> SkillsError:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, SkillsError)  # noqa: S101 - as the caller has selected
-    return found
-
-
 @dataclass(slots=True)
 class TriggerRunner:
     """Runs queries with one agent; `rivals` are the other skills that the agent has."""
@@ -162,7 +154,7 @@ class TriggerRunner:
             AgentUnavailableError: the agent cannot be started.
         """
         outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
-        at_once, done = anyio.CapacityLimiter(self.limits.jobs), 0
+        done = 0
 
         def results() -> SetResult:
             return SetResult(tuple(self._result(skill, query, outcomes[query.id]) for query in queries))
@@ -174,24 +166,17 @@ class TriggerRunner:
         async def run_query(query: Query) -> None:
             nonlocal done
             found = outcomes[query.id]
-            async with at_once:
-                while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
-                    outcome, reason = await self._run(skill, query.text, len(found) + 1)
-                    found.append(outcome)
-                    if not is_hopeless():
-                        await self.back_off.after(reason, failed=outcome in FAULTS)
+            while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
+                outcome, reason = await self._run(skill, query.text, len(found) + 1)
+                found.append(outcome)
+                if not is_hopeless():
+                    await self.back_off.after(reason, failed=outcome in FAULTS)
             done += 1
             self.show_partial(results())
             said = " ".join(outcome.value for outcome in found) or "not run"
             await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                for query in queries:
-                    tasks.start_soon(run_query, query)
-        except* SkillsError as failed:
-            # Each task fails for the same reason.
-            raise _first(failed) from None
+        await for_each(queries, self.limits.jobs, run_query)
         return results()
 
     def _result(self, skill: SkillCopy, query: Query, outcomes: Sequence[Outcome]) -> QueryResult:
