@@ -189,7 +189,7 @@ def _readable(text: str, name: str, limit: int) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise RefusedProposalError(f"{name} contains half of a surrogate pair, which is no character.") from None
+        raise RefusedProposalError(f"{name} contains half of a surrogate pair, which is not a character.") from None
     if "\r" in text:
         raise RefusedProposalError(f"{name} contains a carriage return that ends no line; use line feeds only.")
     return text

@@ -226,7 +226,7 @@ class Competition:
 
     @property
     def is_strong(self) -> bool:
-        """Whether the descriptions compete, or so many queries collide that it is no accident of one of them."""
+        """Whether the descriptions compete, or more queries collide than one badly written one explains."""
         return self.pair is not None or sum(not each.weak for each in self.collisions) >= MIN_COLLISIONS
 
     @property

@@ -96,7 +96,7 @@ def read_current_skill(folder: Path) -> CurrentSkill:
 
 
 def _tree(reader: Reader, folder: Path) -> tuple[set[str], set[str]]:
-    """Return the paths of the files in a skill, and those of links and of other things that are no files."""
+    """Return the paths of the files in a skill, and those of links and of other entries that are not files."""
     paths: set[str] = set()
     closed: set[str] = set()
     waiting = [""]

@@ -39,7 +39,7 @@ _MIN_QUOTE: Final = 4
 # A shorter quote occurs in any text, so it must be a whole line.
 
 _LONG_LINE: Final = 60
-# A line of this length is no part of another one by chance.
+# A line of this length does not occur in another one by chance.
 
 _SAME: Final = str.maketrans(
     {**dict.fromkeys("\u2018\u2019\u201a\u201b", "'"), **dict.fromkeys("\u201c\u201d\u201e\u201f", '"')}

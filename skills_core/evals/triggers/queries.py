@@ -198,7 +198,7 @@ def _text(value: object, where: str, place: str) -> str:
     if len(value) > MAX_TEXT:
         _refuse(where, place, f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read")
     if (found := re.search("[\ud800-\udfff]", value)) is not None:
-        _refuse(where, place, f"character {found.start() + 1:,} is a lone surrogate, which is no character; remove it")
+        _refuse(where, place, f"character {found.start() + 1:,} is a lone surrogate; remove it")
     return value
 
 
@@ -237,7 +237,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number in JSON")
 
 
 def _parse_yaml(text: str, where: str) -> Mapping[str, Any]:

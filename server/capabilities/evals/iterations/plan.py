@@ -322,7 +322,7 @@ def _label(options: EvalOptions) -> str:
 def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], dict[str, str]]:
     """Return the cases, and by case a digest of what its agents see: the prompt, and the input files with their names.
 
-    Assertions and expected outputs are no part of it, because no agent sees them.
+    Assertions and expected outputs are left out, because no agent sees them.
     """
     where = folder / EVALS_FILE
     raw = read_bounded(where)
@@ -343,7 +343,7 @@ def _identity(
 ) -> JsonObject:
     """Return what two calls must share for the second to continue the first: all that an agent's work depends on.
 
-    How outputs are graded is no part of it, so outputs that exist can be graded by other assertions and judges.
+    How outputs are graded does not matter here, so outputs that exist can be graded by other assertions and judges.
     """
     version, old = versions
     own = options.agent is None

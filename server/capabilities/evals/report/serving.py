@@ -214,7 +214,7 @@ class ReportServer:
         if newest is None or case is None:
             raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
         current = case.feedback
-        # The same text twice is no conflict: a click saves what leaving the field has saved.
+        # The same text twice is not a conflict: a click saves what leaving the field has saved.
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
         save_feedback(self._root, newest.folder, sent.case, sent.feedback, sent.outputs or case.outputs_digest)

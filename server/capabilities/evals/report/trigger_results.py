@@ -119,7 +119,7 @@ def _result(values: Mapping[str, Any], split: str = "") -> QueryResult:
     triggers = count(values.get("triggers")) or 0
     errors = count(values.get("errors")) or sum(outcome in FAULTS for outcome in outcomes)
     runs = sum(outcome not in FAULTS for outcome in outcomes) if outcomes else _runs(values, triggers, errors)
-    # More triggers than runs make no sense, and are no evidence.
+    # More triggers than runs are impossible, so they are not evidence.
     rate = Rate(triggers, runs) if triggers <= runs else Rate(0, 0)
     identifier, part = text(values.get("id")), text(values.get("split")) or split
     return QueryResult(

@@ -127,7 +127,7 @@ def _rate(checks: tuple[AssertionResult, ...], summary: Mapping[str, Any]) -> fl
     if checks:
         return sum(check.passed for check in checks) / len(checks)
     recorded = number(summary.get("pass_rate"))
-    # A summary of no assertions is no grade.
+    # A summary of no assertions is not a grade.
     return recorded if recorded is not None and 0 <= recorded <= 1 and summary.get("total") != 0 else None
 
 

@@ -311,7 +311,7 @@ def _summary_lines(triggers: RankedTriggers) -> Iterator[str]:
     if (more := len(summary.confusions) - _MAX_CONFUSIONS) > 0:
         yield f"and {counted(more, 'more rival')}, which --json lists"
     for name in triggers.unknown:
-        yield f"expected_skill {name[:200]!r} is no skill of the catalog; name its folder with --catalog"
+        yield f"expected_skill {name[:200]!r} is not a skill of the catalog; name its folder with --catalog"
 
 
 def _confusion_line(confusion: Confusion) -> str:
@@ -350,7 +350,9 @@ def triggers_without_model(options: TriggerFlags) -> None:
 def require_folder(path: Path) -> None:
     """Exit with a message if there is no folder at `path`."""
     if not os.path.isdir(path):  # noqa: PTH112 - `Path` raises for paths that cannot be accessed
-        what = "this is no folder; name the folder of the skill" if os.path.lexists(path) else "there is no such folder"
+        what = (
+            "this is not a folder; name the folder of the skill" if os.path.lexists(path) else "there is no such folder"
+        )
         fail(f"{path}: {what}", EXIT_USAGE)
 
 
