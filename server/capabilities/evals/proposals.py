@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.report.folder import WorkspaceFolder, walk
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.runs.configured_model import open_configured
 from server.capabilities.runs.offered import command_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
@@ -25,7 +26,7 @@ from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.disk.writing import write_file
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import TRANSCRIPT_FILE
 from skills_core.evals.proposals import (
     INSTRUCTIONS,
@@ -58,20 +59,16 @@ _MAX_SKILL_FILES: Final = 4096
 _MAX_DEPTH: Final = 6
 
 
-class MissingIterationError(SkillsError):
-    """A workspace has no iteration of evals."""
-
-
 def find_iteration(workspace: Path) -> Path:
     """Return the folder of the latest iteration in a workspace.
 
     Raises:
-        MissingIterationError: there is none.
+        EvalError: there is none.
     """
     with Reader() as reader:
         names = iteration_names(WorkspaceFolder(workspace, reader))
     if not names:
-        raise MissingIterationError(
+        raise EvalError(
             f"{printable(str(workspace))}: no folder `iteration-N` is here. Run `skillserve eval` on the skill first, "
             "or name the workspace with --workspace."
         )

@@ -46,10 +46,6 @@ _MAX_ARCHIVE: Final = 64 * 1024 * 1024
 _GIT_SECONDS: Final = 60
 
 
-class SkillCopyError(SkillsError):
-    """A skill cannot be copied; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class _CopiedFile:
     content: bytes
@@ -103,7 +99,7 @@ def read_copy(folder: Path) -> SkillCopy:
 
     Raises:
         InvalidSkillError: there is no valid skill.
-        SkillCopyError: the skill is too large to be copied for each run, or cannot be read.
+        EvalError: the skill is too large to be copied for each run, or cannot be read.
     """
     instructions = read_skill(folder)
     files: dict[str, _CopiedFile] = {}
@@ -113,14 +109,14 @@ def read_copy(folder: Path) -> SkillCopy:
             file = folder / path
             size += file.stat().st_size
             if len(files) >= _MAX_FILES or size > _MAX_SIZE:
-                raise SkillCopyError(
+                raise EvalError(
                     f"{printable(str(folder))}: the skill has more than {_MAX_FILES:,} files or {_MAX_SIZE:,} bytes; "
                     "it is copied for each run, so take out what it does not need"
                 )
             name = MAIN_FILE if path.lower() == MAIN_FILE.lower() else path
             files[name] = _CopiedFile(file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR))
     except OSError as error:
-        raise SkillCopyError(f"{printable(str(folder))}: cannot be copied: {error.strerror or error}") from error
+        raise EvalError(f"{printable(str(folder))}: cannot be copied: {error.strerror or error}") from error
     return SkillCopy(instructions.name, instructions.description, instructions.body, files)
 
 

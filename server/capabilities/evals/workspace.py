@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class EvalError(SkillsError):
-    """An eval cannot begin or continue; the message says what to do."""
+    """An eval or a trigger test cannot begin or continue; the message says what to do."""
 
 
 _CONTENT: Final = b'{"about": "Results of skillserve; folders with this file are not searched for skills"}\n'

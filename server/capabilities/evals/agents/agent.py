@@ -231,10 +231,6 @@ def _files(reader: Reader, root: Path, folder: str) -> Iterator[tuple[str, int]]
                 yield f"{above}/{name}", mode & 0o777
 
 
-class AgentUnavailableError(SkillsError):
-    """The agent cannot be started; the message says what to do."""
-
-
 class TestedSkill(Protocol):
     """A skill that is written for a run."""
 

@@ -17,13 +17,7 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 import server
-from server.capabilities.evals.agents.agent import (
-    Agent,
-    AgentUnavailableError,
-    RunFolder,
-    agent_environment,
-    temporary_root,
-)
+from server.capabilities.evals.agents.agent import Agent, RunFolder, agent_environment, temporary_root
 from server.capabilities.evals.tested_skills import find_twins
 from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
@@ -251,18 +245,18 @@ def find_agent(
     """Return the agent of this name, or of the user's own command `template`.
 
     Raises:
-        AgentUnavailableError: the agent is not installed, or the command cannot be used.
+        EvalError: the agent is not installed, or the command cannot be used.
     """
     kind = AGENTS[name] if name is not None else ANY_AGENT
     if home is not None and not home.is_dir():
-        raise AgentUnavailableError(f"{printable(str(home))}: expected a folder with the settings of the agent")
+        raise EvalError(f"{printable(str(home))}: expected a folder with the settings of the agent")
     if template is not None:
         if model is not None:
-            raise AgentUnavailableError("name the model in the command of the agent, not by an option")
+            raise EvalError("name the model in the command of the agent, not by an option")
         return CliAgent(kind=kind, via=via, rights=rights, template=template, home=home)
     executable = shutil.which(kind.command[0])
     if executable is None:
-        raise AgentUnavailableError(
+        raise EvalError(
             f"{kind.title} is not installed: there is no {kind.command[0]!r} on the PATH; install it, or name another "
             "agent or a command of your own"
         )
@@ -294,11 +288,11 @@ def check_no_twin(agent: CliAgent, skill: str) -> None:
     """Check that the agent would find no other skill of this name.
 
     Raises:
-        AgentUnavailableError: it would.
+        EvalError: it would.
     """
     above = [temporary_root(), *temporary_root().parents]
     if twins := find_twins(skill, [*above, agent.home] if agent.home else above, agent.kind.folders):
-        raise AgentUnavailableError(
+        raise EvalError(
             f"the agent would find another skill {skill} in {printable(str(twins[0]))}; it could win, and nothing "
             "would be measured. Remove it from the home of the agent (--agent-home)"
         )

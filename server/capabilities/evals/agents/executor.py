@@ -19,7 +19,8 @@ import anyio
 import anyio.to_thread
 from msgspec import structs
 
-from server.capabilities.evals.agents.agent import EXECUTOR, Agent, AgentUnavailableError, agent_environment
+from server.capabilities.evals.agents.agent import EXECUTOR, Agent, agent_environment
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.guard.factory import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.configured_model import open_configured
@@ -193,9 +194,7 @@ def _load(task: AgentTask) -> Catalog:
     catalog = load_catalog(explicit_sources([task.folder.skills]), current_environment())
     tested = task.skills[0].name
     if tested not in {skill.content.name for skill in catalog.offered}:
-        raise AgentUnavailableError(
-            f"the skill {tested} is not offered to models: `skillserve status` on its folder says why"
-        )
+        raise EvalError(f"the skill {tested} is not offered to models: `skillserve status` on its folder says why")
     return catalog
 
 

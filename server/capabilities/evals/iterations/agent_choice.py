@@ -38,8 +38,7 @@ def eval_agent(
     """Return the agent, None for our own executor.
 
     Raises:
-        EvalError: the options do not go together.
-        AgentUnavailableError: the agent cannot be used.
+        EvalError: the options do not go together, or the agent cannot be used.
     """
     if name == EXECUTOR and template is not None:
         raise EvalError(
@@ -129,8 +128,7 @@ def judge_agent(name: str | None, template: str | None, *, model: str | None, ho
     """Return the agent that a user names as the judge, None if there is none; it may only read.
 
     Raises:
-        EvalError: the agent cannot be a judge.
-        AgentUnavailableError: it cannot be used.
+        EvalError: the agent cannot be a judge, or it cannot be used.
     """
     if name is None and template is None:
         return None

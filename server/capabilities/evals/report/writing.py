@@ -14,7 +14,7 @@ import anyio.to_thread
 
 from server.capabilities.evals.report.ci import junit, markdown
 from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
-from server.capabilities.evals.workspace import RENEWED_SECONDS, remove_sign, renew_sign, work_runs
+from server.capabilities.evals.workspace import RENEWED_SECONDS, EvalError, remove_sign, renew_sign, work_runs
 from server.cli.console import print_text
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location
@@ -33,10 +33,6 @@ REPORT_FILE: Final = "report.html"
 """The name of the report in its workspace."""
 
 
-class ReportError(SkillsError):
-    """A report cannot be written."""
-
-
 def write_report(
     root: Path,
     output: Path | None = None,
@@ -50,7 +46,7 @@ def write_report(
 
     Raises:
         WorkspaceError: there is no such folder, or it holds no results.
-        ReportError: the page cannot be written.
+        EvalError: the page cannot be written.
     """
     workspace = read_workspace(root)
     target = output or root / REPORT_FILE
@@ -72,7 +68,7 @@ def write_text(target: Path, content: str) -> None:
     """Replace a file by a text.
 
     Raises:
-        ReportError: it cannot be written.
+        EvalError: it cannot be written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -80,7 +76,7 @@ def write_text(target: Path, content: str) -> None:
         write_file(Location(folder, target.name), content.encode("utf-8"))
     except (FileRefusedError, OSError) as error:
         message = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
-        raise ReportError(f"{target}: cannot be written: {message}; choose another file") from None
+        raise EvalError(f"{target}: cannot be written: {message}; choose another file") from None
 
 
 _INTERVAL: Final = 2.0
@@ -157,7 +153,7 @@ def write_ci_files(
     """Write the files that the user asked for.
 
     Raises:
-        ReportError: a file cannot be written.
+        EvalError: a file cannot be written.
     """
     if junit_file is not None:
         write_text(junit_file, junit(results))

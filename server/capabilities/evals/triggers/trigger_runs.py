@@ -11,9 +11,9 @@ import anyio.to_thread
 
 from server.capabilities.evals.agents.agent import AgentTask, for_each
 from server.capabilities.evals.tested_skills import digest_of
+from server.capabilities.evals.workspace import EvalError
 from server.limits.pacing import Backoff
 from skills_core.disk.json_files import append_line, json_lines
-from skills_core.errors import SkillsError
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.results import (
     FAULTS,
@@ -86,10 +86,6 @@ class BackOff:
             await self.sleep(next(self._pauses))
 
 
-class CanaryError(SkillsError):
-    """The agent did not load the skill although it was told to, so that no outcome would mean anything."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunLimitsOfTest:
     """How often a query is run, from which share on it triggers, and the limits of its runs; `jobs` run at once."""
@@ -135,14 +131,13 @@ class TriggerRunner:
         """Run the canary: a query that names the skill.
 
         Raises:
-            CanaryError: the agent does not load the skill.
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent does not load the skill, or the agent cannot be started.
         """
         query = canary_query(skill.name)
         outcome, reason = await self._run(skill, query, 0)
         if outcome is not Outcome.LOADED:
             said = f": {reason}" if reason else ""
-            raise CanaryError(
+            raise EvalError(
                 f"the agent did not load {skill.name} when it was told to ({outcome.value}{said}), so no outcome of a "
                 f"query would mean anything. Its output is in {self._log(self._key(skill, query, 0))}"
             )
@@ -151,7 +146,7 @@ class TriggerRunner:
         """Run all queries with this description; stop early where too many errors leave no verdict.
 
         Raises:
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent cannot be started.
         """
         outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
         done = 0

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.agents.agent import RunFolders
 from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerJournal, TriggerRunner
-from server.capabilities.evals.workspace import open_workspace
+from server.capabilities.evals.workspace import EvalError, open_workspace
 from server.capabilities.history.histories import recorded_change
 from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import printable
@@ -23,7 +23,6 @@ from skills_core.disk.files import MAX_FILE_SIZE, Location, read_file
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.disk.writing import write_file
-from skills_core.errors import SkillsError
 from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
     DescriptionAttempt,
@@ -70,10 +69,6 @@ _SECONDS: Final = 900.0
 # For all requests for one description.
 
 
-class RevisionError(SkillsError):
-    """The model gave no description; the message says why."""
-
-
 @dataclass(slots=True)
 class DescriptionModel:
     """A model, and the journal that keeps its answers."""
@@ -86,7 +81,7 @@ class DescriptionModel:
         """Return another description, at most as long as the format allows.
 
         Raises:
-            RevisionError: the model fails, or writes no description.
+            EvalError: the model fails, or writes no description.
         """
         message = render_revision(request)
         key = f"revision-{digest_of(self.name, INSTRUCTIONS, message)[:32]}"
@@ -113,12 +108,12 @@ class DescriptionModel:
         except UnusableAnswersError as error:
             if found:
                 return found
-            raise RevisionError(
+            raise EvalError(
                 f"none of {error.usage.requests} answers of the model had a description between <description> and "
                 "</description>; run the command again, or name another model with --model"
             ) from None
         except NoAnswerError as error:
-            raise RevisionError(str(error)) from error
+            raise EvalError(str(error)) from error
 
 
 @dataclass(slots=True)
@@ -150,8 +145,7 @@ class Optimization:
         """Run all rounds and the test.
 
         Raises:
-            RevisionError: the model gives no description.
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the model gives no description, or the agent cannot be started.
         """
         state = OptimizationState()
         description = self.skill.description
@@ -222,15 +216,11 @@ def _no_verdict(measured: Round) -> str:
     return SetResult((*measured.train.results, *measured.validation.results)).no_verdict
 
 
-class NotAppliedError(SkillsError):
-    """No description was written; the message says why."""
-
-
 def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
     """Write the description that the results `found` adopted; return it.
 
     Raises:
-        NotAppliedError: none was adopted, or the skill has another description than the one that was tested.
+        EvalError: none was adopted, or the skill has another description than the one that was tested.
         InvalidSkillError: the skill cannot be read.
         DescriptionError: the description cannot be replaced.
         FileRefusedError: the file cannot be read or written.
@@ -238,19 +228,17 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
     """
     decision = found.get("decision")
     if not isinstance(decision, dict):
-        raise NotAppliedError("there is no finished optimization to apply; run `skillserve triggers … --optimize`")
+        raise EvalError("there is no finished optimization to apply; run `skillserve triggers … --optimize`")
     if decision.get("adopted") is not True:
-        raise NotAppliedError(f"nothing is applied: {decision.get('reason')}")
+        raise EvalError(f"nothing is applied: {decision.get('reason')}")
     description = str(decision.get("description") or "")
     if description != plain_description(description):
-        raise NotAppliedError("nothing is applied: the description has markup, line breaks or hidden characters")
+        raise EvalError("nothing is applied: the description has markup, line breaks or hidden characters")
     current = read_skill(folder).description
     if current == description:
         return description
     if current != found.get("description"):
-        raise NotAppliedError(
-            "the description of the skill is not the one that was tested any more; run --optimize again"
-        )
+        raise EvalError("the description of the skill is not the one that was tested any more; run --optimize again")
     main = Location(folder.resolve(), MAIN_FILE)
     raw, _ = read_file(main, MAX_MAIN_SIZE)
     with recorded_change([folder], Cause.DESCRIPTION, "Apply the description that trigger tests chose"):
@@ -260,10 +248,6 @@ def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
 
 _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
-
-
-class UnreadableResultsError(SkillsError):
-    """The results of an earlier test cannot be read, although something depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -370,7 +354,7 @@ def opened_queries(workspace: Path) -> frozenset[str]:
     """Return the queries that the sealed tests of finished optimizations in a workspace have opened.
 
     Raises:
-        UnreadableResultsError: results are there that cannot be read.
+        EvalError: results are there that cannot be read.
     """
     return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
 
@@ -379,7 +363,7 @@ def _opened(folder: Path) -> Iterator[str]:
     path = folder / RESULTS
     found = _read_json(path)
     if not found and path.exists():
-        raise UnreadableResultsError(
+        raise EvalError(
             f"{printable(str(path))}: these results cannot be read, so that it is unknown which queries their test has "
             "opened; restore the file, or begin anew with another --workspace"
         )
@@ -425,9 +409,8 @@ class TriggerTest:
         """Run the test and return its results, which are in results.json too, at each moment as far as they are known.
 
         Raises:
-            CanaryError: the agent does not load the skill when it is told to.
-            RevisionError: the model gives no description.
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent does not load the skill when it is told to, or the model gives no description.
+            EvalError: the agent cannot be started.
         """
         self._save(self._object(SetResult(()), finished=False))
         try:

@@ -12,7 +12,8 @@ import pytest
 from server.capabilities.evals.agents.agent import AgentTask, RunFolders
 from server.capabilities.evals.tested_skills import read_copy
 from server.capabilities.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerJournal, TriggerRunner
-from server.capabilities.evals.triggers.trigger_test import UnreadableResultsError, opened_queries
+from server.capabilities.evals.triggers.trigger_test import opened_queries
+from server.capabilities.evals.workspace import EvalError
 from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import Outcome
@@ -107,5 +108,5 @@ def test_results_that_cannot_be_read_do_not_count_as_a_test_that_opened_nothing(
     results.write_text(text, encoding="utf-8")
     assert opened_queries(tmp_path) == {"when is it low"}
     results.write_text(text[:-1], encoding="utf-8")
-    with pytest.raises(UnreadableResultsError, match="cannot be read"):
+    with pytest.raises(EvalError, match="cannot be read"):
         opened_queries(tmp_path)
