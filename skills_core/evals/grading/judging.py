@@ -85,10 +85,10 @@ class Material:
         left = _MAX_ALL
         for file in self.files[:_MAX_FILES_SHOWN]:
             if file.text:
-                text = _cut(file.text, min(_MAX_FILE, left))
+                text = cut_middle(file.text, min(_MAX_FILE, left))
                 left -= len(text)
                 parts += [f"\n=== outputs/{file.path} ===", text]
-        parts += ["\n=== transcript ===", _cut(self.transcript, _MAX_TRANSCRIPT) or "(empty)"]
+        parts += ["\n=== transcript ===", cut_middle(self.transcript, _MAX_TRANSCRIPT) or "(empty)"]
         return "\n".join(parts)
 
     def find(self, quote: str) -> str | None:
@@ -159,7 +159,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+", " ", same).strip()
 
 
-def _cut(text: str, limit: int) -> str:
+def cut_middle(text: str, limit: int) -> str:
     """Return the beginning and the end of a text that is too long."""
     if len(text) <= limit:
         return text

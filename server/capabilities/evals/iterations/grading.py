@@ -29,6 +29,7 @@ from skills_core.evals.grading.judging import (
     OutputFile,
     assertions_for_judge,
     compare_blindly,
+    cut_middle,
     judge,
     overall_winner,
     transcript_text,
@@ -117,17 +118,10 @@ async def _run_check(assertion: Assertion, folder: Path, evals: Path) -> Asserti
     if done.exit_code in CANNOT_START or done.exit_code is None or done.exit_code < 0:
         raise EvalError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
     passed = done.exit_code == 0
-    evidence = _cut(output) or ("the check printed nothing" if passed else "")
+    evidence = cut_middle(output, _MAX_EVIDENCE) or ("the check printed nothing" if passed else "")
     return AssertionResult(
         assertion.text, passed, evidence if passed else f"exit code {done.exit_code}. {evidence}".strip()
     )
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MAX_EVIDENCE:
-        return text
-    half = _MAX_EVIDENCE // 2
-    return f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
 _MIN_LINE: Final = 60

@@ -70,26 +70,71 @@ _SECONDS: Final = 900.0
 
 
 @dataclass(slots=True)
-class DescriptionModel:
-    """A model, and the journal that keeps its answers."""
+class OptimizationState:
+    """What is known so far: the rounds, and at the end the results of the sealed test and the decision.
 
+    `complete` tells that errors have left no gap: the same command continues an incomplete optimization.
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    tests: dict[str, SetResult] = field(default_factory=dict)
+    decision: Adoption | None = None
+    note: str = ""
+    complete: bool = False
+
+
+@dataclass(slots=True)
+class Optimization:
+    """The optimization of one skill; `save` is called after each step."""
+
+    skill: SkillCopy
+    parts: Mapping[Part, Sequence[Query]]
+    runner: TriggerRunner
     model: Model
-    name: str
+    model_name: str
     journal: TriggerJournal
+    max_rounds: int
+    save: Callable[[OptimizationState], Awaitable[None]]
 
-    async def revise(self, request: RevisionRequest) -> str:
-        """Return another description, at most as long as the format allows.
+    async def run(self) -> OptimizationState:
+        """Run all rounds and the test.
 
         Raises:
-            EvalError: the model fails, or writes no description.
+            EvalError: the model gives no description, or the agent cannot be started.
         """
-        message = render_revision(request)
-        key = f"revision-{digest_of(self.name, INSTRUCTIONS, message)[:32]}"
+        state = OptimizationState()
+        description = self.skill.description
+        for number in range(self.max_rounds + 1):
+            current = await self._round(number, description)
+            state.rounds.append(current)
+            await self.save(state)
+            state.note = self._end(state.rounds)
+            if state.note:
+                break
+            if number < self.max_rounds:
+                description = await self._revise(render_revision(self._request(state.rounds)))
+        await self._decide(state)
+        await self.save(state)
+        return state
+
+    async def _round(self, number: int, description: str) -> Round:
+        skill = self.skill.described(description)
+        queries = (*self.parts[Part.TRAIN], *self.parts[Part.VALIDATION])
+        results = await self.runner.measure(skill, queries, f"round {number}")
+        train = {query.id for query in self.parts[Part.TRAIN]}
+        split = [
+            SetResult(tuple(each for each in results.results if (each.query.id in train) is wanted))
+            for wanted in (True, False)
+        ]
+        return Round(number, description, *split)
+
+    async def _revise(self, message: str) -> str:
+        """Return another description, at most as long as the format allows."""
+        key = f"revision-{digest_of(self.model_name, INSTRUCTIONS, message)[:32]}"
         record = self.journal.find(key)
         if record is not None:
             return str(record["description"])
-        description = await self._description(message)
-        description = cut_description(description)
+        description = cut_description(await self._description(message))
         self.journal.add(key, {"description": description})
         return description
 
@@ -114,64 +159,6 @@ class DescriptionModel:
             ) from None
         except NoAnswerError as error:
             raise EvalError(str(error)) from error
-
-
-@dataclass(slots=True)
-class OptimizationState:
-    """What is known so far: the rounds, and at the end the results of the sealed test and the decision.
-
-    `complete` tells that errors have left no gap: the same command continues an incomplete optimization.
-    """
-
-    rounds: list[Round] = field(default_factory=list)
-    tests: dict[str, SetResult] = field(default_factory=dict)
-    decision: Adoption | None = None
-    note: str = ""
-    complete: bool = False
-
-
-@dataclass(slots=True)
-class Optimization:
-    """The optimization of one skill; `save` is called after each step."""
-
-    skill: SkillCopy
-    parts: Mapping[Part, Sequence[Query]]
-    runner: TriggerRunner
-    model: DescriptionModel
-    max_rounds: int
-    save: Callable[[OptimizationState], Awaitable[None]]
-
-    async def run(self) -> OptimizationState:
-        """Run all rounds and the test.
-
-        Raises:
-            EvalError: the model gives no description, or the agent cannot be started.
-        """
-        state = OptimizationState()
-        description = self.skill.description
-        for number in range(self.max_rounds + 1):
-            current = await self._round(number, description)
-            state.rounds.append(current)
-            await self.save(state)
-            state.note = self._end(state.rounds)
-            if state.note:
-                break
-            if number < self.max_rounds:
-                description = await self.model.revise(self._request(state.rounds))
-        await self._decide(state)
-        await self.save(state)
-        return state
-
-    async def _round(self, number: int, description: str) -> Round:
-        skill = self.skill.described(description)
-        queries = (*self.parts[Part.TRAIN], *self.parts[Part.VALIDATION])
-        results = await self.runner.measure(skill, queries, f"round {number}")
-        train = {query.id for query in self.parts[Part.TRAIN]}
-        split = [
-            SetResult(tuple(each for each in results.results if (each.query.id in train) is wanted))
-            for wanted in (True, False)
-        ]
-        return Round(number, description, *split)
 
     def _end(self, rounds: Sequence[Round]) -> str:
         """Return why no further round is needed, or possible; empty if one is."""
@@ -437,8 +424,16 @@ class TriggerTest:
         async def save(state: OptimizationState) -> None:
             self._save(self._optimized(state, {}, finished=False))
 
-        model = DescriptionModel(self.model, plan.model_name, self._journal)
-        state = await Optimization(plan.skill, plan.parts, self._runner, model, plan.rounds, save).run()
+        state = await Optimization(
+            skill=plan.skill,
+            parts=plan.parts,
+            runner=self._runner,
+            model=self.model,
+            model_name=plan.model_name,
+            journal=self._journal,
+            max_rounds=plan.rounds,
+            save=save,
+        ).run()
         best = best_round(state.rounds)
         skills = {"old": plan.skill, "new": plan.skill.described(best.description)}
         if skills["new"].description == plan.skill.description:
