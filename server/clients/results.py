@@ -9,7 +9,7 @@ from server.clients.layout import is_structured
 from server.clients.profile import Limit, Unit
 from server.listing.envelope import without_envelope
 from server.listing.tools import CORE_TOOLS, MAX_RESULT
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,8 +14,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.config.jdai import JdaiFiles
 from server.config.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.locations import Places, project_of
-from skills_core.disk.sources import real_path
+from skills_core.disk.sources import Places, project_of, real_path
 from skills_core.skills.gates import Environment
 
 if TYPE_CHECKING:

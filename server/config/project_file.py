@@ -21,15 +21,14 @@ from server.config.settings.skills import SourceSettings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
-from skills_core.disk.locations import project_of
-from skills_core.disk.sources import real_path
+from skills_core.disk.sources import project_of, real_path
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
     from server.config.settings.names import SettingPath
-    from skills_core.disk.locations import Places
+    from skills_core.disk.sources import Places
 
 __all__ = ["ProjectFile", "ProjectFileResult"]
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
-from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.system_faults import Fault
+from skills_core.disk.writing import InvalidJsonError, JsonFile
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

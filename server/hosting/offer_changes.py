@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.rendering import render_entry
+from skills_core.rendering.catalog import render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Container

@@ -12,7 +12,7 @@ import anyio.to_thread
 
 from server.access.principal import PrincipalKind, principal_of
 from server.config.files import ConfigurationError
-from skills_core.selection import menu_of
+from skills_core.selection.policy import menu_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.access.principal import Principal
-    from skills_core.selection import Match, Reranker
+    from skills_core.selection.fusion import Reranker
+    from skills_core.selection.policy import Match
 
 __all__ = [
     "SearchTurns",

@@ -24,7 +24,7 @@ from server.hosting.offer_changes import OfferChanges
 from server.listing.snapshot import Snapshot, allow_all
 from server.listing.tools import SCHEDULE_TOOLS
 from skills_core.live.library import Change
-from skills_core.selection import TOP_TEN, SkillSearch
+from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Library
     from skills_core.scripts.runner import ScriptSetup
-    from skills_core.selection import Match, Reranker, SelectionPolicy
+    from skills_core.selection.fusion import Reranker
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 __all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-from skills_core.rendering import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 __all__ = ["MAX_HINT", "MAX_INSTRUCTIONS", "MAX_TOPICS", "CatalogPlace", "ListingLayout", "NameEnum"]
 

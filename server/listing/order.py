@@ -7,7 +7,7 @@ from itertools import islice, takewhile
 from typing import TYPE_CHECKING
 
 from server.listing.layout import NameEnum
-from skills_core.rendering import listing_order, texts_within
+from skills_core.rendering.catalog import listing_order, texts_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from server.config.settings.tools import OptionalTool
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.skills.uris import decode_path
+from skills_core.skills.skill import decode_path
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skills_core.selection import Band
+from skills_core.selection.policy import Band
 
 __all__ = ["MAX_TAGS", "NEWS", "SCORED", "TEXT", "TEXTS", "hints", "list_of", "object_of", "or_null"]
 

@@ -8,7 +8,7 @@ from server.listing.envelope import COMPLETE
 from server.listing.resources import describe
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.skills.uris import file_uri
+from skills_core.skills.skill import file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

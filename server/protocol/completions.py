@@ -15,8 +15,8 @@ from server.requests.notes import note_invalid, note_target
 from server.requests.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.errors import UnknownSkillError
-from skills_core.rendering import parameters_of
-from skills_core.skills.uris import SCHEME, decode_path
+from skills_core.rendering.activation import parameters_of
+from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.rendering import ACTIVATION_TOOL, entry_text
+from skills_core.rendering.catalog import ACTIVATION_TOOL, entry_text
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:

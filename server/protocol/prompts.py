@@ -18,7 +18,7 @@ from server.requests.notes import note_skill
 from server.requests.records import Use
 from server.wire.invalid_request import InvalidRequestError
 from skills_core.diagnostics import one_line
-from skills_core.rendering import activation_inputs, render_request
+from skills_core.rendering.activation import activation_inputs, render_request
 
 if TYPE_CHECKING:
     import mcp_types as types

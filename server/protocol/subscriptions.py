@@ -35,7 +35,7 @@ from server.listing.resources import STATUS_URI, offers_status
 from server.requests.notes import note_denied, note_invalid, note_target
 from server.requests.records import RequestReason
 from server.wire.invalid_request import InvalidRequestError
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

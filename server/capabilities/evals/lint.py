@@ -18,8 +18,8 @@ from skills_core.diagnostics import agreeing, counted, one_line, printable, shor
 from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError, queries_of_skill
 from skills_core.evals.triggers.ranks import rank_query
-from skills_core.selection import TOP_TEN, SkillSearch
-from skills_core.selection.words import fold, query_words
+from skills_core.selection.fulltext import fold, query_words
+from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

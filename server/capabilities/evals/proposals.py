@@ -26,7 +26,7 @@ from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.disk.writing import write_file
-from skills_core.errors import FileRefusedError
+from skills_core.errors import Fault, FileRefusedError
 from skills_core.evals.grading.results import TRANSCRIPT_FILE
 from skills_core.evals.proposals import (
     INSTRUCTIONS,
@@ -41,7 +41,6 @@ from skills_core.evals.proposals import (
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

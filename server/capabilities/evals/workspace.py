@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.files import Location, read_bounded
 from skills_core.disk.folders import NOT_A_SOURCE
-from skills_core.disk.json_files import InvalidJsonError, json_bytes, parse_json
-from skills_core.disk.writing import try_lock, write_file
+from skills_core.disk.writing import InvalidJsonError, json_bytes, parse_json, try_lock, write_file
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.grading.results import (
     EvalRun,

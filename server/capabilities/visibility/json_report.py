@@ -10,7 +10,7 @@ from server.clients.document import FACTS
 from server.clients.profile import Commands, Fact, Limit
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,7 +17,8 @@ from server.clients import (
     profile_called,
 )
 from server.config.settings.tools import OptionalTool
-from skills_core.rendering import ACTIVATION_TOOL, Recipient
+from skills_core.rendering.catalog import ACTIVATION_TOOL
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:

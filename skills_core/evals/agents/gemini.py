@@ -23,7 +23,7 @@ from skills_core.evals.agents.reads import (
     skill_of_uri,
     skills_read_by,
 )
-from skills_core.rendering import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.triggers.queries import QueryFileError, read_queries
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
-from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
 from skills_core.runs.structured_answers import FormError, ask_for_object
+from skills_core.texts import without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

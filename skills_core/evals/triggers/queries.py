@@ -16,13 +16,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.files import Location, read_bounded, read_file
+from skills_core.disk.files import Location, open_new, read_bounded, read_file
 from skills_core.disk.folders import EVALS
-from skills_core.disk.json_files import json_bytes
-from skills_core.disk.opening import open_new
-from skills_core.errors import FileRefusedError, SkillsError, did_you_mean, similar_to
+from skills_core.disk.writing import json_bytes
+from skills_core.errors import Fault, FileRefusedError, SkillsError, did_you_mean, similar_to, system_message
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
-from skills_core.system_faults import Fault, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence

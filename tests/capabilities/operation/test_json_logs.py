@@ -29,7 +29,7 @@ from server.logs.json_logs import JsonHandler, log_request, log_uncaught
 from server.requests.notes import NOTES, Notes
 from server.requests.records import Client as SendingClient
 from server.requests.records import RequestRecord
-from skills_core.texts.token_forms import without_secrets
+from skills_core.texts import without_secrets
 from tests.capabilities.operation.processes import served_by_process
 from tests.capabilities.operation.serving import MODERN_META, bearer, modern, modern_headers, serving
 from tests.conftest import MakeSkill

@@ -13,7 +13,7 @@ from server.capabilities.visibility.visible_texts import VisibleTexts, names_in,
 from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
 

@@ -34,7 +34,7 @@ from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.grading.benchmark import ungraded
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.ranks import MIN_QUERIES
-from skills_core.format.hidden import with_hidden_shown
+from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from server.capabilities.evals.report.model import FileKind, ShownFile, ShownTranscript
 from skills_core.diagnostics import printable, without_lone_surrogates
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
-from skills_core.errors import FileRefusedError
+from skills_core.errors import Fault, FileRefusedError, fault_of, system_message
 from skills_core.evals.agents.kind import record
-from skills_core.system_faults import Fault, fault_of, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ from server.capabilities.evals.agents.agent import AgentTask, for_each
 from server.capabilities.evals.tested_skills import digest_of
 from server.capabilities.evals.workspace import EvalError
 from server.limits.pacing import Backoff
-from skills_core.disk.json_files import append_line, json_lines
+from skills_core.disk.writing import append_line, json_lines
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.results import (
     FAULTS,

@@ -21,8 +21,7 @@ from skills_core.authoring.draft import with_description
 from skills_core.diagnostics import printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location, read_file
 from skills_core.disk.folders import MAIN_FILE
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
-from skills_core.disk.writing import write_file
+from skills_core.disk.writing import InvalidJsonError, JsonFile, write_file
 from skills_core.evals.triggers.drafting import (
     INSTRUCTIONS,
     DescriptionAttempt,
