@@ -74,13 +74,13 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"cli"},
-    {"lint", "proposals"},
+    {"lint", "run_eval"},
+    {"proposals", "triggers"},
     {"report"},
-    {"iterations", "triggers"},
+    {"iterations"},
     {"agents"},
-    {"skills"},
-    {"errors", "settings", "workspace_marker"},
+    {"tested_skills"},
+    {"settings", "workspace"},
 )
 """The rooms of `server.capabilities.evals`."""
 

@@ -15,8 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-__all__ = ["FEEDBACK_FILE", "CaseFeedback", "Feedback", "digest_of_case", "read_feedback", "with_outputs", "with_words"]
-
 FEEDBACK_FILE: Final = "feedback.json"
 """The file in the folder of an iteration."""
 

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.audit.engine import MARK
 from skills_core.authoring.fixes import DescriptionError, split_draft, with_description
 from skills_core.diagnostics import one_line
-from skills_core.evals.proposals.unified_diff import split_lines
+from skills_core.evals.proposals import split_lines
 from skills_core.format.document import BOM, parse_document
 from skills_core.format.instructions import CONVENTIONS
 from skills_core.improve.improvement import ImprovementReason, ImprovementRefusal

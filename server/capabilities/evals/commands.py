@@ -12,7 +12,7 @@ from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Mod
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 
 if TYPE_CHECKING:
-    from server.capabilities.evals.cli.options import TriggerFlags
+    from server.capabilities.evals.triggers import TriggerFlags
 
 
 class AgentChoice(StrEnum):
@@ -199,8 +199,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each flag
     """
     flags = locals()
 
-    from server.capabilities.evals.cli.options import EvalFlags
-    from server.capabilities.evals.cli.run_eval import run_eval
+    from server.capabilities.evals.run_eval import EvalFlags, run_eval
 
     run_eval(EvalFlags(**flags))
 
@@ -364,19 +363,18 @@ def triggers(  # noqa: PLR0913 - one parameter for each flag
     """
     flags = locals()
 
-    from server.capabilities.evals.cli.options import TriggerFlags
+    from server.capabilities.evals.triggers import TriggerFlags
 
     _run(TriggerFlags(**flags))
 
 
 def _run(flags: TriggerFlags) -> None:
-    """Draft queries, rank the skill for them, or ask an agent."""
     if flags.write_queries:
-        from server.capabilities.evals.cli.ranked_triggers import draft_into as run
+        from server.capabilities.evals.triggers.ranked_triggers import draft_into as run
     elif flags.no_model:
-        from server.capabilities.evals.cli.ranked_triggers import triggers_without_model as run
+        from server.capabilities.evals.triggers.ranked_triggers import triggers_without_model as run
     else:
-        from server.capabilities.evals.cli.agent_triggers import triggers_with_agent as run
+        from server.capabilities.evals.triggers.agent_triggers import triggers_with_agent as run
     run(flags)
 
 
@@ -412,14 +410,13 @@ def report(
 
     The page is one file that requests nothing from elsewhere. It refreshes itself while the evals run.
     """
-    from server.capabilities.evals.cli.report_files import ReportFiles, gates_pass, print_gates
-    from server.capabilities.evals.report.gates import ci_gates
+    from server.capabilities.evals.report.ci import ci_gates, gates_pass
     from server.capabilities.evals.report.workspace import read_workspace
-    from server.capabilities.evals.report.writing import write_report
+    from server.capabilities.evals.report.writing import print_gates, write_ci_files, write_report
 
     results = read_workspace(workspace)
     gates = ci_gates(results, min_pass_rate=min_pass_rate, max_regression=max_regression)
-    ReportFiles(junit, markdown).write(results, gates)
+    write_ci_files(junit, markdown, results, gates)
     print_text(f"Report: {write_report(workspace, output, gates=gates)}")
     print_gates(gates)
     if open_page:
@@ -455,8 +452,7 @@ def lint(
 
     `validate` checks each skill by itself; `lint` compares the skills that models are offered with one another.
     """
-    from server.capabilities.evals.cli.lint_report import lint_object, print_lint
-    from server.capabilities.evals.lint.catalog_lint import lint_catalog
+    from server.capabilities.evals.lint import lint_catalog, lint_object, print_lint
     from server.config.bootstrap import open_catalog, settings_of
     from server.config.machine import Machine, current_places, state_home
     from server.hosting.usage import read_counts, usage_file

@@ -28,7 +28,7 @@ from skills_core.disk.replacement import remove_tree
 from skills_core.disk.sources import explicit_sources
 from skills_core.disk.writing import write_file
 from skills_core.errors import HistoryError, SkillChangedError, SkillEditedError
-from skills_core.evals.proposals.unified_diff import unified_diff
+from skills_core.evals.proposals import unified_diff
 from skills_core.history.store import has_history
 from skills_core.history.versions import Cause
 from skills_core.improve.changes import changed_texts, refusal_of

@@ -5,23 +5,25 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
-from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, skill_of_uri, skills_read_by
-from skills_core.evals.agents.transcript import (
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentRights,
+    Setup,
     amount_of,
     count_of,
-    mapping_of,
-    mappings_of,
+    record,
+    records,
     skill_name,
     text_of,
     text_of_content,
 )
+from skills_core.evals.agents.reads import skill_of_path, skill_of_server_call, skill_of_uri, skills_read_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _HOPELESS = (401, 403)
@@ -34,27 +36,27 @@ _WORK = "Skill,Bash,Edit,Write,NotebookEdit,Read,Glob,Grep"
 # Without these, a run without a terminal denies what changes files or lies outside of the project.
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     # Servers of the user and of the project would offer other skills.
-    work = rights is Rights.WORK
+    work = rights is AgentRights.WORK
     if server is None:
         return Setup(("--strict-mcp-config", "--allowedTools", _WORK if work else "Skill"))
     tools = f"{_MCP},{_WORK}" if work else _MCP
-    entry = {"command": server.command, "args": list(server.arguments), "env": dict(server.environment)}
+    entry = {"command": server[0], "args": list(server[1:])}
     arguments = ("--mcp-config", "{root}/mcp.json", "--strict-mcp-config", "--allowedTools", tools)
     return Setup(arguments, {"mcp.json": json.dumps({"mcpServers": {SERVER: entry}}, indent=2)})
 
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
-    message = mapping_of(event.get("message"))
+    message = record(event.get("message"))
     if kind == "system":
         _read_system(event, into)
     elif kind == "assistant" and message:
         into.recognized = True
         _read_answer(message, into)
     elif kind == "user" and message:
-        for block in mappings_of(message.get("content")):
+        for block in records(message.get("content")):
             if block.get("type") == "tool_result":
                 _read_result(block, event, into)
     elif kind == "result" and "is_error" in event:
@@ -73,12 +75,12 @@ def _read_system(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
 
 
 def _read_answer(message: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    for block in mappings_of(message.get("content")):
+    for block in records(message.get("content")):
         if block.get("type") == "tool_use":
-            into.call(text_of(block.get("id")), text_of(block.get("name")), mapping_of(block.get("input")))
+            into.call(text_of(block.get("id")), text_of(block.get("name")), record(block.get("input")))
         elif block.get("type") == "text":
             into.says(text_of(block.get("text")))
-    if usage := mapping_of(message.get("usage")):
+    if usage := record(message.get("usage")):
         into.tokens(text_of(message.get("id")), _tokens(usage))
 
 
@@ -87,8 +89,8 @@ def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: Trans
     tool, arguments = into.input_of(call_id)
     if block.get("is_error") is True:
         denied = any(
-            meta.get("id") == call_id and mapping_of(meta.get("permission_decision")).get("decision") == "reject"
-            for meta in mappings_of(event.get("tool_result_meta"))
+            meta.get("id") == call_id and record(meta.get("permission_decision")).get("decision") == "reject"
+            for meta in records(event.get("tool_result_meta"))
         )
         wanted = _wanted(tool, arguments, "", {})
         if denied:
@@ -96,7 +98,7 @@ def _read_result(block: Mapping[str, Any], event: Mapping[str, Any], into: Trans
         else:
             into.fails(wanted, text_of_content(block.get("content")))
     else:
-        details = mapping_of(event.get("tool_use_result"))
+        details = record(event.get("tool_use_result"))
         into.loads(_wanted(tool, arguments, text_of_content(block.get("content")), details))
 
 
@@ -105,7 +107,7 @@ def _wanted(tool: str, arguments: Mapping[str, Any], output: str, details: Mappi
     names: tuple[str, ...] = ()
     if tool == "Skill":
         names = (skill_name(arguments.get("skill") or arguments.get("command")),)
-    elif tool == "Read" and _is_whole(arguments, mapping_of(details.get("file"))):
+    elif tool == "Read" and _is_whole(arguments, record(details.get("file"))):
         names = (skill_of_path(arguments.get("file_path")),)
     elif tool in {"Bash", "PowerShell"}:
         names = skills_read_by(arguments.get("command"), output)
@@ -130,7 +132,7 @@ def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.fault(answer or text_of(event.get("subtype")) or "the agent reports an error")
     elif answer:
         into.says(answer)
-    if usage := mapping_of(event.get("usage")):
+    if usage := record(event.get("usage")):
         into.total(_tokens(usage))
     into.cost("", amount_of(event.get("total_cost_usd")))
 
@@ -141,7 +143,7 @@ def _tokens(usage: Mapping[str, Any]) -> int:
 
 
 CLAUDE = AgentKind(
-    name=AgentName.CLAUDE,
+    name="claude",
     title="Claude Code",
     command=("claude", "-p", "--output-format", "stream-json", "--verbose"),
     prompt=("--", "{prompt}"),

@@ -5,31 +5,36 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentRights,
+    Setup,
+    count_of,
+    record,
+    text_of,
+)
 from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
-from skills_core.evals.agents.transcript import count_of, mapping_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _ITEMS_OF_CALLS = ("command_execution", "mcp_tool_call", "file_change", "web_search")
 _REFUSED = ("user cancelled", "user rejected", "rejected by user", "not approved")
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
-    sandbox = ("--sandbox", "workspace-write" if rights is Rights.WORK else "read-only")
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
+    sandbox = ("--sandbox", "workspace-write" if rights is AgentRights.WORK else "read-only")
     if server is None:
         return Setup(sandbox)
     # JSON strings, and lists of them, are TOML too. By default the agent goes on without a server that starts slowly.
     settings = {
-        "command": json.dumps(server.command),
-        "args": json.dumps(list(server.arguments)),
+        "command": json.dumps(server[0]),
+        "args": json.dumps(list(server[1:])),
         "required": "true",
-        **{f"env.{name}": json.dumps(value) for name, value in server.environment.items()},
     }
     options = [("-c", f"mcp_servers.{SERVER}.{key}={value}") for key, value in settings.items()]
     return Setup((*sandbox, *(word for option in options for word in option)))
@@ -37,17 +42,17 @@ def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
-    item = mapping_of(event.get("item"))
+    item = record(event.get("item"))
     if kind in {"item.started", "item.completed"} and item:
         into.recognized = True
         _read_item(item, into, completed=kind == "item.completed")
     elif kind == "turn.completed":
         into.recognized = into.finished = True
-        usage = mapping_of(event.get("usage"))
+        usage = record(event.get("usage"))
         into.total(count_of(usage.get("input_tokens")) + count_of(usage.get("output_tokens")))
     elif kind == "turn.failed":
         into.recognized = into.finished = True
-        into.fault(text_of(mapping_of(event.get("error")).get("message")) or "the turn failed")
+        into.fault(text_of(record(event.get("error")).get("message")) or "the turn failed")
 
 
 def _read_item(item: Mapping[str, Any], into: TranscriptBuilder, *, completed: bool) -> None:
@@ -69,10 +74,10 @@ def _read_item(item: Mapping[str, Any], into: TranscriptBuilder, *, completed: b
 
 
 def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    arguments, tool = mapping_of(item.get("arguments")), text_of(item.get("tool"))
+    arguments, tool = record(item.get("arguments")), text_of(item.get("tool"))
     name = skill_of_uri(arguments.get("uri")) if "resource" in tool else skill_of_server_call(tool, arguments)
     names = [name] if name else []
-    result, error = mapping_of(item.get("result")), mapping_of(item.get("error"))
+    result, error = record(item.get("result")), record(item.get("error"))
     if item.get("status") == "completed" and not result.get("isError") and not result.get("is_error"):
         into.loads(names)
     elif text_of(error.get("message")).lower().startswith(_REFUSED):
@@ -82,7 +87,7 @@ def _read_server_call(item: Mapping[str, Any], into: TranscriptBuilder) -> None:
 
 
 CODEX = AgentKind(
-    name=AgentName.CODEX,
+    name="codex",
     title="Codex",
     command=("codex", "exec", "--json", "--skip-git-repo-check"),
     prompt=("--", "{prompt}"),

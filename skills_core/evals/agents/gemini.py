@@ -6,7 +6,16 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import (
+    SERVER,
+    AgentKind,
+    AgentRights,
+    Setup,
+    count_of,
+    record,
+    skill_name,
+    text_of,
+)
 from skills_core.evals.agents.reads import (
     server_tool,
     skill_of_path,
@@ -14,14 +23,12 @@ from skills_core.evals.agents.reads import (
     skill_of_uri,
     skills_read_by,
 )
-from skills_core.evals.agents.transcript import count_of, mapping_of, skill_name, text_of
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _RULE: Final = """\
@@ -45,14 +52,14 @@ _EXIT: Final = re.compile(r"^Exit Code: [1-9]", re.MULTILINE)
 _PARTIAL: Final = ("start_line", "end_line", "offset", "limit")
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
-    tools = (ACTIVATION_TOOL, *(_WORK if rights is Rights.WORK else ()))
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
+    tools = (ACTIVATION_TOOL, *(_WORK if rights is AgentRights.WORK else ()))
     rules = [f"{_RULE.format(tool=tool)}{'allowRedirection = true' if tool == _SHELL else ''}\n" for tool in tools]
     arguments, files = ("--policy", "{root}/policy.toml"), {"policy.toml": "\n".join(rules)}
     if server is None:
         return Setup(arguments, files, _TRUST)
     # This client drops some variables from a server's environment, such as PYTHONPATH.
-    entry = {"command": server.command, "args": list(server.arguments), "trust": True, "env": dict(server.environment)}
+    entry = {"command": server[0], "args": list(server[1:]), "trust": True}
     settings = json.dumps({"mcpServers": {SERVER: entry}}, indent=2)
     return Setup(arguments, {**files, "work/.gemini/settings.json": settings}, _TRUST)
 
@@ -61,7 +68,7 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     kind = event.get("type")
     if kind == "tool_use" and "tool_name" in event:
         into.recognized = True
-        into.call(text_of(event.get("tool_id")), text_of(event["tool_name"]), mapping_of(event.get("parameters")))
+        into.call(text_of(event.get("tool_id")), text_of(event["tool_name"]), record(event.get("parameters")))
     elif kind == "tool_result" and "tool_id" in event:
         _read_result(event, into)
     elif kind == "message" and event.get("role") == "assistant":
@@ -74,7 +81,7 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
 def _read_result(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     into.says("", part="tool")
     tool, arguments = into.input_of(text_of(event.get("tool_id")))
-    output, error = text_of(event.get("output")), mapping_of(event.get("error"))
+    output, error = text_of(event.get("output")), record(event.get("error"))
     if event.get("status") == "success":
         into.loads(_wanted(tool, arguments, output))
     elif error.get("type") in _DENIED_TYPES or _ASKED in text_of(error.get("message")):
@@ -109,12 +116,12 @@ def _is_whole(arguments: Mapping[str, Any], output: str) -> bool:
 def _read_end(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
     into.recognized = into.finished = True
     if event["status"] != "success":
-        into.fault(text_of(mapping_of(event.get("error")).get("message")) or "the agent reports an error")
-    into.total(count_of(mapping_of(event["stats"]).get("total_tokens")))
+        into.fault(text_of(record(event.get("error")).get("message")) or "the agent reports an error")
+    into.total(count_of(record(event["stats"]).get("total_tokens")))
 
 
 GEMINI = AgentKind(
-    name=AgentName.GEMINI,
+    name="gemini",
     title="Gemini CLI",
     command=("gemini", "--output-format", "stream-json"),
     prompt=("--prompt={prompt}",),

@@ -5,7 +5,18 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.kind import SERVER, AgentKind, AgentName, Rights, Setup
+from skills_core.evals.agents.kind import (
+    ANY_SKILL,
+    SERVER,
+    AgentKind,
+    AgentRights,
+    Setup,
+    amount_of,
+    count_of,
+    record,
+    skill_name,
+    text_of,
+)
 from skills_core.evals.agents.reads import (
     server_tool,
     skill_of_path,
@@ -13,13 +24,11 @@ from skills_core.evals.agents.reads import (
     skill_of_uri,
     skills_read_by,
 )
-from skills_core.evals.agents.transcript import ANY_SKILL, amount_of, count_of, mapping_of, skill_name, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from skills_core.evals.agents.kind import ServerCommand
-    from skills_core.evals.agents.transcript import TranscriptBuilder
+    from skills_core.evals.agents.kind import TranscriptBuilder
 
 
 _SKILL: Final = "skill"
@@ -27,24 +36,29 @@ _DENIED: Final = ("the user rejected permission", "the user has specified a rule
 _FIRST_LINES: Final = (None, 0, 1)
 
 _SETTINGS: Final[Mapping[str, Any]] = {"autoupdate": False, "share": "disabled"}
-_PERMISSIONS: Final[Mapping[Rights, Mapping[str, str]]] = {
-    Rights.LOAD: {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
-    Rights.WORK: {_SKILL: "allow", "edit": "allow", "bash": "allow", "webfetch": "deny", "external_directory": "allow"},
+_PERMISSIONS: Final[Mapping[AgentRights, Mapping[str, str]]] = {
+    AgentRights.LOAD: {_SKILL: "allow", "edit": "deny", "bash": "deny", "webfetch": "deny"},
+    AgentRights.WORK: {
+        _SKILL: "allow",
+        "edit": "allow",
+        "bash": "allow",
+        "webfetch": "deny",
+        "external_directory": "allow",
+    },
 }
 # What no rule allows is rejected at once.
 
 
-def _setup(server: ServerCommand | None, rights: Rights) -> Setup:
+def _setup(server: tuple[str, ...] | None, rights: AgentRights) -> Setup:
     settings: dict[str, Any] = {**_SETTINGS, "permission": dict(_PERMISSIONS[rights])}
     if server is not None:
-        command = [server.command, *server.arguments]
-        entry = {"type": "local", "command": command, "environment": dict(server.environment), "enabled": True}
+        entry = {"type": "local", "command": list(server), "enabled": True}
         settings |= {"mcp": {SERVER: entry}}
     return Setup((), {"work/.opencode/opencode.json": json.dumps(settings, indent=2)})
 
 
 def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    kind, part = event.get("type"), mapping_of(event.get("part"))
+    kind, part = event.get("type"), record(event.get("part"))
     if kind == "tool_use" and "state" in part:
         into.recognized = True
         _read_call(part, into)
@@ -53,26 +67,26 @@ def _read_event(event: Mapping[str, Any], into: TranscriptBuilder) -> None:
         into.says(text_of(part.get("text")))
     elif kind == "step_finish" and part:
         into.recognized = True
-        into.tokens(text_of(part.get("id")), _tokens(mapping_of(part.get("tokens"))))
+        into.tokens(text_of(part.get("id")), _tokens(record(part.get("tokens"))))
         into.cost(text_of(part.get("id")), amount_of(part.get("cost")))
         into.finished = into.finished or part.get("reason") == "stop"
     elif kind == "error" and "error" in event:
         into.recognized = True
-        error = mapping_of(event["error"])
-        message = text_of(mapping_of(error.get("data")).get("message"))
+        error = record(event["error"])
+        message = text_of(record(error.get("data")).get("message"))
         into.fault(message or text_of(error.get("name")) or "the agent reports an error")
 
 
 def _read_call(part: Mapping[str, Any], into: TranscriptBuilder) -> None:
-    tool, state = text_of(part.get("tool")), mapping_of(part.get("state"))
-    arguments = mapping_of(state.get("input"))
+    tool, state = text_of(part.get("tool")), record(part.get("state"))
+    arguments = record(state.get("input"))
     into.call(text_of(part.get("callID")), tool, arguments)
     status = state.get("status")
     if tool == "invalid" and arguments.get("tool") == _SKILL:
         # A rule that denies the tool takes it away, and the call does not say for which skill it was.
         into.denies([ANY_SKILL])
     elif status == "completed":
-        into.loads(_wanted(tool, arguments, text_of(state.get("output")), mapping_of(state.get("metadata"))))
+        into.loads(_wanted(tool, arguments, text_of(state.get("output")), record(state.get("metadata"))))
     elif status == "error":
         why, wanted = text_of(state.get("error")), _wanted(tool, arguments, "", {"exit": 0})
         if why.lower().startswith(_DENIED):
@@ -98,13 +112,13 @@ def _wanted(tool: str, arguments: Mapping[str, Any], output: str, metadata: Mapp
 
 
 def _tokens(tokens: Mapping[str, Any]) -> int:
-    cache = mapping_of(tokens.get("cache"))
+    cache = record(tokens.get("cache"))
     parts = (*(tokens.get(name) for name in ("input", "output", "reasoning")), *cache.values())
     return count_of(tokens.get("total")) or sum(map(count_of, parts))
 
 
 OPENCODE = AgentKind(
-    name=AgentName.OPENCODE,
+    name="opencode",
     title="opencode",
     command=("opencode", "run", "--format", "json"),
     prompt=("--", "{prompt}"),

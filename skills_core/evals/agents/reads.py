@@ -9,7 +9,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.folders import MAIN_FILE
-from skills_core.evals.agents.transcript import skill_name
+from skills_core.evals.agents.kind import skill_name
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
@@ -138,7 +138,6 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _pipelines(words: Sequence[str]) -> Iterator[list[list[str]]]:
-    """Yield pipelines, each a list of commands."""
     pipeline: list[list[str]] = [[]]
     for word in words:
         if word == "|":

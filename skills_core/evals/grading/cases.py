@@ -18,8 +18,6 @@ from skills_core.errors import SkillsError, did_you_mean, similar_to
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-__all__ = ["EVALS_FILE", "Assertion", "EvalCase", "EvalFault", "EvalSet", "InvalidEvalSetError", "read_eval_set"]
-
 EVALS_FILE: Final = "evals/evals.json"
 """Where the evals of a skill are, relative to its folder."""
 
@@ -59,96 +57,70 @@ class EvalCase:
         return f"eval-{self.slug}"
 
 
-@dataclass(frozen=True, slots=True)
-class EvalSet:
-    """The test cases of a skill, in the order of the file."""
-
-    skill_name: str | None
-    cases: tuple[EvalCase, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class EvalFault:
-    """A fault in an evals file: its place, empty for the whole file, and what is wrong and expected there."""
-
-    place: str
-    message: str
-
-    def __str__(self) -> str:
-        """Return one line."""
-        return one_line(f"{self.place}: {self.message}" if self.place else self.message)
-
-
 class InvalidEvalSetError(SkillsError):
-    """An evals file cannot be used; `faults` holds each fault, in the order of the file."""
+    """An evals file cannot be used; `faults` has a line for each fault, in the order of the file."""
 
-    def __init__(self, where: str, faults: Sequence[EvalFault]) -> None:
-        shown = [f"{where}: {fault}" for fault in faults[:_MAX_SHOWN_FAULTS]]
+    def __init__(self, where: str, faults: Sequence[str]) -> None:
+        shown = [f"{where}: {one_line(fault)}" for fault in faults[:_MAX_SHOWN_FAULTS]]
         more = [f"{where}: and {len(faults) - len(shown)} more faults"] if len(faults) > len(shown) else []
         super().__init__("\n".join([*shown, *more]))
-        self.where = where
         self.faults = tuple(faults)
 
 
-def read_eval_set(raw: bytes, where: str) -> EvalSet:
-    """Return the evals in the bytes of a file; `where` names the file in errors.
+def read_eval_cases(raw: bytes, where: str) -> tuple[EvalCase, ...]:
+    """Return the test cases in the bytes of a file; `where` names the file in errors.
 
     Raises:
         InvalidEvalSetError: the file is not JSON, or a value in it is missing or wrong.
     """
-    faults: list[EvalFault] = []
-    eval_set = _read(_document(raw, faults), faults)
-    if faults or eval_set is None:
+    faults: list[str] = []
+    document = _document(raw, faults)
+    cases = () if faults else _read(document, faults)
+    if faults:
         raise InvalidEvalSetError(where, faults)
-    return eval_set
+    return tuple(_with_slugs(cases))
 
 
-def _document(raw: bytes, faults: list[EvalFault]) -> object:
+def _document(raw: bytes, faults: list[str]) -> object:
     try:
         return json.loads(raw.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        faults.append(EvalFault("", f"byte {error.start} is not UTF-8; save the file as UTF-8"))
+        faults.append(f"byte {error.start} is not UTF-8; save the file as UTF-8")
     except json.JSONDecodeError as error:
-        faults.append(EvalFault(f"line {error.lineno}, column {error.colno}", f"this is not JSON: {error.msg}"))
+        faults.append(f"line {error.lineno}, column {error.colno}: this is not JSON: {error.msg}")
     except (ValueError, RecursionError):
-        faults.append(
-            EvalFault("", "this is not JSON that can be read: it is nested too deep, or a number is too long")
-        )
+        faults.append("this is not JSON that can be read: it is nested too deep, or a number is too long")
     return None
 
 
-def _read(document: object, faults: list[EvalFault]) -> EvalSet | None:
-    if faults:
-        return None
+def _read(document: object, faults: list[str]) -> Sequence[EvalCase]:
     if not isinstance(document, dict):
         wanted = 'an object such as {"skill_name": "…", "evals": […]}'
-        faults.append(EvalFault("", f"expected {wanted}, found {_kind(document)}"))
-        return None
-    name = _text(document, "skill_name", "skill_name", faults)
+        faults.append(f"expected {wanted}, found {_kind(document)}")
+        return ()
     listed = document.get("evals")
     if not isinstance(listed, list):
         hint = did_you_mean(similar_to("evals", document)) if listed is None else ""
-        faults.append(EvalFault("evals", f"expected a list of evals, found {_kind(listed)}.{hint}"))
-        return None
+        faults.append(f"evals: expected a list of evals, found {_kind(listed)}.{hint}")
+        return ()
     if not 1 <= len(listed) <= _MAX_CASES:
-        faults.append(EvalFault("evals", f"expected from 1 to {_MAX_CASES} evals, found {len(listed)}; add one"))
-        return None
+        faults.append(f"evals: expected from 1 to {_MAX_CASES} evals, found {len(listed)}; add one")
+        return ()
     cases = [_case(each, f"evals[{number}]", faults) for number, each in enumerate(listed)]
-    known = [case for case in cases if case is not None]
     faults.extend(_repeated_ids(cases))
-    return EvalSet(name or None, tuple(_with_slugs(known)))
+    return [case for case in cases if case is not None]
 
 
-def _case(value: object, place: str, faults: list[EvalFault]) -> EvalCase | None:
+def _case(value: object, place: str, faults: list[str]) -> EvalCase | None:
     if not isinstance(value, dict):
-        faults.append(EvalFault(place, f"expected an object with id, prompt and assertions, found {_kind(value)}"))
+        faults.append(f"{place}: expected an object with id, prompt and assertions, found {_kind(value)}")
         return None
     before = len(faults)
     case_id = _id(value, place, faults)
     prompt = _text(value, "prompt", f"{place}.prompt", faults)
     if not prompt.strip() and len(faults) == before:
         hint = did_you_mean([name for name in similar_to("prompt", value) if name not in _FIELDS])
-        faults.append(EvalFault(f"{place}.prompt", f"expected the text that a user would type, found nothing.{hint}"))
+        faults.append(f"{place}.prompt: expected the text that a user would type, found nothing.{hint}")
     return EvalCase(
         case_id,
         "",
@@ -160,35 +132,35 @@ def _case(value: object, place: str, faults: list[EvalFault]) -> EvalCase | None
     )
 
 
-def _id(value: Mapping[str, Any], place: str, faults: list[EvalFault]) -> int | str:
+def _id(value: Mapping[str, Any], place: str, faults: list[str]) -> int | str:
     found = value.get("id")
     if isinstance(found, int) and not isinstance(found, bool):
         return found
     if isinstance(found, str) and found.strip() and len(found) <= _MAX_LISTED and _is_unicode(found):
         return found
     wanted = f"a whole number or a text of 1 to {_MAX_LISTED} characters"
-    faults.append(EvalFault(f"{place}.id", f"expected {wanted} that no other eval has, found {_shown(found)}"))
+    faults.append(f"{place}.id: expected {wanted} that no other eval has, found {_shown(found)}")
     return ""
 
 
-def _repeated_ids(cases: Sequence[EvalCase | None]) -> Iterator[EvalFault]:
+def _repeated_ids(cases: Sequence[EvalCase | None]) -> Iterator[str]:
     first: dict[str, int] = {}
     for number, case in enumerate(cases):
         # 1 and "1" would have the same folder.
         if case is not None and case.id != "" and first.setdefault(str(case.id), number) != number:
             earlier = first[str(case.id)]
-            yield EvalFault(f"evals[{number}].id", f"evals[{earlier}] has the id {case.id!r} too; give it another one")
+            yield f"evals[{number}].id: evals[{earlier}] has the id {case.id!r} too; give it another one"
 
 
-def _files(value: Mapping[str, Any], place: str, faults: list[EvalFault]) -> Iterator[str]:
+def _files(value: Mapping[str, Any], place: str, faults: list[str]) -> Iterator[str]:
     for number, file in _listed(value, "files", place, faults):
         where = f"{place}.files[{number}]"
         if not isinstance(file, str) or not file or "\0" in file or not _is_unicode(file):
             wanted = "a path relative to the skill's folder, such as evals/files/data.csv"
-            faults.append(EvalFault(where, f"expected {wanted}, found {_shown(file)}"))
+            faults.append(f"{where}: expected {wanted}, found {_shown(file)}")
         elif _leaves(file):
             message = f"{_shown(file)} leaves the skill's folder; copy the file to evals/files and name it there"
-            faults.append(EvalFault(where, message))
+            faults.append(f"{where}: {message}")
         else:
             yield "/".join(part for part in file.split("/") if part not in {"", "."})
 
@@ -199,7 +171,7 @@ def _leaves(path: str) -> bool:
     return path.startswith("/") or "\\" in path or ".." in parts or bool(_DRIVE.match(path)) or not plain
 
 
-def _assertions(value: Mapping[str, Any], place: str, faults: list[EvalFault]) -> Iterator[Assertion]:
+def _assertions(value: Mapping[str, Any], place: str, faults: list[str]) -> Iterator[Assertion]:
     seen: dict[str, str] = {}
     found: set[Assertion] = set()
     for field in ("assertions", "expectations"):
@@ -212,52 +184,52 @@ def _assertions(value: Mapping[str, Any], place: str, faults: list[EvalFault]) -
             if assertion in found and not seen[assertion.text].startswith(f"{place}.{field}"):
                 continue
             if assertion.text in seen:
-                faults.append(EvalFault(where, f"{seen[assertion.text]} has the same text; remove one of them"))
+                faults.append(f"{where}: {seen[assertion.text]} has the same text; remove one of them")
                 continue
             seen[assertion.text] = where
             found.add(assertion)
             yield assertion
 
 
-def _assertion(value: object, place: str, faults: list[EvalFault]) -> Assertion | None:
+def _assertion(value: object, place: str, faults: list[str]) -> Assertion | None:
     if isinstance(value, dict):
         before = len(faults)
         text, check = (_text(value, name, f"{place}.{name}", faults) for name in ("text", "check"))
         if not text.strip() and len(faults) == before:
-            faults.append(EvalFault(f"{place}.text", "expected a statement about the output, found nothing"))
+            faults.append(f"{place}.text: expected a statement about the output, found nothing")
         if "check" in value and not check.strip() and len(faults) == before:
-            faults.append(EvalFault(f"{place}.check", "expected a command, found nothing; write one or remove it"))
+            faults.append(f"{place}.check: expected a command, found nothing; write one or remove it")
         return Assertion(text, check or None) if len(faults) == before else None
     if isinstance(value, str) and value.strip() and _is_usable(value):
         return Assertion(value)
     wanted = 'a text, or an object such as {"text": "The report is valid JSON", "check": "jq . report.json"}'
-    faults.append(EvalFault(place, f"expected {wanted}, found {_shown(value)}"))
+    faults.append(f"{place}: expected {wanted}, found {_shown(value)}")
     return None
 
 
-def _listed(value: Mapping[str, Any], field: str, place: str, faults: list[EvalFault]) -> Iterator[tuple[int, object]]:
+def _listed(value: Mapping[str, Any], field: str, place: str, faults: list[str]) -> Iterator[tuple[int, object]]:
     found = value.get(field)
     if found is None:
         return
     if not isinstance(found, list):
-        faults.append(EvalFault(f"{place}.{field}", f"expected a list, found {_kind(found)}; put it in [ ]"))
+        faults.append(f"{place}.{field}: expected a list, found {_kind(found)}; put it in [ ]")
     elif len(found) > _MAX_LISTED:
-        faults.append(EvalFault(f"{place}.{field}", f"expected at most {_MAX_LISTED} entries, found {len(found)}"))
+        faults.append(f"{place}.{field}: expected at most {_MAX_LISTED} entries, found {len(found)}")
     else:
         yield from enumerate(found)
 
 
-def _text(value: Mapping[str, Any], field: str, place: str, faults: list[EvalFault]) -> str:
+def _text(value: Mapping[str, Any], field: str, place: str, faults: list[str]) -> str:
     """Return a text; an empty one if the field is missing or wrong."""
     found = value.get(field)
     if found is None:
         return ""
     if not isinstance(found, str):
-        faults.append(EvalFault(place, f"expected text, found {_kind(found)}"))
+        faults.append(f"{place}: expected text, found {_kind(found)}")
         return ""
     if not _is_usable(found):
         wanted = f"at most {_MAX_TEXT} characters of Unicode text without NUL"
-        faults.append(EvalFault(place, f"expected {wanted}, found {_shown(found)}"))
+        faults.append(f"{place}: expected {wanted}, found {_shown(found)}")
         return ""
     return found
 

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.results import AssertionResult
-from skills_core.runs.outcome import NO_USAGE, Usage
 from skills_core.runs.structured_answers import FormError, ask_for_object, marked
 from skills_core.texts import without_hidden
 
@@ -40,7 +39,7 @@ _MIN_QUOTE: Final = 4
 # A shorter quote occurs in any text, so it must be a whole line.
 
 _LONG_LINE: Final = 60
-# A line of this length is no part of another one by chance.
+# A line of this length does not occur in another one by chance.
 
 _SAME: Final = str.maketrans(
     {**dict.fromkeys("\u2018\u2019\u201a\u201b", "'"), **dict.fromkeys("\u201c\u201d\u201e\u201f", '"')}
@@ -86,10 +85,10 @@ class Material:
         left = _MAX_ALL
         for file in self.files[:_MAX_FILES_SHOWN]:
             if file.text:
-                text = _cut(file.text, min(_MAX_FILE, left))
+                text = cut_middle(file.text, min(_MAX_FILE, left))
                 left -= len(text)
                 parts += [f"\n=== outputs/{file.path} ===", text]
-        parts += ["\n=== transcript ===", _cut(self.transcript, _MAX_TRANSCRIPT) or "(empty)"]
+        parts += ["\n=== transcript ===", cut_middle(self.transcript, _MAX_TRANSCRIPT) or "(empty)"]
         return "\n".join(parts)
 
     def find(self, quote: str) -> str | None:
@@ -160,7 +159,7 @@ def _plain(text: str) -> str:
     return re.sub(r"\s+", " ", same).strip()
 
 
-def _cut(text: str, limit: int) -> str:
+def cut_middle(text: str, limit: int) -> str:
     """Return the beginning and the end of a text that is too long."""
     if len(text) <= limit:
         return text
@@ -187,15 +186,6 @@ _MAX_EVIDENCE: Final = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdicts on assertions in their order, the judge's notes on the assertions, and the usage."""
-
-    results: tuple[AssertionResult, ...]
-    notes: tuple[str, ...] = ()
-    usage: Usage = NO_USAGE
-
-
-@dataclass(frozen=True, slots=True)
 class _Grade:
     passed: bool
     quote: str
@@ -203,18 +193,20 @@ class _Grade:
     note: str
 
 
-async def judge(model: Model, case: EvalCase, assertions: Sequence[str], material: Material) -> Judgement:
-    """Return the model's verdicts on assertions about one run.
+async def judge(
+    model: Model, case: EvalCase, assertions: Sequence[str], material: Material
+) -> tuple[list[AssertionResult], list[str]]:
+    """Return the model's verdicts on assertions about one run in their order, and its notes on the assertions.
 
     Raises:
         NoAnswerError: the model fails, or does not answer in the right form.
     """
     read = partial(_read_grades, len(assertions))
     question = _question(case, assertions, material)
-    verdicts, usage = await ask_for_object(model, f"{_GRADING_RULES}\n\n{_GRADING_FORM}", question, read, "grading")
-    pairs = list(zip(assertions, verdicts, strict=True))
-    notes = tuple(f"{text[:200]!r}: {verdict.note}" for text, verdict in pairs if verdict.note)
-    return Judgement(tuple(_verified(text, verdict, material) for text, verdict in pairs), notes, usage)
+    grades, _ = await ask_for_object(model, f"{_GRADING_RULES}\n\n{_GRADING_FORM}", question, read, "grading")
+    pairs = list(zip(assertions, grades, strict=True))
+    notes = [f"{text[:200]!r}: {grade.note}" for text, grade in pairs if grade.note]
+    return [_verified(text, grade, material) for text, grade in pairs], notes
 
 
 def _question(case: EvalCase, assertions: Sequence[str], material: Material) -> str:
@@ -225,37 +217,33 @@ def _question(case: EvalCase, assertions: Sequence[str], material: Material) -> 
 
 
 def _read_grades(count: int, value: JsonObject) -> tuple[_Grade, ...]:
-    """Return the verdicts in an answer.
-
-    Raises:
-        FormError: the object has another form.
-    """
+    """Return the grades in an answer; raise a FormError if the object has another form."""
     results = value.get("results")
     if not isinstance(results, list) or len(results) != count:
         found = f"{len(results)} of them" if isinstance(results, list) else "none"
         raise FormError(f"`results`: expected a list of {count} entries, found {found}")
-    verdicts: list[_Grade] = []
+    grades: list[_Grade] = []
     for number, each in enumerate(results):
         texts = {name: each.get(name) or "" for name in ("quote", "reason", "note")} if isinstance(each, dict) else {}
         if not isinstance(each, dict) or not isinstance(each.get("passed"), bool):
             raise FormError(f"results[{number}].passed: expected true or false")
         if odd := [name for name, text in texts.items() if not isinstance(text, str)]:
             raise FormError(f"results[{number}].{odd[0]}: expected text")
-        verdicts.append(_Grade(bool(each["passed"]), *map(str, texts.values())))
-    return tuple(verdicts)
+        grades.append(_Grade(bool(each["passed"]), *map(str, texts.values())))
+    return tuple(grades)
 
 
-def _verified(text: str, verdict: _Grade, material: Material) -> AssertionResult:
+def _verified(text: str, grade: _Grade, material: Material) -> AssertionResult:
     """Return the result; a PASS whose quote is not in the material becomes a FAIL."""
-    reason = verdict.reason.strip()
-    if not verdict.passed:
+    reason = grade.reason.strip()
+    if not grade.passed:
         return AssertionResult(text, passed=False, evidence=(reason or "The judge gives no reason.")[:_MAX_EVIDENCE])
-    quote = json.dumps(verdict.quote[:_MAX_EVIDENCE], ensure_ascii=False)
-    where = material.find(verdict.quote)
+    quote = json.dumps(grade.quote[:_MAX_EVIDENCE], ensure_ascii=False)
+    where = material.find(grade.quote)
     if where is not None:
         evidence = f"{quote} ({where}). {reason}".strip()
         return AssertionResult(text, passed=True, evidence=evidence[: 2 * _MAX_EVIDENCE])
-    if not verdict.quote.strip():
+    if not grade.quote.strip():
         why = "The judge passed it without a quote"
     else:
         why = f"The judge passed it with the quote {quote}, which is neither in the outputs nor said by the agent"
@@ -292,51 +280,33 @@ class _Opinion:
     rubric: tuple[tuple[str, float, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BlindComparison:
-    """The result for one pair: `winner` is `A`, `B` or `TIE`, where `A` is the first of the pair in both opinions."""
+async def compare_blindly(model: Model, case: EvalCase, first: Material, second: Material) -> JsonObject:
+    """Return which of two results a model finds better, as an object for `comparison.json`.
 
-    winner: str
-    opinions: tuple[_Opinion, ...]
-    length_ratio: float | None
-    usage: Usage = NO_USAGE
-
-    def to_json(self) -> JsonObject:
-        """Return the object for `comparison.json`."""
-        first = self.opinions[0]
-        turned = " The other order gave another winner." if len({each.winner for each in self.opinions}) > 1 else ""
-        return {
-            "winner": self.winner,
-            "reasoning": first.reasoning + turned,
-            "rubric": [{"criterion": name, "A": ours, "B": theirs} for name, ours, theirs in first.rubric],
-            "length_ratio": None if self.length_ratio is None else round(self.length_ratio, 3),
-            "orders": [
-                {"first": letter, "winner": each.winner, "reasoning": each.reasoning}
-                for letter, each in zip(_LETTERS, self.opinions, strict=True)
-            ],
-        }
-
-
-async def compare_blindly(model: Model, case: EvalCase, first: Material, second: Material) -> BlindComparison:
-    """Return which of two results a model finds better; `first` is `A`.
+    The winner is `A`, `B` or `TIE`, where `A` is `first` in both opinions.
 
     Raises:
         NoAnswerError: the model fails, or does not answer in the right form.
     """
     opinions: list[_Opinion] = []
-    usage = NO_USAGE
     for shown in ((first, second), (second, first)):
         texts = [marked(f"result-{letter}", each.shown()) for letter, each in zip(_LETTERS, shown, strict=True)]
         question = "\n".join([marked("task", case.prompt), *texts])
-        opinion, used = await ask_for_object(
-            model, f"{_COMPARING_RULES}\n\n{_COMPARING_FORM}", question, _read_opinion, "comparison"
-        )
+        rules = f"{_COMPARING_RULES}\n\n{_COMPARING_FORM}"
+        opinion, _ = await ask_for_object(model, rules, question, _read_opinion, "comparison")
         opinions.append(opinion if shown[0] is first else _swapped(opinion))
-        usage += used
-    winners = {each.winner for each in opinions}
-    winner = winners.pop() if len(winners) == 1 else TIE
+    is_clear = opinions[0].winner == opinions[1].winner
     lengths = len(first.shown()), len(second.shown())
-    return BlindComparison(winner, tuple(opinions), lengths[0] / lengths[1] if lengths[1] else None, usage)
+    return {
+        "winner": opinions[0].winner if is_clear else TIE,
+        "reasoning": opinions[0].reasoning + ("" if is_clear else " The other order gave another winner."),
+        "rubric": [{"criterion": name, "A": ours, "B": theirs} for name, ours, theirs in opinions[0].rubric],
+        "length_ratio": round(lengths[0] / lengths[1], 3),
+        "orders": [
+            {"first": letter, "winner": each.winner, "reasoning": each.reasoning}
+            for letter, each in zip(_LETTERS, opinions, strict=True)
+        ],
+    }
 
 
 def overall_winner(winners: Sequence[str]) -> str:
@@ -345,62 +315,35 @@ def overall_winner(winners: Sequence[str]) -> str:
     return TIE if ours == theirs else "A" if ours > theirs else "B"
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonSummary:
-    """What blind comparisons of an iteration found: the winning arm of each case, None for a tie, and the judge."""
+def summarize_comparisons(documents: Mapping[str, Mapping[str, Any]], arms: tuple[str, str]) -> JsonObject:
+    """Return the object `comparison` of `benchmark.json` for each case's `comparison.json`.
 
-    winners: Mapping[str, str | None]
-    ratios: Mapping[str, float | None]
-    arms: tuple[str, str]
-    judge: str
+    The letters in a document stand for `arms` where it does not say which arm they are.
+    """
+    cases: list[Any] = []
+    for case, document in documents.items():
+        letter, ratio = str(document.get("winner")), document.get("length_ratio")
+        own = dict(zip(_LETTERS, arms, strict=True)).get(letter)
+        winner = TIE if own is None else str(document.get(letter) or own)
+        cases.append(
+            {"case": case, "winner": winner, "length_ratio": ratio if isinstance(ratio, int | float) else None}
+        )
+    wins: JsonObject = {arm: sum(each["winner"] == arm for each in cases) for arm in arms}
+    judges = {str(document.get("model") or "") for document in documents.values()} - {""}
+    ties = sum(each["winner"] not in wins for each in cases)
+    return {"wins": wins, "ties": ties, "judge": ", ".join(sorted(judges)) or None, "cases": cases}
 
-    @classmethod
-    def of(cls, documents: Mapping[str, Mapping[str, Any]], arms: tuple[str, str]) -> ComparisonSummary:
-        """Return the summary of `comparison.json` by case; its letters stand for `arms` where it does not say."""
-        winners: dict[str, str | None] = {}
-        for case, document in documents.items():
-            letter = str(document.get("winner"))
-            own = dict(zip(_LETTERS, arms, strict=True)).get(letter)
-            winners[case] = None if own is None else str(document.get(letter) or own)
-        ratios = {
-            case: ratio if isinstance(ratio := document.get("length_ratio"), int | float) else None
-            for case, document in documents.items()
-        }
-        judges = {str(document.get("model") or "") for document in documents.values()} - {""}
-        return cls(winners, ratios, arms, ", ".join(sorted(judges)))
 
-    @property
-    def wins(self) -> dict[str, int]:
-        """In how many cases each arm won."""
-        return {arm: sum(winner == arm for winner in self.winners.values()) for arm in self.arms}
-
-    @property
-    def ties(self) -> int:
-        """In how many cases neither arm won."""
-        return len(self.winners) - sum(self.wins.values())
-
-    def line(self) -> str:
-        """Return the counts for people; they are no test of a difference."""
-        parts = [f"{arm} better in {count}" for arm, count in self.wins.items()]
-        cases = counted(len(self.winners), "case")
-        ties = f"{self.ties} {agreeing(self.ties, 'tie', 'ties')}"
-        return f"Blind comparison of {cases} by {self.judge or 'a judge'}: {', '.join([*parts, ties])}."
-
-    def to_json(self) -> JsonObject:
-        """Return the object `comparison` of `benchmark.json`."""
-        listed: list[Any] = [
-            {"case": case, "winner": winner or TIE, "length_ratio": self.ratios[case]}
-            for case, winner in self.winners.items()
-        ]
-        return {"wins": {**self.wins}, "ties": self.ties, "judge": self.judge or None, "cases": listed}
+def comparison_line(summary: Mapping[str, Any]) -> str:
+    """Return the counts of blind comparisons for people; they are not a test of a difference."""
+    parts = [f"{arm} better in {count}" for arm, count in summary["wins"].items()]
+    cases, ties = counted(len(summary["cases"]), "case"), summary["ties"]
+    listed = ", ".join([*parts, f"{ties} {agreeing(ties, 'tie', 'ties')}"])
+    return f"Blind comparison of {cases} by {summary['judge'] or 'a judge'}: {listed}."
 
 
 def _read_opinion(value: JsonObject) -> _Opinion:
-    """Return the opinion in an answer.
-
-    Raises:
-        FormError: the object has another form.
-    """
+    """Return the opinion in an answer; raise a FormError if the object has another form."""
     winner, rubric = value.get("winner"), value.get("rubric")
     if winner not in {*_LETTERS, TIE}:
         raise FormError("`winner`: expected A, B or TIE")
@@ -419,6 +362,5 @@ def _read_opinion(value: JsonObject) -> _Opinion:
 
 
 def _swapped(opinion: _Opinion) -> _Opinion:
-    """Return the opinion with the letters exchanged."""
     winner = {"A": "B", "B": "A"}.get(opinion.winner, TIE)
     return _Opinion(winner, opinion.reasoning, tuple((name, theirs, ours) for name, ours, theirs in opinion.rubric))

@@ -14,13 +14,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-from skills_core.evals.agents.transcript import ANY_SKILL
+import msgspec
+
+from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.scripts.process import exit_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from skills_core.evals.agents.transcript import AgentRun, Transcript
+    from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.format.yaml12 import JsonObject
 
@@ -31,8 +33,6 @@ _LISTS: Final = ("assertion_results", "expectations", "assertions")
 TRANSCRIPT_FILE: Final = "transcript.jsonl"
 """The file in the folder of a run."""
 
-_MAX_NUMBER: Final = 2**53
-
 
 class Arm(StrEnum):
     """What a run is given: the skill, nothing, or an earlier version of the skill. The values name folders."""
@@ -40,9 +40,6 @@ class Arm(StrEnum):
     WITH_SKILL = "with_skill"
     WITHOUT_SKILL = "without_skill"
     OLD_SKILL = "old_skill"
-
-
-BASELINES: Final = (Arm.WITHOUT_SKILL, Arm.OLD_SKILL)
 
 
 class EvalStatus(StrEnum):
@@ -206,27 +203,20 @@ def _assertion_to_json(assertion: Assertion) -> str | JsonObject:
     return assertion.text if assertion.check is None else {"text": assertion.text, "check": assertion.check}
 
 
-@dataclass(frozen=True, slots=True)
-class GradingBasis:
-    """What a grading rests on besides the outputs; a grading of another basis is not one of the case as it is.
+def grading_basis(case: EvalCase, judge: str) -> dict[str, str | None]:
+    """Return what a grading rests on besides the outputs; one of another basis is not a grading of the case as it is.
 
     `assertions` is a digest of the assertions with their checks, and of the expected output, which a judge is shown.
-    `judge` is the model or agent that decided assertions without a check, empty if all have one.
+    `judge` is the model or agent that decided assertions without a check, null if all have one.
     """
-
-    assertions: str
-    judge: str
-
-    @classmethod
-    def of(cls, case: EvalCase, judge: str) -> GradingBasis:
-        """Return the basis of a case that `judge` grades, as far as a judge is needed."""
-        judged = any(each.check is None for each in case.assertions)
-        listed = [[each.text, each.check] for each in case.assertions]
-        text = json.dumps([*listed, case.expected_output if judged else ""])
-        return cls("sha256:" + hashlib.sha256(text.encode()).hexdigest(), judge if judged else "")
+    judged = any(each.check is None for each in case.assertions)
+    listed = [[each.text, each.check] for each in case.assertions]
+    text = json.dumps([*listed, case.expected_output if judged else ""])
+    digest = "sha256:" + hashlib.sha256(text.encode()).hexdigest()
+    return {"assertions": digest, "judge": (judge if judged else "") or None}
 
 
-def grading_to_json(results: Sequence[AssertionResult], basis: GradingBasis) -> JsonObject:
+def grading_to_json(results: Sequence[AssertionResult], basis: Mapping[str, str | None]) -> JsonObject:
     """Return the object of `grading.json`; without assertions, the pass rate is null."""
     passed = sum(each.passed for each in results)
     listed: list[Any] = [{"text": each.text, "passed": each.passed, "evidence": each.evidence} for each in results]
@@ -239,7 +229,7 @@ def grading_to_json(results: Sequence[AssertionResult], basis: GradingBasis) -> 
             "total": len(results),
             "pass_rate": round(passed / len(results), 4) if results else None,
         },
-        "basis": {"assertions": basis.assertions, "judge": basis.judge or None},
+        "basis": {**basis},
     }
 
 
@@ -253,9 +243,9 @@ def is_grading_of(value: object, results: Sequence[AssertionResult], case: EvalC
     basis = value.get("basis") if isinstance(value, Mapping) else None
     if not isinstance(basis, Mapping):
         return True
-    wanted = GradingBasis.of(case, judge or "")
-    same_judge = judge is None or not wanted.judge or basis.get("judge") == wanted.judge
-    return basis.get("assertions") == wanted.assertions and same_judge
+    wanted = grading_basis(case, judge or "")
+    same_judge = judge is None or not wanted["judge"] or basis.get("judge") == wanted["judge"]
+    return basis.get("assertions") == wanted["assertions"] and same_judge
 
 
 def grading_from_json(value: object) -> tuple[AssertionResult, ...] | None:
@@ -288,40 +278,14 @@ def _result(value: object) -> AssertionResult | None:
 
 
 def outcome_from_json(outcome: object, timing: object) -> EvalOutcome | None:
-    """Return the outcome in `outcome.json` and `timing.json`, None if the first is unusable."""
-    if not isinstance(outcome, Mapping) or outcome.get("status") not in set(EvalStatus):
+    """Return the outcome in `outcome.json` and `timing.json`, None if they are missing or damaged."""
+    if not isinstance(outcome, Mapping) or not isinstance(timing, Mapping):
         return None
-    took, notes = timing if isinstance(timing, Mapping) else {}, outcome.get("notes")
-    return EvalOutcome(
-        status=EvalStatus(outcome["status"]),
-        error=_text(outcome.get("error")),
-        exit_code=_whole(outcome.get("exit_code")),
-        duration_ms=_whole(took.get("duration_ms")) or 0,
-        total_tokens=_whole(took.get("total_tokens")),
-        cost_usd=_number(took.get("cost_usd")),
-        tool_calls=_whole(outcome.get("tool_calls")),
-        grading_error=_text(outcome.get("grading_error")),
-        attempt=_whole(outcome.get("attempt")) or 1,
-        skill_loaded=loaded if isinstance(loaded := outcome.get("skill_loaded"), bool) else None,
-        outputs_digest=_text(outcome.get("outputs_digest")),
-        notes=tuple(each for each in notes if isinstance(each, str)) if isinstance(notes, list) else (),
-    )
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _whole(value: object) -> int | None:
-    number = _number(value)
-    return None if number is None else round(number)
-
-
-def _number(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    known = {name: value for name, value in {**timing, **outcome}.items() if value is not None}
+    try:
+        return msgspec.convert(known, EvalOutcome)
+    except msgspec.ValidationError:
         return None
-    # NaN and infinity are no numbers of JSON, and others write what they like.
-    return value if abs(value) < _MAX_NUMBER else None
 
 
 def status_of(run: AgentRun, seconds: float, *, known: bool) -> tuple[EvalStatus, str]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,11 +16,15 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError, did_you_mean, similar_to
+from skills_core.disk.files import Location, open_new, read_bounded, read_file
+from skills_core.disk.folders import EVALS
+from skills_core.disk.writing import json_bytes
+from skills_core.errors import Fault, FileRefusedError, SkillsError, did_you_mean, similar_to, system_message
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
+    from pathlib import Path
 
 
 QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
@@ -111,7 +116,6 @@ def joined_parts(parts: Mapping[str, Sequence[Query]], where: str) -> tuple[Quer
 
 
 def _queries(value: object, where: str) -> Iterator[Query]:
-    """Yield the queries of any of the shapes."""
     prefix = ""
     if isinstance(value, Mapping):
         if _SHOULD in value or _SHOULD_NOT in value:
@@ -192,7 +196,7 @@ def _text(value: object, where: str, place: str) -> str:
     if len(value) > MAX_TEXT:
         _refuse(where, place, f"the text has {len(value):,} characters; at most {MAX_TEXT:,} are read")
     if (found := re.search("[\ud800-\udfff]", value)) is not None:
-        _refuse(where, place, f"character {found.start() + 1:,} is a lone surrogate, which is no character; remove it")
+        _refuse(where, place, f"character {found.start() + 1:,} is a lone surrogate; remove it")
     return value
 
 
@@ -231,7 +235,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(constant: str) -> NoReturn:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number in JSON")
 
 
 def _parse_yaml(text: str, where: str) -> Mapping[str, Any]:
@@ -278,13 +282,6 @@ class SplitError(SkillsError):
     """The queries cannot be split; the message says what is missing."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Counts:
-    train: int
-    validation: int
-    test: int
-
-
 def split_queries(
     queries: Sequence[Query], seed: int, opened: Collection[str] = frozenset()
 ) -> Mapping[Part, tuple[Query, ...]]:
@@ -304,12 +301,12 @@ def split_queries(
         kind = [query for query in queries if query.should_trigger is should_trigger]
         free = sorted((query for query in kind if query.split is None), key=lambda query: _order(query, seed))
         part_of |= {query.id: _named(query, opened) for query in kind if query.split is not None}
-        counts = _counts(len(free), given=len(free) < len(kind))
-        sealed = [query for query in free if query.text not in opened][: counts.test]
+        validation_count, test_count = _counts(len(free), given=len(free) < len(kind))
+        sealed = [query for query in free if query.text not in opened][:test_count]
         rest = [query for query in free if query not in sealed]
         part_of |= dict.fromkeys((query.id for query in sealed), Part.TEST)
         part_of |= dict.fromkeys((query.id for query in rest), Part.TRAIN)
-        part_of |= dict.fromkeys((query.id for query in rest[: counts.validation]), Part.VALIDATION)
+        part_of |= dict.fromkeys((query.id for query in rest[:validation_count]), Part.VALIDATION)
     found = {part: tuple(query for query in queries if part_of[query.id] is part) for part in Part}
     for part, chosen in found.items():
         for kind_name in _missing_kinds(chosen):
@@ -344,13 +341,13 @@ def _missing_kinds(chosen: Sequence[Query]) -> Iterator[str]:
             yield kind_name
 
 
-def _counts(total: int, *, given: bool) -> _Counts:
-    """Return how many queries go into each part; with `given` parts, a part may be left to them."""
+def _counts(total: int, *, given: bool) -> tuple[int, int]:
+    """Return how many queries go into validation and test; with `given` parts, a part may be left to them."""
     least = 0 if given or total < len(Part) else 1
     test = max(round(total * SEALED_SHARE), least)
     train = max(round((total - test) * TRAIN_SHARE), least)
     train = min(train, total - test - least)
-    return _Counts(train, total - test - train, test)
+    return total - test - train, test
 
 
 def _order(query: Query, seed: int) -> bytes:
@@ -364,3 +361,115 @@ def _named(query: Query, opened: Collection[str]) -> Part:
     if part is Part.TEST and query.text in opened:
         raise SplitError(f"query {query.id}: an earlier optimization has opened it, so it cannot be sealed; {_FRESH}")
     return part
+
+
+def queries_of_skill(folder: Path) -> tuple[str, tuple[Query, ...]] | None:
+    """Return the queries of the skill in `folder` with the path of their file there; None if it has no such file.
+
+    Queries in two files, for training and for validation, are one set, whose path is that of both.
+
+    Raises:
+        QueryFileError: a file cannot be read, is not a file of queries, or only one of two files is there.
+    """
+    for name in QUERY_FILES:
+        if (queries := _read_file(folder, name)) is not None:
+            return name, queries
+    found = {part: _read_file(folder, name) for part, name in PART_FILES.items()}
+    parts = {part: queries for part, queries in found.items() if queries is not None}
+    if not parts:
+        return None
+    if missing := [name for part, name in PART_FILES.items() if part not in parts]:
+        message = "is missing beside the other part; write it, or put all queries into evals/eval_queries.json"
+        raise QueryFileError(str(folder / missing[0]), "", message)
+    where = " and ".join(PART_FILES.values())
+    return where, joined_parts(parts, f"{folder}: {where}")
+
+
+def chosen_queries(folder: Path, file: Path | None) -> tuple[str, tuple[Query, ...]]:
+    """Return the queries in the file that the user named, or else those of the skill in `folder`, with their path.
+
+    Raises:
+        QueryFileError: there are none, or they cannot be read.
+    """
+    if file is not None:
+        return str(file), queries_in(file)
+    found = queries_of_skill(folder)
+    if found is None:
+        message = f"there are no queries; expected {' or '.join(QUERY_FILES)}, or a file named with --queries"
+        raise QueryFileError(str(folder), "", message)
+    return found
+
+
+def _read_file(folder: Path, name: str) -> tuple[Query, ...] | None:
+    try:
+        raw, _ = read_file(Location(folder, name), MAX_FILE)
+    except FileRefusedError as error:
+        if error.fault is Fault.ABSENT:
+            return None
+        raise QueryFileError(str(folder / name), "", error.message) from error
+    return read_queries(raw, str(folder / name))
+
+
+def queries_in(file: Path) -> tuple[Query, ...]:
+    """Return the queries in a file that the user named.
+
+    Raises:
+        QueryFileError: there is no such file, it cannot be read, or it is not a file of queries.
+    """
+    try:
+        raw = read_bounded(file, MAX_FILE)
+    except FileRefusedError as error:
+        raise QueryFileError(str(file), "", error.message) from error
+    if raw is None:
+        raise QueryFileError(str(file), "", "there is no such file")
+    return read_queries(raw, str(file))
+
+
+class QueriesExistError(SkillsError):
+    """The queries cannot be written: the skill has some, or its folder cannot be written to."""
+
+
+def require_no_queries(folder: Path) -> None:
+    """Refuse to draft queries for a skill that has some.
+
+    Raises:
+        QueriesExistError: it has a file of queries, or a link in the place of the folder for one.
+    """
+    names = (*QUERY_FILES, *PART_FILES.values())
+    if name := next((each for each in names if os.path.lexists(folder / each)), None):
+        raise QueriesExistError(
+            f"{folder / name}: the skill has queries, which are not replaced; edit or move the file"
+        )
+    if (folder / EVALS).is_symlink():
+        raise QueriesExistError(f"{folder / EVALS}: this is a link, which is not followed; use a folder")
+
+
+def drafts_document(queries: Iterable[Query]) -> list[dict[str, Any]]:
+    """Return the queries as the file has them."""
+    return [
+        {
+            "query": query.text,
+            "should_trigger": query.should_trigger,
+            **({"expected_skill": query.expected_skill} if query.expected_skill and not query.should_trigger else {}),
+        }
+        for query in queries
+    ]
+
+
+def write_drafts(folder: Path, queries: Iterable[Query]) -> Path:
+    """Write the queries to a new file of the skill in `folder`, and return its path.
+
+    Raises:
+        QueriesExistError: there is such a file, or it cannot be created.
+    """
+    require_no_queries(folder)
+    file = folder / QUERY_FILES[0]
+    try:
+        (folder / EVALS).mkdir(exist_ok=True)
+        # Exclusive creation follows no link and replaces nothing.
+        handle = open_new(file, 0o666)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(json_bytes(drafts_document(queries)))
+    except OSError as error:
+        raise QueriesExistError(f"{file}: the queries cannot be written: {system_message(error)}") from error
+    return file

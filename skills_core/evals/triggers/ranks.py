@@ -7,9 +7,10 @@ with the matches.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from skills_core.evals.triggers.results import Rate
 from skills_core.selection.ranking import TOP_TEN
@@ -34,11 +35,8 @@ _FIVE: Final = 5
 # As many matches as the menu of close ones has.
 
 
-class Search(Protocol):
-    """A search over the skills of a catalog."""
-
-    def __call__(self, query: str, policy: SelectionPolicy, /) -> Sequence[Match]:
-        """Return the skills that match best, best first."""
+Search = Callable[[str, "SelectionPolicy"], "Sequence[Match]"]
+"""Returns the skills of a catalog that match a query best, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class LimitVerdict(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class RankLimits:
     """The least recall@1, and the largest share of false triggers; None is unlimited."""
 
     min_recall: float | None = None
@@ -154,9 +152,9 @@ class QuerySummary:
     reasons: tuple[str, ...]
 
 
-def summarize(ranked: Sequence[RankedQuery], skills: int, limits: Limits | None = None) -> QuerySummary:
+def summarize(ranked: Sequence[RankedQuery], skills: int, limits: RankLimits | None = None) -> QuerySummary:
     """Return the summary of ranked queries in a catalog of `skills` skills."""
-    limits = limits or Limits()
+    limits = limits or RankLimits()
     should = [each for each in ranked if each.query.should_trigger]
     should_not = [each for each in ranked if not each.query.should_trigger]
     named = [each for each in should_not if each.query.expected_skill is not None]
@@ -166,7 +164,7 @@ def summarize(ranked: Sequence[RankedQuery], skills: int, limits: Limits | None 
     lacking = tuple(_lacking(recall, false, skills, limits))
     missed = tuple(_missed(recall, false, limits))
     verdict = LimitVerdict.NONE if lacking else LimitVerdict.FAIL if missed else None
-    if verdict is None and limits != Limits():
+    if verdict is None and limits != RankLimits():
         verdict = LimitVerdict.PASS
     return QuerySummary(
         recall,
@@ -180,11 +178,11 @@ def summarize(ranked: Sequence[RankedQuery], skills: int, limits: Limits | None 
     )
 
 
-def _lacking(recall: Rate, false: Rate, skills: int, limits: Limits) -> Iterator[str]:
+def _lacking(recall: Rate, false: Rate, skills: int, limits: RankLimits) -> Iterator[str]:
     """Yield what is missing for a verdict: on both rates, or on the one that has a limit."""
     if skills < 2:  # noqa: PLR2004 - the skill and a rival
         yield "the catalog has no other skill to confuse this one with; name folders with --catalog"
-    both = limits == Limits()
+    both = limits == RankLimits()
     for rate, kind, wanted in (
         (recall, "should trigger", both or limits.min_recall is not None),
         (false, "should not trigger", both or limits.max_false is not None),
@@ -193,7 +191,7 @@ def _lacking(recall: Rate, false: Rate, skills: int, limits: Limits) -> Iterator
             yield f"a verdict takes {MIN_QUERIES} queries that {kind}, {MIN_QUERIES - rate.total} more than there are"
 
 
-def _missed(recall: Rate, false: Rate, limits: Limits) -> Iterator[str]:
+def _missed(recall: Rate, false: Rate, limits: RankLimits) -> Iterator[str]:
     if limits.min_recall is not None and (recall.value or 0.0) < limits.min_recall:
         yield f"recall@1 is {recall.value or 0.0:.2f}, below {limits.min_recall:.2f}"
     if limits.max_false is not None and (false.value or 0.0) > limits.max_false:

@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import agreeing, counted
-from skills_core.evals.agents.transcript import ANY_SKILL
+from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, too_many_failed, wilson
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from skills_core.evals.agents.transcript import AgentRun, Transcript
+    from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.triggers.queries import Part, Query
     from skills_core.format.yaml12 import JsonValue
 
@@ -40,44 +40,40 @@ FAULTS: Final = (Outcome.ERROR, Outcome.TIMEOUT)
 """Outcomes that say nothing about the skill, and so do not count as runs."""
 
 
-class RunOutcome(NamedTuple):
-    """An outcome and the reason for it, if it is not the plain one."""
-
-    outcome: Outcome
-    reason: str = ""
-
-
 def is_decided(transcript: Transcript, skill: str, max_calls: int) -> bool:
     """Tell whether the outcome is clear while the agent still works."""
     return skill in transcript.loaded or transcript.is_error or transcript.tool_calls >= max_calls
 
 
-def outcome_of(run: AgentRun, skill: str, *, installed: bool) -> RunOutcome:
-    """Return the outcome of a run; `installed` tells that the skill lies in the agent's own folder of skills."""
-    return next(found for applies, found in _rules(run, skill, installed=installed) if applies)
+def outcome_of(run: AgentRun, skill: str, *, installed: bool) -> tuple[Outcome, str]:
+    """Return the outcome of a run, and the reason if there is one to tell.
+
+    `installed` tells that the skill lies in the agent's own folder of skills.
+    """
+    return next((outcome, why) for applies, outcome, why in _rules(run, skill, installed=installed) if applies)
 
 
-def _rules(run: AgentRun, skill: str, *, installed: bool) -> Iterator[tuple[bool, RunOutcome]]:
+def _rules(run: AgentRun, skill: str, *, installed: bool) -> Iterator[tuple[bool, Outcome, str]]:
     """Yield possible outcomes with whether they apply; the first that does counts."""
     record, said = run.transcript, run.errors or "it gave no message"
     listed = record.available if installed else None
-    yield skill in record.loaded, RunOutcome(Outcome.LOADED)
-    yield run.timed_out, RunOutcome(Outcome.TIMEOUT, f"the run took longer than {run.seconds:.0f} seconds")
-    yield record.is_error, RunOutcome(Outcome.ERROR, record.error)
-    yield bool(run.fault), RunOutcome(Outcome.ERROR, run.fault)
+    yield skill in record.loaded, Outcome.LOADED, ""
+    yield run.timed_out, Outcome.TIMEOUT, f"the run took longer than {run.seconds:.0f} seconds"
+    yield record.is_error, Outcome.ERROR, record.error
+    yield bool(run.fault), Outcome.ERROR, run.fault
     denied = skill in record.denied or ANY_SKILL in record.denied
-    yield denied, RunOutcome(Outcome.DENIED, "the agent wanted to load the skill, and a permission stopped it")
+    yield denied, Outcome.DENIED, "the agent wanted to load the skill, and a permission stopped it"
     failure = f"the agent's own tool failed to load the skill: {record.failed.get(skill) or 'it gave no reason'}"
-    yield skill in record.failed, RunOutcome(Outcome.ERROR, failure)
+    yield skill in record.failed, Outcome.ERROR, failure
     ended = f"the agent ended with exit code {run.exit_code}: {said}"
-    yield run.exit_code not in {0, None}, RunOutcome(Outcome.ERROR, ended)
+    yield run.exit_code not in {0, None}, Outcome.ERROR, ended
     unread = f"nothing that the agent printed can be read as its record: {said}"
-    yield not record.recognized, RunOutcome(Outcome.ERROR, unread)
+    yield not record.recognized, Outcome.ERROR, unread
     absent = listed is not None and skill not in listed
-    yield absent, RunOutcome(Outcome.ERROR, "the agent does not list the skill among those that it has")
+    yield absent, Outcome.ERROR, "the agent does not list the skill among those that it has"
     twice = listed is not None and listed.count(skill) > 1
-    yield twice, RunOutcome(Outcome.ERROR, "the agent lists two skills of this name")
-    yield True, RunOutcome(Outcome.NOT_LOADED)
+    yield twice, Outcome.ERROR, "the agent lists two skills of this name"
+    yield True, Outcome.NOT_LOADED, ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,29 +228,20 @@ class SetResult:
         return f"{unjudged} of {queries} {have} no run that counts" if unjudged else ""
 
 
-@dataclass(frozen=True, slots=True)
-class PairedTest:
-    """Two descriptions on the same queries: how many only one of them passes, and whether that is more than chance."""
+def compare(new: SetResult, old: SetResult) -> dict[str, JsonValue]:
+    """Compare two descriptions query by query, by McNemar's exact test, and return the JSON object.
 
-    wins: int
-    losses: int
-    probability: float
-    verdict: str
-    queries_needed: int | None
-
-
-def compare(new: SetResult, old: SetResult) -> PairedTest:
-    """Compare results query by query, by McNemar's exact test; queries that one side could not judge are left out."""
+    Queries that one side could not judge are left out.
+    """
     before = {each.query: each.passed for each in old.judged}
     pairs = [(each.passed, before[each.query]) for each in new.judged if each.query in before]
     wins, losses = pairs.count((True, False)), pairs.count((False, True))
-    probability = mcnemar_exact(wins, losses)
-    if probability < SIGNIFICANCE:
-        return PairedTest(wins, losses, probability, "better" if wins > losses else "worse", None)
-    total = len(pairs)
-    rates = [sum(side is True for side in sides) / total for sides in zip(*pairs, strict=True)] if pairs else []
-    needed = cases_for_power(*rates) if rates and rates[0] != rates[1] else None
-    return PairedTest(wins, losses, probability, "no verdict", needed)
+    p_value = mcnemar_exact(wins, losses)
+    found: dict[str, JsonValue] = {"wins": wins, "losses": losses, "p": round(p_value, _DIGITS)}
+    if p_value < SIGNIFICANCE:
+        return {**found, "verdict": "better" if wins > losses else "worse", "queries_needed": None}
+    rates = [sum(side is True for side in sides) / len(pairs) for sides in zip(*pairs, strict=True)]
+    return {**found, "verdict": "no verdict", "queries_needed": cases_for_power(*rates) if rates else None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +260,7 @@ class Adoption:
 
     adopted: bool
     reason: str
-    comparison: PairedTest | None = None
+    comparison: Mapping[str, JsonValue] | None = None
 
 
 def best_round(rounds: Sequence[Round]) -> Round:
@@ -387,21 +374,8 @@ def adoption_object(
         "test": {
             "opened": bool(tests),
             **{name: set_object(results, threshold) for name, results in tests.items()},
-            "comparison": comparison_object(adoption.comparison),
+            "comparison": None if adoption.comparison is None else dict(adoption.comparison),
         },
-    }
-
-
-def comparison_object(comparison: PairedTest | None) -> JsonValue:
-    """Return the JSON object of a comparison of two descriptions."""
-    if comparison is None:
-        return None
-    return {
-        "wins": comparison.wins,
-        "losses": comparison.losses,
-        "p": round(comparison.probability, _DIGITS),
-        "verdict": comparison.verdict,
-        "queries_needed": comparison.queries_needed,
     }
 
 

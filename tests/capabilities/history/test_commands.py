@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.triggers.optimization import apply_description
+from server.capabilities.evals.triggers.trigger_test import apply_description
 from server.capabilities.history.histories import recorded_change
 from tests.capabilities.history.helpers import commits, run, write_skill
 

@@ -10,7 +10,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,24 +17,40 @@ from typing import TYPE_CHECKING, Final
 import anyio.to_thread
 
 import server
-from server.capabilities.evals.agents.agent import AgentUnavailableError
-from server.capabilities.evals.agents.programs import run_program, shell_words
-from server.capabilities.evals.agents.run_folder import RunFolder, agent_environment, temporary_root
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.skills.tested_skills import find_twins
+from server.capabilities.evals.agents.agent import Agent, RunFolder, agent_environment, temporary_root
+from server.capabilities.evals.tested_skills import find_twins
+from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line, printable
-from skills_core.evals.agents.all_agents import AGENTS, ANY_AGENT
-from skills_core.evals.agents.kind import Rights, ServerCommand, Via
-from skills_core.evals.agents.transcript import AgentRun, transcript_lines
+from skills_core.evals.agents import AGENTS, ANY_AGENT
+from skills_core.evals.agents.kind import AgentRights, AgentRun, Via, transcript_lines
+from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from server.capabilities.evals.agents.agent import AgentTask
-    from skills_core.evals.agents.kind import AgentKind, Setup, TranscriptReader
-    from skills_core.evals.agents.transcript import Transcript
+    from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
     from skills_core.scripts.process import ProcessResult
+
+
+def shell_words(command: str) -> tuple[str, ...]:
+    """Return the words that run a command by `sh -c`.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    shell = shutil.which("sh")
+    if shell is None:
+        raise EvalError("there is no sh on the PATH; install a POSIX shell (on Windows, Git for Windows has one)")
+    return (shell, "-c", command)
+
+
+async def run_program(
+    command: Command, limits: ProcessLimits, watch: Callable[[bytes], bool] | None = None
+) -> ProcessResult:
+    """Run a program, and return its result. A cancellation ends it, and so does `watch`; see `run_process`."""
+    return await run_confined(Isolation(), command, limits, python=Path(sys.executable), watch=watch)
 
 
 _MAX_OUTPUT: Final = 64 * 1024 * 1024
@@ -115,7 +130,7 @@ def fill(template: str, values: Mapping[str, str]) -> str:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CliAgent:
+class CliAgent(Agent):
     """An agent of a kind; `template` is the user's own command in place of that of the kind.
 
     `via` is None if only the template says where the skill is.
@@ -123,7 +138,7 @@ class CliAgent:
 
     kind: AgentKind
     via: Via | None
-    rights: Rights
+    rights: AgentRights
     executable: str = ""
     version: str = ""
     template: str | None = None
@@ -162,17 +177,6 @@ class CliAgent:
         """Whether a run can have the skill at all."""
         return self.via is not None or "{skill}" in (self.template or "")
 
-    def twins(self, name: str) -> list[Path]:
-        """Return the skills of this name that the agent would find besides the one under test."""
-        above = [temporary_root(), *temporary_root().parents]
-        return find_twins(name, above if self.home is None else [*above, self.home], self.kind.folders)
-
-    @asynccontextmanager
-    async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
-        """Open nothing: each run is a process of its own."""
-        del tasks
-        yield
-
     async def perform(self, task: AgentTask) -> AgentRun:
         """Run the agent once.
 
@@ -209,9 +213,11 @@ class CliAgent:
             files = " ".join(shlex.quote(str(folder.work / path)) for path in task.inputs)
             quoted = {name: shlex.quote(value) for name, value in values.items()}
             return shell_words(fill(self.template, {**quoted, "files": files}))
-        prompt = task.text if self.rights is Rights.WORK else task.prompt
+        prompt = task.text if self.rights is AgentRights.WORK else task.prompt
         values = {"prompt": prompt, "root": str(folder.root), "model": self.model or ""}
-        return tuple(fill(word, values) for word in self._words(setup))
+        model = self.kind.model_option if self.model is not None else ()
+        words = (self.executable, *self.kind.command[1:], *model, *setup.arguments, *self.kind.prompt)
+        return tuple(fill(word, values) for word in words)
 
     def _places(self, folder: RunFolder) -> list[Path]:
         """Return the folders that get the skills."""
@@ -221,14 +227,10 @@ class CliAgent:
         others = self.kind.other_folders[:1] if self.kind is ANY_AGENT else ()
         return [folder.work / path for path in (self.kind.skills_folder, *others)]
 
-    def _words(self, setup: Setup) -> list[str]:
-        model = self.kind.model_option if self.model is not None else ()
-        return [self.executable, *self.kind.command[1:], *model, *setup.arguments, *self.kind.prompt]
 
-
-def _server_command(skills: Path) -> ServerCommand:
+def _server_command(skills: Path) -> tuple[str, ...]:
     start = _START.format(str(Path(server.__file__).resolve().parents[1]))
-    return ServerCommand(sys.executable, ("-c", start, "serve", str(skills)))
+    return (sys.executable, "-c", start, "serve", str(skills))
 
 
 def find_agent(
@@ -236,25 +238,25 @@ def find_agent(
     template: str | None,
     *,
     via: Via | None,
-    rights: Rights,
+    rights: AgentRights,
     model: str | None = None,
     home: Path | None = None,
 ) -> CliAgent:
     """Return the agent of this name, or of the user's own command `template`.
 
     Raises:
-        AgentUnavailableError: the agent is not installed, or the command cannot be used.
+        EvalError: the agent is not installed, or the command cannot be used.
     """
     kind = AGENTS[name] if name is not None else ANY_AGENT
     if home is not None and not home.is_dir():
-        raise AgentUnavailableError(f"{printable(str(home))}: expected a folder with the settings of the agent")
+        raise EvalError(f"{printable(str(home))}: expected a folder with the settings of the agent")
     if template is not None:
         if model is not None:
-            raise AgentUnavailableError("name the model in the command of the agent, not by an option")
+            raise EvalError("name the model in the command of the agent, not by an option")
         return CliAgent(kind=kind, via=via, rights=rights, template=template, home=home)
     executable = shutil.which(kind.command[0])
     if executable is None:
-        raise AgentUnavailableError(
+        raise EvalError(
             f"{kind.title} is not installed: there is no {kind.command[0]!r} on the PATH; install it, or name another "
             "agent or a command of your own"
         )
@@ -286,10 +288,11 @@ def check_no_twin(agent: CliAgent, skill: str) -> None:
     """Check that the agent would find no other skill of this name.
 
     Raises:
-        AgentUnavailableError: it would.
+        EvalError: it would.
     """
-    if twins := agent.twins(skill):
-        raise AgentUnavailableError(
+    above = [temporary_root(), *temporary_root().parents]
+    if twins := find_twins(skill, [*above, agent.home] if agent.home else above, agent.kind.folders):
+        raise EvalError(
             f"the agent would find another skill {skill} in {printable(str(twins[0]))}; it could win, and nothing "
             "would be measured. Remove it from the home of the agent (--agent-home)"
         )

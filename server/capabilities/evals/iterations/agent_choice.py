@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask
+from server.capabilities.evals.agents.agent import EXECUTOR, AgentTask, RunFolders
 from server.capabilities.evals.agents.cli_agent import find_agent
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.errors import EvalError
 from server.capabilities.evals.settings import EvalSettings
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.runs.offered import open_named
 from server.capabilities.runs.settings import RunSettings
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
-from skills_core.evals.agents.kind import Rights, Via
+from skills_core.evals.agents.kind import AgentRights, Via
 from skills_core.evals.grading.results import EvalStatus, status_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
@@ -33,18 +32,13 @@ if TYPE_CHECKING:
     from server.config.values import SecretStr
 
 
-EXECUTOR: Final = "skillserve"
-"""The name of our own executor among the agents."""
-
-
 def eval_agent(
     name: str | None, template: str | None, *, via: str, model: str | None, home: Path | None
 ) -> CliAgent | None:
     """Return the agent, None for our own executor.
 
     Raises:
-        EvalError: the options do not go together.
-        AgentUnavailableError: the agent cannot be used.
+        EvalError: the options do not go together, or the agent cannot be used.
     """
     if name == EXECUTOR and template is not None:
         raise EvalError(
@@ -57,7 +51,7 @@ def eval_agent(
         return None
     # A command without a known agent says itself where the skill is, by {skill}.
     way = Via(via) if name is not None else None
-    return find_agent(name, template, via=way, rights=Rights.WORK, model=model, home=home)
+    return find_agent(name, template, via=way, rights=AgentRights.WORK, model=model, home=home)
 
 
 _QUESTION: Final = "question.md"
@@ -127,21 +121,20 @@ def choose_judge(settings: Settings, named: CliAgent | None, tested: CliAgent | 
         return Judge(model, evals.judge_key if evals.judge_model else runs.model_key)
     # What a command of the user's prints need not be an answer.
     agent = named or (tested if tested is not None and tested.tells_loads else None)
-    return None if agent is None else Judge(agent=replace(agent, via=None, rights=Rights.LOAD))
+    return None if agent is None else Judge(agent=replace(agent, via=None, rights=AgentRights.LOAD))
 
 
 def judge_agent(name: str | None, template: str | None, *, model: str | None, home: Path | None) -> CliAgent | None:
     """Return the agent that a user names as the judge, None if there is none; it may only read.
 
     Raises:
-        EvalError: the agent cannot be a judge.
-        AgentUnavailableError: it cannot be used.
+        EvalError: the agent cannot be a judge, or it cannot be used.
     """
     if name is None and template is None:
         return None
     if name == EXECUTOR:
         raise EvalError("--judge-agent: our own executor grades with a model; name it with --judge-model")
-    return find_agent(name, template, via=None, rights=Rights.LOAD, model=model, home=home)
+    return find_agent(name, template, via=None, rights=AgentRights.LOAD, model=model, home=home)
 
 
 @dataclass(frozen=True, slots=True)

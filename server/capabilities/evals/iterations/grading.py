@@ -10,14 +10,15 @@ import os
 import re
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.programs import CANNOT_START, check_syntax, run_shell
-from server.capabilities.evals.agents.run_folder import RUNS_PREFIX
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.agents.agent import RUNS_PREFIX, for_each
+from server.capabilities.evals.agents.cli_agent import run_program, shell_words
+from server.capabilities.evals.workspace import EvalError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import is_ignored
@@ -28,53 +29,50 @@ from skills_core.evals.grading.judging import (
     OutputFile,
     assertions_for_judge,
     compare_blindly,
+    cut_middle,
     judge,
     overall_winner,
     transcript_text,
 )
-from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, GradingBasis, RunKey, grading_to_json
+from skills_core.evals.grading.results import Arm, AssertionResult, EvalStatus, RunKey, grading_basis, grading_to_json
 from skills_core.runs.models import connected
-from skills_core.scripts.process import ProcessEnding, ProcessLimits, exit_text
+from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, exit_text, run_process
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from pydantic_ai.models import Model
 
-    from server.capabilities.evals.iterations.files import Iteration
+    from server.capabilities.evals.workspace import IterationFolder
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.evals.grading.results import EvalRun
     from skills_core.skills.skill import Skill
 
 
+CANNOT_START: Final = frozenset({126, 127})
+"""Exit codes of a shell that cannot start a program."""
+
+
+_SYNTAX_SECONDS: Final = 20.0
+
+
+async def check_syntax(command: str) -> str:
+    """Return why a shell cannot read a command, empty if it can.
+
+    Raises:
+        EvalError: there is no shell.
+    """
+    shell, *words = shell_words(command)
+    started = Command((shell, "-n", *words), Path(os.sep), os.environ)
+    done = await run_process(started, ProcessLimits(_SYNTAX_SECONDS, 10_000))
+    if done.ending is ProcessEnding.EXITED and done.exit_code == 0:
+        return ""
+    return done.fault or done.stderr.decode("utf-8", "replace").strip() or f"exit code {done.exit_code}"
+
+
 CHECK_SECONDS: Final = 120.0
 _MAX_OUTPUT: Final = 1_000_000
 _MAX_EVIDENCE: Final = 2000
-
-
-class CheckError(EvalError):
-    """A check could not decide: it did not start, or did not end by itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckPlace:
-    """Where checks of a run look: its folder, and the eval files of the skill."""
-
-    folder: Path
-    evals: Path
-
-    def environment(self) -> dict[str, str]:
-        """Return the environment of a check."""
-        own = {
-            "OUTPUTS": str(self.folder / "outputs"),
-            "TRANSCRIPT": str(self.folder / "transcript.jsonl"),
-            "ANSWER": str(self.folder / "answer.txt"),
-            "EVALS": str(self.evals),
-            # A check in Python must not leave files in the skill.
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
-        return {**os.environ, **own}
 
 
 async def check_commands(cases: Sequence[EvalCase], where: Path) -> None:
@@ -90,37 +88,40 @@ async def check_commands(cases: Sequence[EvalCase], where: Path) -> None:
                 raise EvalError(f"{place}: expected a command for sh, found {assertion.check[:100]!r}: {fault}")
 
 
-async def run_check(assertion: Assertion, place: CheckPlace) -> AssertionResult:
-    """Return the result of an assertion with a command.
+async def _run_check(assertion: Assertion, folder: Path, evals: Path) -> AssertionResult:
+    """Return the result of an assertion whose command looks at the run in `folder` and the skill's eval files.
 
     Raises:
-        CheckError: the command could not decide.
+        EvalError: the command could not decide, because it did not start or did not end by itself.
     """
+    environment = {
+        **os.environ,
+        "OUTPUTS": str(folder / "outputs"),
+        "TRANSCRIPT": str(folder / "transcript.jsonl"),
+        "ANSWER": str(folder / "answer.txt"),
+        "EVALS": str(evals),
+        # A check in Python must not leave files in the skill.
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
     limits = ProcessLimits(CHECK_SECONDS, _MAX_OUTPUT)
-    done = await run_shell(assertion.check or "", place.folder / "outputs", place.environment(), limits)
+    command = Command(shell_words(assertion.check or ""), folder / "outputs", environment)
+    done = await run_program(command, limits)
     output = b"\n".join(filter(None, (done.stdout.strip(), done.stderr.strip()))).decode("utf-8", "replace")
     named = f"the check of {assertion.text[:100]!r}"
     match done.ending:
         case ProcessEnding.NOT_STARTED:
-            raise CheckError(one_line(f"{named} was not started: {done.fault}"))
+            raise EvalError(one_line(f"{named} was not started: {done.fault}"))
         case ProcessEnding.TIMED_OUT:
-            raise CheckError(one_line(f"{named} took longer than {CHECK_SECONDS:g} seconds"))
+            raise EvalError(one_line(f"{named} took longer than {CHECK_SECONDS:g} seconds"))
         case ProcessEnding.TOO_MUCH_OUTPUT:
-            raise CheckError(one_line(f"{named} printed more than {_MAX_OUTPUT} bytes"))
+            raise EvalError(one_line(f"{named} printed more than {_MAX_OUTPUT} bytes"))
     if done.exit_code in CANNOT_START or done.exit_code is None or done.exit_code < 0:
-        raise CheckError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
+        raise EvalError(one_line(f"{named} {exit_text(done.exit_code)}, so it decided nothing: {output[-300:]}"))
     passed = done.exit_code == 0
-    evidence = _cut(output) or ("the check printed nothing" if passed else "")
+    evidence = cut_middle(output, _MAX_EVIDENCE) or ("the check printed nothing" if passed else "")
     return AssertionResult(
         assertion.text, passed, evidence if passed else f"exit code {done.exit_code}. {evidence}".strip()
     )
-
-
-def _cut(text: str) -> str:
-    if len(text) <= _MAX_EVIDENCE:
-        return text
-    half = _MAX_EVIDENCE // 2
-    return f"{text[:half]}\n[…]\n{text[-half:]}"
 
 
 _MIN_LINE: Final = 60
@@ -166,7 +167,7 @@ class Grader:
     instructions: tuple[str, ...] = ()
     judge: str = ""
 
-    async def grade_run(self, iteration: Iteration, run: EvalRun) -> EvalRun:
+    async def grade_run(self, iteration: IterationFolder, run: EvalRun) -> EvalRun:
         """Grade a run and write `grading.json`; why it cannot be graded becomes part of its outcome.
 
         Raises:
@@ -181,24 +182,23 @@ class Grader:
             known = [note for note in run.outcome.notes if not note.startswith("judge: ")]
             outcome = replace(run.outcome, grading_error="", notes=(*known, *(f"judge: {note}" for note in notes)))
             run = replace(run, outcome=outcome, results=tuple(results))
-            document = grading_to_json(results, GradingBasis.of(run.case, self.judge))
+            document = grading_to_json(results, grading_basis(run.case, self.judge))
             await anyio.to_thread.run_sync(iteration.write, f"{place}/grading.json", document)
         await anyio.to_thread.run_sync(iteration.write, f"{place}/outcome.json", run.outcome.to_json())
         return run
 
-    async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], tuple[str, ...]]:
+    async def grade(self, case: EvalCase, folder: Path) -> tuple[list[AssertionResult], list[str]]:
         """Return the results of a case's assertions about the run in `folder`, and the judge's notes.
 
         Raises:
-            CheckError: a check could not decide.
             NoAnswerError: the judge gave no usable answer.
-            EvalError: the run left nothing to grade.
+            EvalError: the run left nothing to grade, or a check could not decide.
         """
         if not (folder / "outputs").is_dir() or not (folder / "transcript.jsonl").is_file():
             raise EvalError("the outputs or the transcript of the run are missing")
-        place = CheckPlace(folder, self.evals)
-        results = {each.text: await run_check(each, place) for each in case.assertions if each.check is not None}
-        notes: tuple[str, ...] = ()
+        checked = [each for each in case.assertions if each.check is not None]
+        results = {each.text: await _run_check(each, folder, self.evals) for each in checked}
+        notes: list[str] = []
         if judged := assertions_for_judge(case):
             material = await anyio.to_thread.run_sync(partial(read_material, folder, case, self.instructions))
             if material.is_empty:
@@ -206,9 +206,8 @@ class Grader:
             if self.model is None:
                 raise EvalError("assertions without a check need a judge; name one with --judge-model or --judge-agent")
             async with connected(self.model):
-                judgement = await judge(self.model, case, judged, material)
-            results |= {each.text: each for each in judgement.results}
-            notes = judgement.notes
+                graded, notes = await judge(self.model, case, judged, material)
+            results |= {each.text: each for each in graded}
         return [results[each.text] for each in case.assertions], notes
 
 
@@ -270,7 +269,7 @@ def _bounded(path: Path) -> str:
 COMPARISON = "comparison.json"
 
 
-def comparisons_of(iteration: Iteration, runs: Iterable[EvalRun]) -> dict[str, dict[str, Any]]:
+def comparisons_of(iteration: IterationFolder, runs: Iterable[EvalRun]) -> dict[str, dict[str, Any]]:
     """Return the comparisons by case; one of outputs that have been replaced since is left out."""
     found: dict[str, dict[str, Any]] = {}
     for folder, now in _digests(runs).items():
@@ -280,7 +279,7 @@ def comparisons_of(iteration: Iteration, runs: Iterable[EvalRun]) -> dict[str, d
     return found
 
 
-def uncompared(iteration: Iteration, runs: Sequence[EvalRun]) -> set[str]:
+def uncompared(iteration: IterationFolder, runs: Sequence[EvalRun]) -> set[str]:
     """Return the cases whose outputs are not compared."""
     return {run.key.folder for run in runs} - comparisons_of(iteration, runs).keys()
 
@@ -301,7 +300,7 @@ def _digests(runs: Iterable[EvalRun]) -> dict[str, str]:
 class BlindComparisons:
     """The comparisons of one iteration by one judge, a limited number of cases at a time."""
 
-    iteration: Iteration
+    iteration: IterationFolder
     model: Model
     baseline: Arm
     jobs: int
@@ -311,18 +310,15 @@ class BlindComparisons:
         by_key = {run.key: run for run in runs if run.outcome.status is EvalStatus.DONE}
         pending = uncompared(self.iteration, runs)
         problems: list[str] = []
-        limiter = anyio.CapacityLimiter(self.jobs)
 
         async def one(folder: str) -> None:
-            async with limiter:
-                try:
-                    await self._compare(folder, by_key)
-                except SkillsError as error:
-                    problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
+            try:
+                await self._compare(folder, by_key)
+            except SkillsError as error:
+                problems.append(one_line(f"{folder}: the outputs were not compared: {error}"))
 
-        async with connected(self.model), anyio.create_task_group() as group:
-            for folder in sorted(pending):
-                group.start_soon(one, folder)
+        async with connected(self.model):
+            await for_each(sorted(pending), self.jobs, one)
         return problems
 
     async def _compare(self, folder: str, runs: Mapping[RunKey, EvalRun]) -> None:
@@ -335,7 +331,7 @@ class BlindComparisons:
             first, second = [await anyio.to_thread.run_sync(final_material, place) for place in places]
             if not first.is_empty and not second.is_empty:
                 found = await compare_blindly(self.model, runs[ours].case, first, second)
-                pairs.append({**found.to_json(), "run_number": number})
+                pairs.append({**found, "run_number": number})
         if not pairs:
             raise EvalError("no run of both arms has outputs or an answer")
         document = {

@@ -12,30 +12,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
 from server.capabilities.evals.agents.cli_agent import check_no_twin
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.iterations.files import Iteration, check_input_files, iterations_of, new_iteration
 from server.capabilities.evals.iterations.grading import uncompared
-from server.capabilities.evals.iterations.runner import work_of
-from server.capabilities.evals.skills.tested_skills import find_baseline, load_version
+from server.capabilities.evals.iterations.runner import check_input_files, work_of
+from server.capabilities.evals.tested_skills import find_baseline, load_version
+from server.capabilities.evals.workspace import EvalError, IterationFolder, iterations_of, new_iteration
 from server.capabilities.runs.settings import RunSettings
 from skills_core.diagnostics import counted
 from skills_core.disk.files import read_bounded
 from skills_core.disk.folders import is_ignored
-from skills_core.evals.grading.cases import EVALS_FILE, read_eval_set
+from skills_core.evals.grading.cases import EVALS_FILE, read_eval_cases
 from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.capabilities.evals.iterations.agent_choice import Judge
     from server.capabilities.evals.iterations.runner import Work
-    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
     from skills_core.evals.grading.cases import EvalCase
-    from skills_core.evals.grading.results import EvalRun
+    from skills_core.evals.grading.results import EvalOutcome, EvalRun
     from skills_core.format.yaml12 import JsonObject
 
 
@@ -80,30 +79,6 @@ class Estimate:
         if self.checks:
             parts.append(f"{self.checks} assertions run commands of evals.json on this machine")
         return ", ".join(parts)
-
-
-def estimate(
-    pending: Sequence[RunKey], earlier: Iterable[EvalRun], judged: int, compared: int, checks: int, jobs: int
-) -> Estimate:
-    """Return the estimate for `pending` runs from `earlier` ones of the same arms."""
-    by_arm: dict[Arm, list[EvalRun]] = {}
-    for run in earlier:
-        if run.outcome.status is EvalStatus.DONE:
-            by_arm.setdefault(run.key.arm, []).append(run)
-    basis = sum(map(len, by_arm.values()))
-    tokens = _sum(pending, {arm: [each.outcome.total_tokens for each in runs] for arm, runs in by_arm.items()})
-    cost = _sum(pending, {arm: [each.outcome.cost_usd for each in runs] for arm, runs in by_arm.items()})
-    millis = _sum(pending, {arm: [each.outcome.duration_ms for each in runs] for arm, runs in by_arm.items()})
-    return Estimate(
-        runs=len(pending),
-        checks=checks,
-        judge_requests=judged,
-        compare_requests=compared,
-        tokens=None if tokens is None else round(tokens),
-        cost_usd=None if cost is None else round(cost, 4),
-        seconds=None if millis is None else round(millis / 1000 / max(jobs, 1), 1),
-        basis=basis,
-    )
 
 
 def _sum(pending: Sequence[RunKey], known: Mapping[Arm, Sequence[float | None]]) -> float | None:
@@ -170,7 +145,7 @@ class EvalPlan:
     baseline: Arm
     old_version: SkillVersion | None
     workspace: Path
-    iteration: Iteration
+    iteration: IterationFolder
     resumed: bool
     identity: JsonObject
     work: tuple[Work, ...]
@@ -284,8 +259,8 @@ def _plan_grading(
         where = workspace if latest is None else latest.path
         raise EvalError(f"{where}: there are no outputs of `skillserve eval` to grade; run it first, without --grade")
     runs = identity.get("runs")
-    iteration = Iteration(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
-    usable, left_out = _comparable_cases(iteration, identity, cases, seen)
+    iteration = IterationFolder(workspace, latest.number, runs if isinstance(runs, int) and runs > 0 else 1)
+    usable, left_out = _comparable_cases(identity, cases, seen)
     if not usable:
         raise EvalError(f"{iteration.path}: nothing can be graded: {'; '.join(left_out)}")
     baseline = Arm.WITHOUT_SKILL if identity.get("baseline") is None else Arm.OLD_SKILL
@@ -304,35 +279,17 @@ def _plan_grading(
         identity=identity,
         work=tuple(work),
         cost=_cost(options, workspace, work, usable, iteration.runs),
-        label=_agent_of(iteration),
+        label=str(iteration.config.get("agent") or ""),
         left_out=left_out,
     )
 
 
-def _agent_of(iteration: Iteration) -> str:
-    """Return the name of the agent that made the outputs of an iteration; empty if nothing says it."""
-    match iteration.config, iteration.read("benchmark.json"):
-        case ({"agent": str(label)}, _) | (_, {"metadata": {"model": str(label)}}):
-            return label
-    return ""
-
-
-def _prompts_then(iteration: Iteration, cases: Sequence[EvalCase], seen: Mapping[str, str]) -> dict[str, str]:
-    """Return what agents saw of the cases of an iteration that does not say it, judged by their prompts alone."""
-    then: dict[str, str] = {}
-    for case in cases:
-        match iteration.read(f"{case.folder}/eval_metadata.json"):
-            case {"prompt": str(prompt)}:
-                then[case.folder] = seen[case.folder] if prompt == case.prompt else ""
-    return then
-
-
 def _comparable_cases(
-    iteration: Iteration, identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
+    identity: Mapping[str, Any], cases: Sequence[EvalCase], seen: Mapping[str, str]
 ) -> tuple[tuple[EvalCase, ...], tuple[str, ...]]:
     """Return the cases whose prompt and files are those of the iteration, and why others are not graded."""
     known = identity.get("cases")
-    then = known if isinstance(known, dict) else _prompts_then(iteration, cases, seen)
+    then = known if isinstance(known, dict) else {}
     usable: list[EvalCase] = []
     left_out: list[str] = []
     for case in cases:
@@ -365,14 +322,14 @@ def _label(options: EvalOptions) -> str:
 def _read_cases(folder: Path) -> tuple[tuple[EvalCase, ...], dict[str, str]]:
     """Return the cases, and by case a digest of what its agents see: the prompt, and the input files with their names.
 
-    Assertions and expected outputs are no part of it, because no agent sees them.
+    Assertions and expected outputs are left out, because no agent sees them.
     """
     where = folder / EVALS_FILE
     raw = read_bounded(where)
     if raw is None:
         example = '{"skill_name": "…", "evals": [{"id": 1, "prompt": "…", "assertions": ["…"]}]}'
         raise EvalError(f"{where}: there is no such file; write one such as {example}")
-    cases = read_eval_set(raw, str(where)).cases
+    cases = read_eval_cases(raw, str(where))
     files = check_input_files(folder, cases)
     return cases, {case.folder: _digest([case.prompt, [[path, files[path]] for path in case.files]]) for case in cases}
 
@@ -386,7 +343,7 @@ def _identity(
 ) -> JsonObject:
     """Return what two calls must share for the second to continue the first: all that an agent's work depends on.
 
-    How outputs are graded is no part of it, so outputs that exist can be graded by other assertions and judges.
+    How outputs are graded does not matter here, so outputs that exist can be graded by other assertions and judges.
     """
     version, old = versions
     own = options.agent is None
@@ -411,7 +368,7 @@ def _keys(cases: Sequence[EvalCase], arms: Sequence[Arm], runs: int) -> list[tup
 
 def _choose(
     workspace: Path, options: EvalOptions, identity: JsonObject, keys: Sequence[tuple[RunKey, EvalCase]]
-) -> tuple[Iteration, list[Work], bool]:
+) -> tuple[IterationFolder, list[Work], bool]:
     """Return the iteration to continue, or a new one, with what is left to do in it."""
     earlier = iterations_of(workspace, options.runs)
     if earlier and not options.new and earlier[0].is_of(identity):
@@ -432,7 +389,23 @@ def _cost(
     judged = sum(each.grades and not each.is_complete and bool(assertions_for_judge(each.case)) for each in work)
     compared = 2 * len(cases) * runs if options.compare else 0
     checks = sum(each.check is not None for case in cases for each in case.assertions) if options.grades else 0
-    return estimate(pending, _earlier_runs(workspace, work), judged, compared, checks, options.jobs)
+    by_arm: dict[Arm, list[EvalOutcome]] = {}
+    for run in _earlier_runs(workspace, work):
+        if run.outcome.status is EvalStatus.DONE:
+            by_arm.setdefault(run.key.arm, []).append(run.outcome)
+    tokens = _sum(pending, {arm: [each.total_tokens for each in found] for arm, found in by_arm.items()})
+    cost = _sum(pending, {arm: [each.cost_usd for each in found] for arm, found in by_arm.items()})
+    millis = _sum(pending, {arm: [each.duration_ms for each in found] for arm, found in by_arm.items()})
+    return Estimate(
+        runs=len(pending),
+        checks=checks,
+        judge_requests=judged,
+        compare_requests=compared,
+        tokens=None if tokens is None else round(tokens),
+        cost_usd=None if cost is None else round(cost, 4),
+        seconds=None if millis is None else round(millis / 1000 / options.jobs, 1),
+        basis=sum(map(len, by_arm.values())),
+    )
 
 
 def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:
@@ -441,7 +414,7 @@ def _earlier_runs(workspace: Path, work: Sequence[Work]) -> list[EvalRun]:
     for iteration in iterations_of(workspace, 1):
         identity = iteration.config.get("identity")
         runs = identity.get("runs") if isinstance(identity, dict) else None
-        known = Iteration(workspace, iteration.number, runs if isinstance(runs, int) else 1)
+        known = IterationFolder(workspace, iteration.number, runs if isinstance(runs, int) else 1)
         keys = {each.key: each.case for each in work if each.key.number <= known.runs}
         found += [run for key, case in keys.items() if (run := known.run(key, case)) is not None]
     return found

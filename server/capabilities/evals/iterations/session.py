@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.agents.agent import RunFolders
 from server.capabilities.evals.iterations.agent_choice import check_named
-from server.capabilities.evals.iterations.files import CONFIG
 from server.capabilities.evals.iterations.grading import (
     BlindComparisons,
     Grader,
@@ -22,110 +18,27 @@ from server.capabilities.evals.iterations.grading import (
     instruction_lines,
 )
 from server.capabilities.evals.iterations.plan import SNAPSHOTS, EvalMode
-from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs
+from server.capabilities.evals.iterations.runner import EvalRunner, grade_runs, showing_progress
 from server.capabilities.evals.settings import EvalSettings
-from server.capabilities.evals.skills.tested_skills import keep
+from server.capabilities.evals.tested_skills import keep
+from server.capabilities.evals.workspace import CONFIG, EvalError
 from server.capabilities.runs.settings import RunSettings
-from skills_core.diagnostics import counted
 from skills_core.evals.feedback import FEEDBACK_FILE, digest_of_case, with_outputs
 from skills_core.evals.grading.benchmark import BenchmarkMetadata, benchmark_of
 from skills_core.evals.grading.cases import EVALS_FILE
-from skills_core.evals.grading.judging import ComparisonSummary
+from skills_core.evals.grading.judging import comparison_line, summarize_comparisons
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
 
     from pydantic_ai.models import Model
-    from rich.progress import Progress, TaskID
 
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.iterations.plan import EvalPlan
-    from server.capabilities.evals.iterations.runner import ProgressListener
-    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
-    from skills_core.evals.grading.results import RunKey
     from skills_core.format.yaml12 import JsonObject
-
-
-def _line(run: EvalRun) -> str:
-    seconds = run.outcome.duration_ms / 1000
-    tokens = "" if run.outcome.total_tokens is None else f", {counted(run.outcome.total_tokens, 'token')}"
-    if run.outcome.status is not EvalStatus.DONE:
-        said = f"{run.outcome.status}: {run.problem}"
-    elif run.outcome.grading_error:
-        said = f"not graded: {run.outcome.grading_error}"
-    elif run.results is None:
-        said = "done, not graded"
-    elif run.results:
-        said = f"{sum(each.passed for each in run.results)} of {counted(len(run.results), 'assertion')} passed"
-    else:
-        said = "done, without assertions"
-    return f"{run.key}: {said} ({seconds:.1f} s{tokens})"
-
-
-class _Lines:
-    """Prints a line for each run that has ended."""
-
-    def __init__(self, total: int, show: Callable[[str], None], changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._total = total
-        self._count = 0
-        self._show = show
-
-    def started(self, key: RunKey) -> None:
-        del key
-
-    def ended(self, run: EvalRun) -> None:
-        self._count += 1
-        self._show(f"[{self._count}/{self._total}] {_line(run)}")
-        self._changed()
-
-
-class _Bar:
-    """Moves a bar, and prints a line above it for each run that has ended."""
-
-    def __init__(self, progress: Progress, task: TaskID, changed: Callable[[], None]) -> None:
-        self._changed = changed
-        self._progress = progress
-        self._task = task
-        self._running: list[str] = []
-
-    def started(self, key: RunKey) -> None:
-        self._running.append(str(key))
-        self._update(0)
-
-    def ended(self, run: EvalRun) -> None:
-        from rich.text import Text
-
-        self._running.remove(str(run.key))
-        with suppress(OSError):
-            self._progress.console.print(Text(_line(run)))
-        self._update(1)
-        self._changed()
-
-    def _update(self, advance: int) -> None:
-        with suppress(OSError):
-            self._progress.update(self._task, advance=advance, description=", ".join(self._running)[:60])
-
-
-@contextmanager
-def showing_progress(
-    total: int, show: Callable[[str], None], changed: Callable[[], None], *, plain: bool
-) -> Iterator[ProgressListener]:
-    """Yield the listener for an eval with `total` runs to do.
-
-    `show` prints a line, and `changed` is called after each run. With `plain`, there is no bar.
-    """
-    if plain or not sys.stderr.isatty() or not total:
-        yield _Lines(total, show, changed)
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}", markup=False))
-    with Progress(*columns, console=Console(stderr=True, highlight=False)) as progress:
-        yield _Bar(progress, progress.add_task("", total=total), changed)
 
 
 _NEVER = EvalOutcome(status=EvalStatus.ERROR, error="it was not run")
@@ -201,17 +114,17 @@ class EvalSession:
         folders = await anyio.to_thread.run_sync(self._begin, agent.label)
         self.changed()
         left = [each for each in plan.work if not each.is_complete]
-        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as progress:
             runner = EvalRunner(
-                plan.iteration,
-                agent,
-                self._grader(judge) if plan.options.grades else None,
-                folders,
-                versions,
-                plan.source,
+                iteration=plan.iteration,
+                agent=agent,
+                grader=self._grader(judge) if plan.options.grades else None,
+                folders=folders,
+                versions=versions,
+                source=plan.source,
                 seconds=plan.options.seconds,
                 jobs=plan.options.jobs,
-                listener=listener,
+                progress=progress,
             )
             await runner.run(plan.work)
         await anyio.to_thread.run_sync(folders.remove)
@@ -223,8 +136,8 @@ class EvalSession:
         await anyio.to_thread.run_sync(self._describe_cases)
         self.changed()
         left = [each for each in plan.work if not each.is_complete]
-        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as listener:
-            await grade_runs(plan.iteration, self._grader(judge), left, plan.options.jobs, listener)
+        with showing_progress(len(left), self.show, self.changed, plain=self.plain) as progress:
+            await grade_runs(plan.iteration, self._grader(judge), left, plan.options.jobs, progress)
         return plan.label
 
     def _grader(self, judge: Model | None) -> Grader:
@@ -232,7 +145,7 @@ class EvalSession:
         return Grader(judge, self.plan.source / "evals", self._instructions(), named.label if named else "")
 
     def _own_agent(self, versions: Mapping[Arm, SkillVersion | None]) -> Agent:
-        from server.capabilities.evals.agents.own_agent import OwnAgent
+        from server.capabilities.evals.agents.executor import OwnAgent
 
         by_digest = {version.digest: version for version in versions.values() if version is not None}
         return OwnAgent(self.settings, by_digest, self.plan.options.jobs)
@@ -251,10 +164,7 @@ class EvalSession:
         return tuple(line for version in versions for line in instruction_lines(version.skill))
 
     def _begin(self, label: str) -> RunFolders:
-        """Write the files that an iteration begins with; those of an interrupted one stay.
-
-        `label` names the agent.
-        """
+        """Write the files that an iteration begins with; those of an interrupted one stay."""
         plan, iteration = self.plan, self.plan.iteration
         config = iteration.config if plan.resumed else {}
         folders = RunFolders.open(config.get("scratch"))
@@ -312,19 +222,18 @@ class EvalSession:
             runs_per_configuration=plan.runs,
             model=label,
             judge=plan.options.judge.label if plan.options.judge and plan.needs_judge else None,
-            baseline=_text(plan.iteration.config.get("baseline")),
+            baseline=plan.iteration.config.get("baseline"),
         )
         compared = comparisons_of(plan.iteration, runs)
         arms = (Arm.WITH_SKILL.value, plan.baseline.value)
-        comparison = ComparisonSummary.of(compared, arms) if compared else None
-        said = [] if comparison is None else [comparison.line()]
+        comparison = summarize_comparisons(compared, arms) if compared else None
+        said = [] if comparison is None else [comparison_line(comparison)]
         counted_runs = runs if plan.options.grades else list(map(_without_grading, runs))
         notes = [*said, *problems, *self._remarks()]
         benchmark = benchmark_of(counted_runs, plan.baseline, metadata, notes)
-        return {**benchmark, "comparison": None if comparison is None else comparison.to_json()}
+        return {**benchmark, "comparison": comparison}
 
     def _remarks(self) -> list[str]:
-        """Return remarks on how the eval was set up."""
         options, found = self.plan.options, [f"Not graded: {each}." for each in self.plan.left_out]
         if not options.grades:
             found.append(
@@ -357,10 +266,6 @@ def _without_grading(run: EvalRun) -> EvalRun:
     return replace(run, case=replace(run.case, assertions=()), outcome=outcome, results=())
 
 
-def _text(value: object) -> str | None:
-    return value if isinstance(value, str) else None
-
-
 def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     """Return the object that `eval --json` prints; a dry run has no benchmark."""
     iteration = plan.iteration
@@ -379,22 +284,15 @@ def report_of(plan: EvalPlan, benchmark: JsonObject | None) -> JsonObject:
     }
     if benchmark is None:
         return report
-    runs = benchmark["runs"]
-    assert isinstance(runs, list)  # noqa: S101 - as it was made
-    failed = sum(isinstance(run, dict) and bool(_errors_of(run)) for run in runs)
+    runs: Any = benchmark["runs"]
     names = ("run_summary", "intervals", "patterns", "comparison", "notes", "runs")
     return {
         **report,
-        "errors": failed,
+        "errors": sum(run["result"]["errors"] for run in runs),
         **{name: benchmark[name] for name in names},
         "benchmark": str(iteration.path / "benchmark.json"),
         "feedback": str(iteration.path / "feedback.json"),
     }
-
-
-def _errors_of(run: JsonObject) -> object:
-    result = run["result"]
-    return result["errors"] if isinstance(result, dict) else 0
 
 
 def _now() -> str:

@@ -13,7 +13,6 @@ from skills_core.evals.triggers.results import SetResult
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-if TYPE_CHECKING:
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.evals.statistics import Interval, Spread
 
@@ -65,7 +64,7 @@ class ShownVerdict:
 
 
 @dataclass(frozen=True, slots=True)
-class OutputFile:
+class ShownFile:
     """A file that a run wrote: its content if the report shows it, and what is left out in `note`."""
 
     name: str
@@ -77,7 +76,7 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcript:
+class ShownTranscript:
     """The shown entries of a transcript, (label, text) each; `left_out` lines lie between `head` and `tail`."""
 
     head: tuple[tuple[str, str], ...] = ()
@@ -105,9 +104,9 @@ class Run:
     tokens: float | None = None
     cost: float | None = None
     tool_calls: float | None = None
-    outputs: tuple[OutputFile, ...] = ()
+    outputs: tuple[ShownFile, ...] = ()
     outputs_note: str = ""
-    transcript: Transcript = Transcript()
+    transcript: ShownTranscript = ShownTranscript()
     notes: tuple[str, ...] = ()
     outputs_digest: str = ""
     """The digest of what the run made, by which feedback belongs to it; empty if it is unknown."""
@@ -289,7 +288,7 @@ class TriggerRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class Spending:
     """What work has cost; None where nothing is known."""
 
     runs: int = 0
@@ -318,16 +317,16 @@ class TriggerSet:
     measured: str = ""
     replaced: SetResult = _NO_RESULTS
     decision: ShownVerdict | None = None
-    spent: Spent = Spent()
+    spent: Spending = Spending()
     complete: bool = True
     ranked: bool = False
     """Whether the queries were ranked by a search, so that there were no runs."""
-    transcripts: Mapping[str, Transcript] = field(default_factory=dict)
+    transcripts: Mapping[str, ShownTranscript] = field(default_factory=dict)
     """Those of the runs, by the paths that the results name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Workspace:
+class Results:
     """All results of a skill, the oldest first; `problems` are files that could not be used."""
 
     skill: str
@@ -338,5 +337,5 @@ class Workspace:
     @property
     def running(self) -> bool:
         """Whether the newest work is not complete."""
-        complete = [each.complete for each in self.iterations[-1:]] + [each.complete for each in self.triggers[-1:]]
-        return not all(complete)
+        iterations, triggers = self.iterations[-1:], self.triggers[-1:]
+        return not (all(each.complete for each in iterations) and all(each.complete for each in triggers))

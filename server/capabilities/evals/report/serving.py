@@ -14,7 +14,6 @@ import os
 import re
 import secrets
 import socket
-from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -24,10 +23,12 @@ from starlette.applications import Starlette
 from starlette.responses import HTMLResponse, JSONResponse
 from starlette.routing import Route
 
-from server.capabilities.evals.report.folder import Folder
-from server.capabilities.evals.report.html.page import content_policy
-from server.capabilities.evals.report.workspace import read_workspace, work_runs
+from server.capabilities.evals.report.folder import WorkspaceFolder
+from server.capabilities.evals.report.model import feedback_version
+from server.capabilities.evals.report.page import content_policy
+from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
+from server.capabilities.evals.workspace import work_runs
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.writing import json_bytes, write_file
 from skills_core.errors import SkillsError
@@ -55,11 +56,6 @@ class FeedbackChangedError(FeedbackError):
         self.current = current
 
 
-def feedback_version(words: str | None) -> str:
-    """Return a text that tells whether feedback has changed; None stands for a case without any."""
-    return "" if words is None else sha256(words.encode("utf-8", "replace")).hexdigest()
-
-
 def save_feedback(workspace: Path, iteration: str, case: str, words: str, outputs: str = "") -> None:
     """Write the words on one case into the feedback of an iteration, and keep all others.
 
@@ -78,7 +74,7 @@ def save_feedback(workspace: Path, iteration: str, case: str, words: str, output
 
 def _existing(workspace: Path, relative: str) -> Mapping[str, Any]:
     with Reader() as reader:
-        folder = Folder(workspace, reader)
+        folder = WorkspaceFolder(workspace, reader)
         value = folder.json(relative)
     if folder.problems or not (value is None or isinstance(value, dict)):
         reason = "; ".join(folder.problems) or f"{relative}: not a JSON object"
@@ -217,7 +213,7 @@ class ReportServer:
         if newest is None or case is None:
             raise FeedbackError(f"there is no case {sent.case[:100]!r} in the newest iteration; load the page again")
         current = case.feedback
-        # The same text twice is no conflict: a click saves what leaving the field has saved.
+        # The same text twice is not a conflict: a click saves what leaving the field has saved.
         if feedback_version(current) not in {sent.version, feedback_version(sent.feedback)}:
             raise FeedbackChangedError(current or "")
         save_feedback(self._root, newest.folder, sent.case, sent.feedback, sent.outputs or case.outputs_digest)
@@ -236,11 +232,6 @@ class _Sent(NamedTuple):
 
 
 async def _body(request: Request) -> bytes:
-    """Return the body of a request.
-
-    Raises:
-        ValueError: it is too large.
-    """
     body = b""
     async for chunk in request.stream():
         body += chunk
@@ -250,11 +241,6 @@ async def _body(request: Request) -> bytes:
 
 
 def _parsed(body: bytes) -> _Sent:
-    """Return what a request says.
-
-    Raises:
-        ValueError: the body is something else.
-    """
     expected = 'expected {"case": TEXT, "feedback": TEXT, "version": TEXT, "outputs": TEXT}'
     try:
         value: Any = json.loads(body)

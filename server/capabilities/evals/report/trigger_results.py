@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.evals.report.folder import count, first, number, record, records, text, texts, truth
-from server.capabilities.evals.report.model import RoundScore, ShownVerdict, Spent, Tone, TriggerRound, TriggerSet
-from server.capabilities.evals.report.outputs import read_lines
+from server.capabilities.evals.report.folder import count, first, number, read_lines, text, texts, truth
+from server.capabilities.evals.report.model import RoundScore, ShownVerdict, Spending, Tone, TriggerRound, TriggerSet
 from server.capabilities.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
+from skills_core.evals.agents.kind import record, records
 from skills_core.evals.statistics import wilson
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetResult
@@ -21,9 +21,8 @@ from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetRes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from server.capabilities.evals.report.folder import Folder
-    from server.capabilities.evals.report.model import Transcript
-    from server.capabilities.evals.report.outputs import Budget
+    from server.capabilities.evals.report.folder import Budget, WorkspaceFolder
+    from server.capabilities.evals.report.model import ShownTranscript
 
 _SETS = ("train", "validation", "test", "holdout")
 
@@ -49,7 +48,9 @@ _FACTS = (
 )
 
 
-def read_triggers(folder: Folder, relative: str, position: int, budget: Budget | None = None) -> TriggerSet | None:
+def read_triggers(
+    folder: WorkspaceFolder, relative: str, position: int, budget: Budget | None = None
+) -> TriggerSet | None:
     """Return the results in a folder; None if it holds none. Without a budget, without transcripts."""
     path = f"{relative}/results.json".lstrip("/")
     value = folder.json(path)
@@ -92,14 +93,14 @@ def _facts(*places: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield label, shown
 
 
-def _spent(costs: Mapping[str, Any]) -> Spent:
+def _spent(costs: Mapping[str, Any]) -> Spending:
     tokens, money = number(costs.get("total_tokens")), number(costs.get("cost_usd"))
-    return Spent(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
+    return Spending(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
 
 
 def _transcripts(
-    results: tuple[QueryResult, ...], folder: Folder, relative: str, budget: Budget
-) -> dict[str, Transcript]:
+    results: tuple[QueryResult, ...], folder: WorkspaceFolder, relative: str, budget: Budget
+) -> dict[str, ShownTranscript]:
     names = [name for each in results for name in each.transcripts[:_MAX_TRANSCRIPTS] if _TRANSCRIPT.fullmatch(name)]
     return {name: read_lines(folder, f"{relative}/{name}".lstrip("/"), budget) for name in names}
 
@@ -118,7 +119,7 @@ def _result(values: Mapping[str, Any], split: str = "") -> QueryResult:
     triggers = count(values.get("triggers")) or 0
     errors = count(values.get("errors")) or sum(outcome in FAULTS for outcome in outcomes)
     runs = sum(outcome not in FAULTS for outcome in outcomes) if outcomes else _runs(values, triggers, errors)
-    # More triggers than runs make no sense, and are no evidence.
+    # More triggers than runs are impossible, so they are not evidence.
     rate = Rate(triggers, runs) if triggers <= runs else Rate(0, 0)
     identifier, part = text(values.get("id")), text(values.get("split")) or split
     return QueryResult(

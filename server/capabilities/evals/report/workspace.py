@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.capabilities.evals.report.folder import Folder, count, first, natural, number, record, records, text, texts
-from server.capabilities.evals.report.model import Case, Iteration, Run, ShownComparison, Status, Workspace
-from server.capabilities.evals.report.outputs import Budget, read_outputs, read_transcript
+from server.capabilities.evals.report.folder import (
+    Budget,
+    WorkspaceFolder,
+    count,
+    first,
+    natural,
+    number,
+    read_outputs,
+    read_transcript,
+    text,
+    texts,
+)
+from server.capabilities.evals.report.model import Case, Iteration, Results, Run, ShownComparison, Status
 from server.capabilities.evals.report.scores import read_scores, read_verdict
 from server.capabilities.evals.report.trigger_results import read_triggers
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Reader
 from skills_core.errors import SkillsError
+from skills_core.evals.agents.kind import record, records
 from skills_core.evals.feedback import FEEDBACK_FILE, read_feedback
 from skills_core.evals.grading.results import results_from_json
 
@@ -26,35 +35,6 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.results import AssertionResult
 
 
-RENEWED_SECONDS: Final = 20.0
-"""How often running work renews its sign, at least."""
-
-STALE_SECONDS: Final = 90.0
-"""Age from which a sign counts as that of a killed process."""
-
-_SIGN: Final = ".running"
-
-
-def renew_sign(workspace: Path) -> None:
-    """Say that work runs in a workspace; on a disk that refuses it, readers take the work as interrupted."""
-    with suppress(OSError):
-        (workspace / _SIGN).touch()
-
-
-def remove_sign(workspace: Path) -> None:
-    """Say that no work runs in a workspace."""
-    with suppress(OSError):
-        (workspace / _SIGN).unlink(missing_ok=True)
-
-
-def work_runs(root: Path) -> bool:
-    """Tell whether work runs in a workspace, or in that of an iteration `root`."""
-    for folder in (root, root.resolve().parent):
-        with suppress(OSError):
-            return abs(time.time() - (folder / _SIGN).lstat().st_mtime) < STALE_SECONDS
-    return False
-
-
 _RESULTS = ("grading.json", "timing.json", "outcome.json", "transcript.jsonl")
 
 _MILLISECONDS = 1000
@@ -62,7 +42,7 @@ _MILLISECONDS = 1000
 _STATES = {"done": Status.DONE, "error": Status.ERROR, "timeout": Status.TIMEOUT}
 
 
-class RunFolder(NamedTuple):
+class RunPlace(NamedTuple):
     """Where a run lies."""
 
     arm: str
@@ -70,16 +50,16 @@ class RunFolder(NamedTuple):
     path: str
 
 
-def run_folders(folder: Folder, case: str) -> list[RunFolder]:
+def run_folders(folder: WorkspaceFolder, case: str) -> list[RunPlace]:
     """Return the folders of runs in the folder of a case: `ARM/run-K`, or `ARM` for a single run."""
     found = []
     for arm in folder.folders(case):
         entries = folder.entries(f"{case}/{arm}")
         runs = [entry.name for entry in entries if entry.is_folder and _run_number(entry.name) is not None]
-        found += [RunFolder(arm, _run_number(name) or 0, f"{case}/{arm}/{name}") for name in runs]
+        found += [RunPlace(arm, _run_number(name) or 0, f"{case}/{arm}/{name}") for name in runs]
         names = {entry.name for entry in entries}
         if not runs and ("outputs" in names or names.intersection(_RESULTS)):
-            found.append(RunFolder(arm, 1, f"{case}/{arm}"))
+            found.append(RunPlace(arm, 1, f"{case}/{arm}"))
     return found
 
 
@@ -87,7 +67,7 @@ def _run_number(name: str) -> int | None:
     return count(name.removeprefix("run-")) if name.startswith("run-") else None
 
 
-def read_run(folder: Folder, place: RunFolder, budget: Budget | None) -> Run:
+def read_run(folder: WorkspaceFolder, place: RunPlace, budget: Budget | None) -> Run:
     """Return the run in a folder; what is not there yet is left open, and without a budget outputs and transcript."""
     grading, timing = (
         record(folder.json(f"{place.path}/grading.json")),
@@ -147,7 +127,7 @@ def _rate(checks: tuple[AssertionResult, ...], summary: Mapping[str, Any]) -> fl
     if checks:
         return sum(check.passed for check in checks) / len(checks)
     recorded = number(summary.get("pass_rate"))
-    # A summary of no assertions is no grade.
+    # A summary of no assertions is not a grade.
     return recorded if recorded is not None and 0 <= recorded <= 1 and summary.get("total") != 0 else None
 
 
@@ -172,13 +152,13 @@ _FACTS = (
 )
 
 
-def is_iteration(folder: Folder, relative: str) -> bool:
+def is_iteration(folder: WorkspaceFolder, relative: str) -> bool:
     """Tell whether a folder holds cases, or the results of some."""
     names = {entry.name for entry in folder.entries(relative)}
     return "benchmark.json" in names or any(name.startswith("eval-") for name in names)
 
 
-def read_iteration(folder: Folder, relative: str, position: int, budget: Budget | None) -> Iteration:
+def read_iteration(folder: WorkspaceFolder, relative: str, position: int, budget: Budget | None) -> Iteration:
     """Return the iteration in a folder; without a budget, without outputs and transcripts."""
     benchmark = folder.json(f"{relative}/benchmark.json".lstrip("/"))
     values, metadata = record(benchmark), record(record(benchmark).get("metadata"))
@@ -215,7 +195,11 @@ def _notes(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _cases(
-    folder: Folder, relative: str, entries: list[Mapping[str, Any]], budget: Budget | None, order: Sequence[str]
+    folder: WorkspaceFolder,
+    relative: str,
+    entries: list[Mapping[str, Any]],
+    budget: Budget | None,
+    order: Sequence[str],
 ) -> list[Case]:
     """Return the cases: first those whose ids `order` has, in the order of their file."""
     top = f"{relative}/runs" if "runs" in folder.folders(relative) else relative
@@ -228,7 +212,7 @@ def _cases(
     return [_completed(case, identifier, entries) for case, identifier in cases]
 
 
-def _case(folder: Folder, top: str, name: str, budget: Budget | None) -> tuple[Case, str] | None:
+def _case(folder: WorkspaceFolder, top: str, name: str, budget: Budget | None) -> tuple[Case, str] | None:
     """Return the case in a folder and its id; None for a folder of something else."""
     path = f"{top}/{name}".lstrip("/")
     metadata = record(folder.json(f"{path}/eval_metadata.json"))
@@ -258,7 +242,7 @@ def _assertions(metadata: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(text(each.get("text")) if isinstance(each, dict) else text(each) for each in values)
 
 
-def _comparison(folder: Folder, path: str) -> ShownComparison | None:
+def _comparison(folder: WorkspaceFolder, path: str) -> ShownComparison | None:
     names = [entry.name for entry in folder.entries(path) if entry.name.startswith("comparison")]
     for name in [name for name in names if name.endswith(".json")][-1:]:
         found = record(folder.json(f"{path}/{name}"))
@@ -307,8 +291,6 @@ def _of_benchmark(entries: Iterable[Mapping[str, Any]]) -> list[Case]:
     return [Case(key=f"eval-{key}", name=names[key], runs=tuple(found[key])) for key in keys]
 
 
-_SUFFIX = "-workspace"
-
 _MAX_ITERATIONS = 200
 
 
@@ -316,7 +298,7 @@ class WorkspaceError(SkillsError):
     """A folder has no results of evals or of trigger queries."""
 
 
-def read_workspace(root: Path) -> Workspace:
+def read_workspace(root: Path) -> Results:
     """Return the results in a workspace; files that cannot be used are named in its `problems`.
 
     Raises:
@@ -328,11 +310,11 @@ def read_workspace(root: Path) -> Workspace:
             "or `skillserve triggers` writes beside the skill"
         )
     with Reader() as reader:
-        folder = Folder(root, reader)
+        folder = WorkspaceFolder(root, reader)
         return _workspace(folder, root)
 
 
-def iteration_names(folder: Folder) -> list[str]:
+def iteration_names(folder: WorkspaceFolder) -> list[str]:
     """Return the names of the iterations in a workspace, the oldest first; the folder itself if it is one."""
     named = [name for name in folder.folders() if name.startswith("iteration-")]
     if not named and is_iteration(folder, ""):
@@ -341,7 +323,7 @@ def iteration_names(folder: Folder) -> list[str]:
     return sorted(named, key=lambda name: (count(name.rpartition("-")[2]) or 0, natural(name)))
 
 
-def _workspace(folder: Folder, root: Path) -> Workspace:
+def _workspace(folder: WorkspaceFolder, root: Path) -> Results:
     names, numbered = folder.folders(), iteration_names(folder)
     kept = numbered[-_MAX_ITERATIONS:]
     # The report shows outputs and transcripts of the newest iteration alone.
@@ -364,22 +346,18 @@ def _workspace(folder: Folder, root: Path) -> Workspace:
             "(from `skillserve triggers`)"
         )
     named = next((each.skill for each in reversed(triggers) if each.skill), "")
-    return Workspace(
-        _skill_name(folder, kept) or named or _own_name(folder),
+    return Results(
+        _skill_name(folder, kept) or named or folder.name.removesuffix("-workspace"),
         iterations,
         triggers,
         tuple(dict.fromkeys(folder.problems)),
     )
 
 
-def _skill_name(folder: Folder, iterations: list[str]) -> str:
+def _skill_name(folder: WorkspaceFolder, iterations: list[str]) -> str:
     for name in reversed(iterations):
         found = record(folder.json(f"{name}/benchmark.json".lstrip("/")))
         given = text(first(record(found.get("metadata")), "skill_name"))
         if given and not given.startswith("<"):
             return given
     return ""
-
-
-def _own_name(folder: Folder) -> str:
-    return folder.name.removesuffix(_SUFFIX)

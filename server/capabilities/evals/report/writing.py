@@ -1,4 +1,4 @@
-"""Write the report of a workspace, and keep it current while work runs there.
+"""Write the report of a workspace and the files for CI, and keep the page current while work runs there.
 
 Files are replaced atomically, so that a browser that refreshes never sees a part of one.
 """
@@ -7,19 +7,16 @@ from __future__ import annotations
 
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.report.workspace import (
-    RENEWED_SECONDS,
-    WorkspaceError,
-    read_workspace,
-    remove_sign,
-    renew_sign,
-    work_runs,
-)
+from server.capabilities.evals.report.ci import junit, markdown
+from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
+from server.capabilities.evals.workspace import RENEWED_SECONDS, EvalError, remove_sign, renew_sign, work_runs
+from server.cli.console import print_text
+from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
@@ -28,16 +25,12 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
     from pathlib import Path
 
-    from server.capabilities.evals.report.gates import Gate
-    from server.capabilities.evals.report.model import Workspace
+    from server.capabilities.evals.report.ci import CiGate
+    from server.capabilities.evals.report.model import Results
 
 
 REPORT_FILE: Final = "report.html"
 """The name of the report in its workspace."""
-
-
-class ReportError(SkillsError):
-    """A report cannot be written."""
 
 
 def write_report(
@@ -45,7 +38,7 @@ def write_report(
     output: Path | None = None,
     *,
     running: bool | None = None,
-    gates: Sequence[Gate] = (),
+    gates: Sequence[CiGate] = (),
 ) -> Path:
     """Write the page of the results in a workspace, and return its path.
 
@@ -53,7 +46,7 @@ def write_report(
 
     Raises:
         WorkspaceError: there is no such folder, or it holds no results.
-        ReportError: the page cannot be written.
+        EvalError: the page cannot be written.
     """
     workspace = read_workspace(root)
     target = output or root / REPORT_FILE
@@ -62,11 +55,11 @@ def write_report(
 
 
 def current_page(
-    workspace: Workspace, *, running: bool = False, served: bool = False, gates: Sequence[Gate] = ()
+    workspace: Results, *, running: bool = False, served: bool = False, gates: Sequence[CiGate] = ()
 ) -> str:
     """Return the page of a workspace as it is now."""
     # The engine of the templates is loaded where a page is made.
-    from server.capabilities.evals.report.html.page import PageOptions, render_page
+    from server.capabilities.evals.report.page import PageOptions, render_page
 
     return render_page(workspace, PageOptions(datetime.now(tz=UTC), served=served, running=running, gates=gates))
 
@@ -75,7 +68,7 @@ def write_text(target: Path, content: str) -> None:
     """Replace a file by a text.
 
     Raises:
-        ReportError: it cannot be written.
+        EvalError: it cannot be written.
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +76,7 @@ def write_text(target: Path, content: str) -> None:
         write_file(Location(folder, target.name), content.encode("utf-8"))
     except (FileRefusedError, OSError) as error:
         message = error.message if isinstance(error, FileRefusedError) else (error.strerror or str(error)).lower()
-        raise ReportError(f"{target}: cannot be written: {message}; choose another file") from None
+        raise EvalError(f"{target}: cannot be written: {message}; choose another file") from None
 
 
 _INTERVAL: Final = 2.0
@@ -152,3 +145,35 @@ class _LiveReport:
         else:
             remove_sign(self._workspace)
         write_report(self._workspace, running=running)
+
+
+def write_ci_files(
+    junit_file: Path | None, markdown_file: Path | None, results: Results, gates: Sequence[CiGate]
+) -> None:
+    """Write the files that the user asked for.
+
+    Raises:
+        EvalError: a file cannot be written.
+    """
+    if junit_file is not None:
+        write_text(junit_file, junit(results))
+    if markdown_file is not None:
+        write_text(markdown_file, markdown(results, gates))
+
+
+def print_gates(gates: Sequence[CiGate]) -> None:
+    """Print a line for each gate."""
+    for gate in gates:
+        print_text(one_line(f"{gate.outcome}: {gate.name}: {gate.words}"))
+
+
+def gate_objects(gates: Sequence[CiGate]) -> list[dict[str, Any]]:
+    """Return the gates as `--json` prints them."""
+    return [{"name": gate.name, "outcome": gate.outcome.value, "reason": gate.words} for gate in gates]
+
+
+def next_step(workspace: Path) -> str:
+    """Return the line that says where the report is, and how to open it."""
+    return one_line(
+        f"Report: {workspace / 'report.html'}; `skillserve report {workspace} --open` opens it for feedback"
+    )

@@ -1,1 +1,57 @@
 """Trigger tests: ranks without a model, runs with an agent, and descriptions that a model revises."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TriggerFlags:
+    """The flags of `triggers`."""
+
+    skill_dir: Path
+    no_model: bool
+    queries: Path | None
+    catalog: list[Path] | None
+    client: list[str] | None
+    min_recall: float | None
+    max_false: float | None
+    write_queries: bool
+    model: str | None
+    agent: str | None
+    agent_command: str | None
+    via: str
+    agent_model: str | None
+    agent_home: Path | None
+    runs: int
+    threshold: float
+    jobs: int
+    timeout: float
+    max_calls: int
+    optimize: bool
+    rounds: int
+    seed: int
+    holdout: Path | None
+    apply: bool
+    workspace: Path | None
+    dry_run: bool
+    junit: Path | None
+    markdown: Path | None
+    ci: bool
+    as_json: bool
+    follow_symlinks: bool
+    trust_workspace: bool
+
+    @property
+    def tests_agent(self) -> bool:
+        """Whether an agent is to be tested."""
+        return self.agent is not None or self.agent_command is not None
+
+    @property
+    def revisions(self) -> int:
+        """The most revisions of the description."""
+        return self.rounds if self.optimize else 0

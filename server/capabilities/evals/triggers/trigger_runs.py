@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Final
 import anyio
 import anyio.to_thread
 
-from server.capabilities.evals.agents.agent import AgentTask
-from server.capabilities.evals.skills.tested_skills import digest_of
+from server.capabilities.evals.agents.agent import AgentTask, for_each
+from server.capabilities.evals.tested_skills import digest_of
+from server.capabilities.evals.workspace import EvalError
 from server.limits.pacing import Backoff
-from skills_core.errors import SkillsError
+from skills_core.disk.writing import append_line, json_lines
 from skills_core.evals.statistics import too_many_failed
 from skills_core.evals.triggers.results import (
     FAULTS,
@@ -29,12 +30,40 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.agents.run_folder import RunFolder, RunFolders
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
-    from server.capabilities.evals.triggers.journal import Journal
+    from server.capabilities.evals.agents.agent import Agent, RunFolder, RunFolders
+    from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
+
+
+class TriggerJournal:
+    """A file of records by key; the last record of a key counts."""
+
+    def __init__(self, path: Path) -> None:
+        """Read the records; a line that is not whole, as a killed process leaves it, is ignored.
+
+        Raises:
+            OSError: the file exists and cannot be read.
+        """
+        self._path = path
+        self._records: dict[str, Mapping[str, JsonValue]] = {}
+        for record in json_lines(path):
+            if isinstance(record, dict) and isinstance(record.get("key"), str):
+                self._records[record["key"]] = record
+
+    def find(self, key: str) -> Mapping[str, JsonValue] | None:
+        """Return the record of a key."""
+        return self._records.get(key)
+
+    def add(self, key: str, record: Mapping[str, JsonValue]) -> None:
+        """Write a record to the disk.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        whole = {"key": key, **record}
+        append_line(self._path, whole)
+        self._records[key] = whole
 
 
 _LIMITED: Final = re.compile(r"\b(?:429|529)\b|rate.?limit|too many requests|overloaded", re.IGNORECASE)
@@ -57,10 +86,6 @@ class BackOff:
             await self.sleep(next(self._pauses))
 
 
-class CanaryError(SkillsError):
-    """The agent did not load the skill although it was told to, so that no outcome would mean anything."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunLimitsOfTest:
     """How often a query is run, from which share on it triggers, and the limits of its runs; `jobs` run at once."""
@@ -79,14 +104,6 @@ def canary_query(name: str) -> str:
     )
 
 
-def _first(group: BaseExceptionGroup[SkillsError]) -> SkillsError:
-    found: BaseException = group
-    while isinstance(found, BaseExceptionGroup):
-        found = found.exceptions[0]
-    assert isinstance(found, SkillsError)  # noqa: S101 - as the caller has selected
-    return found
-
-
 @dataclass(slots=True)
 class TriggerRunner:
     """Runs queries with one agent; `rivals` are the other skills that the agent has."""
@@ -94,7 +111,7 @@ class TriggerRunner:
     agent: Agent
     rivals: Sequence[SkillCopy]
     limits: RunLimitsOfTest
-    journal: Journal
+    journal: TriggerJournal
     folder: Path
     folders: RunFolders
     report: Callable[[str], Awaitable[None]]
@@ -114,14 +131,13 @@ class TriggerRunner:
         """Run the canary: a query that names the skill.
 
         Raises:
-            CanaryError: the agent does not load the skill.
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent does not load the skill, or the agent cannot be started.
         """
         query = canary_query(skill.name)
         outcome, reason = await self._run(skill, query, 0)
         if outcome is not Outcome.LOADED:
             said = f": {reason}" if reason else ""
-            raise CanaryError(
+            raise EvalError(
                 f"the agent did not load {skill.name} when it was told to ({outcome.value}{said}), so no outcome of a "
                 f"query would mean anything. Its output is in {self._log(self._key(skill, query, 0))}"
             )
@@ -130,10 +146,10 @@ class TriggerRunner:
         """Run all queries with this description; stop early where too many errors leave no verdict.
 
         Raises:
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent cannot be started.
         """
         outcomes: dict[str, list[Outcome]] = {query.id: [] for query in queries}
-        at_once, done = anyio.CapacityLimiter(self.limits.jobs), 0
+        done = 0
 
         def results() -> SetResult:
             return SetResult(tuple(self._result(skill, query, outcomes[query.id]) for query in queries))
@@ -145,24 +161,17 @@ class TriggerRunner:
         async def run_query(query: Query) -> None:
             nonlocal done
             found = outcomes[query.id]
-            async with at_once:
-                while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
-                    outcome, reason = await self._run(skill, query.text, len(found) + 1)
-                    found.append(outcome)
-                    if not is_hopeless():
-                        await self.back_off.after(reason, failed=outcome in FAULTS)
+            while not is_settled(found, self.limits.runs, self.limits.threshold) and not is_hopeless():
+                outcome, reason = await self._run(skill, query.text, len(found) + 1)
+                found.append(outcome)
+                if not is_hopeless():
+                    await self.back_off.after(reason, failed=outcome in FAULTS)
             done += 1
             self.show_partial(results())
             said = " ".join(outcome.value for outcome in found) or "not run"
             await self.report(f"{label}: {done} of {len(queries)}: query {query.id}: {said}")
 
-        try:
-            async with anyio.create_task_group() as tasks:
-                for query in queries:
-                    tasks.start_soon(run_query, query)
-        except* SkillsError as failed:
-            # Each task fails for the same reason.
-            raise _first(failed) from None
+        await for_each(queries, self.limits.jobs, run_query)
         return results()
 
     def _result(self, skill: SkillCopy, query: Query, outcomes: Sequence[Outcome]) -> QueryResult:

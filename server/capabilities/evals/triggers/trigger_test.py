@@ -1,4 +1,8 @@
-"""A trigger test with an agent: its folder, its results on disk, and how it continues after it was killed."""
+"""A trigger test with an agent: its folder, its results on disk, and the optimization of a description.
+
+A test that was killed continues. An optimization measures, lets a model revise, chooses by validation, and decides by
+the sealed test if there is one.
+"""
 
 from __future__ import annotations
 
@@ -8,29 +12,45 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.skills.tested_skills import digest_of
-from server.capabilities.evals.triggers.journal import Journal
-from server.capabilities.evals.triggers.optimization import Optimization, OptimizationState
-from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerRunner
-from server.capabilities.evals.workspace_marker import open_workspace
+from server.capabilities.evals.agents.agent import RunFolders
+from server.capabilities.evals.tested_skills import digest_of
+from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, TriggerJournal, TriggerRunner
+from server.capabilities.evals.workspace import EvalError, open_workspace
+from server.capabilities.history.histories import recorded_change
+from skills_core.authoring.fixes import with_description
 from skills_core.diagnostics import printable
-from skills_core.disk.files import MAX_FILE_SIZE
-from skills_core.disk.writing import InvalidJsonError, JsonFile
-from skills_core.errors import SkillsError
+from skills_core.disk.files import MAX_FILE_SIZE, Location, read_file
+from skills_core.disk.folders import MAIN_FILE
+from skills_core.disk.writing import InvalidJsonError, JsonFile, write_file
+from skills_core.evals.triggers.drafting import (
+    INSTRUCTIONS,
+    DescriptionAttempt,
+    RevisionRequest,
+    check_length,
+    cut_description,
+    plain_description,
+    read_description,
+    render_revision,
+)
 from skills_core.evals.triggers.queries import Part
 from skills_core.evals.triggers.results import (
+    Adoption,
+    Round,
     SetResult,
     adoption_object,
     best_round,
     compare,
-    comparison_object,
+    decide,
+    decide_by_validation,
     query_object,
     round_object,
     set_object,
     summary_object,
 )
-from skills_core.runs.structured_answers import MAX_REQUESTS
+from skills_core.history.versions import Cause
+from skills_core.loading.loader import MAX_MAIN_SIZE
+from skills_core.loading.single_skill import read_skill
+from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -39,17 +59,181 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query
     from skills_core.format.yaml12 import JsonValue
 
 
+_SECONDS: Final = 900.0
+# For all requests for one description.
+
+
+@dataclass(slots=True)
+class OptimizationState:
+    """What is known so far: the rounds, and at the end the results of the sealed test and the decision.
+
+    `complete` tells that errors have left no gap: the same command continues an incomplete optimization.
+    """
+
+    rounds: list[Round] = field(default_factory=list)
+    tests: dict[str, SetResult] = field(default_factory=dict)
+    decision: Adoption | None = None
+    note: str = ""
+    complete: bool = False
+
+
+@dataclass(slots=True)
+class Optimization:
+    """The optimization of one skill; `save` is called after each step."""
+
+    skill: SkillCopy
+    parts: Mapping[Part, Sequence[Query]]
+    runner: TriggerRunner
+    model: Model
+    model_name: str
+    journal: TriggerJournal
+    max_rounds: int
+    save: Callable[[OptimizationState], Awaitable[None]]
+
+    async def run(self) -> OptimizationState:
+        """Run all rounds and the test.
+
+        Raises:
+            EvalError: the model gives no description, or the agent cannot be started.
+        """
+        state = OptimizationState()
+        description = self.skill.description
+        for number in range(self.max_rounds + 1):
+            current = await self._round(number, description)
+            state.rounds.append(current)
+            await self.save(state)
+            state.note = self._end(state.rounds)
+            if state.note:
+                break
+            if number < self.max_rounds:
+                description = await self._revise(render_revision(self._request(state.rounds)))
+        await self._decide(state)
+        await self.save(state)
+        return state
+
+    async def _round(self, number: int, description: str) -> Round:
+        skill = self.skill.described(description)
+        queries = (*self.parts[Part.TRAIN], *self.parts[Part.VALIDATION])
+        results = await self.runner.measure(skill, queries, f"round {number}")
+        train = {query.id for query in self.parts[Part.TRAIN]}
+        split = [
+            SetResult(tuple(each for each in results.results if (each.query.id in train) is wanted))
+            for wanted in (True, False)
+        ]
+        return Round(number, description, *split)
+
+    async def _revise(self, message: str) -> str:
+        """Return another description, at most as long as the format allows."""
+        key = f"revision-{digest_of(self.model_name, INSTRUCTIONS, message)[:32]}"
+        record = self.journal.find(key)
+        if record is not None:
+            return str(record["description"])
+        description = cut_description(await self._description(message))
+        self.journal.add(key, {"description": description})
+        return description
+
+    async def _description(self, message: str) -> str:
+        """Return the description in the first usable answer; the last one that is too long if no other is."""
+        found = ""
+
+        def read(answer: str) -> str:
+            nonlocal found
+            found = read_description(answer)
+            check_length(found)
+            return found
+
+        try:
+            return (await ask_until_usable(self.model, INSTRUCTIONS, message, read, seconds=_SECONDS))[0]
+        except UnusableAnswersError as error:
+            if found:
+                return found
+            raise EvalError(
+                f"none of {error.usage.requests} answers of the model had a description between <description> and "
+                "</description>; run the command again, or name another model with --model"
+            ) from None
+        except NoAnswerError as error:
+            raise EvalError(str(error)) from error
+
+    def _end(self, rounds: Sequence[Round]) -> str:
+        """Return why no further round is needed, or possible; empty if one is."""
+        last = rounds[-1]
+        if why := _no_verdict(last):
+            return f"round {last.number} has no verdict: {why}"
+        passed = last.train.passed
+        return "all queries of training pass" if passed.count == passed.total else ""
+
+    def _request(self, rounds: Sequence[Round]) -> RevisionRequest:
+        """Return what the model is told: training alone, nothing of validation and test."""
+        attempts = tuple(
+            DescriptionAttempt(each.description, each.train.passed.count, each.train.passed.total) for each in rounds
+        )
+        failures = tuple(each for each in rounds[-1].train.results if each.passed is False)
+        return RevisionRequest(self.skill.name, self.skill.body, attempts, failures)
+
+    async def _decide(self, state: OptimizationState) -> None:
+        """Open the sealed test, once and only if there is something to decide."""
+        first, best = state.rounds[0], best_round(state.rounds)
+        # After an outage the sealed test stays sealed, until the rounds are complete.
+        if _no_verdict(state.rounds[-1]):
+            state.decision = Adoption(adopted=False, reason=f"the old description stays: {state.note}")
+            return
+        state.complete = True
+        if best.description == first.description:
+            reason = "the old description stays: no other one passes more queries of validation"
+            state.decision = Adoption(adopted=False, reason=reason)
+            return
+        if not self.parts[Part.TEST]:
+            state.decision = decide_by_validation(best, first)
+            return
+        for name, each in (("old", first), ("new", best)):
+            skill = self.skill.described(each.description)
+            state.tests[name] = await self.runner.measure(skill, self.parts[Part.TEST], f"sealed test, {name}")
+        state.complete = not any(each.no_verdict for each in state.tests.values())
+        state.decision = decide(state.tests["new"], state.tests["old"])
+
+
+def _no_verdict(measured: Round) -> str:
+    """Return why a round carries no verdict; empty if it does."""
+    return SetResult((*measured.train.results, *measured.validation.results)).no_verdict
+
+
+def apply_description(folder: Path, found: Mapping[str, Any]) -> str:
+    """Write the description that the results `found` adopted; return it.
+
+    Raises:
+        EvalError: none was adopted, or the skill has another description than the one that was tested.
+        InvalidSkillError: the skill cannot be read.
+        DescriptionError: the description cannot be replaced.
+        FileRefusedError: the file cannot be read or written.
+        HistoryError: the source has a history, and the change cannot be recorded.
+    """
+    decision = found.get("decision")
+    if not isinstance(decision, dict):
+        raise EvalError("there is no finished optimization to apply; run `skillserve triggers … --optimize`")
+    if decision.get("adopted") is not True:
+        raise EvalError(f"nothing is applied: {decision.get('reason')}")
+    description = str(decision.get("description") or "")
+    if description != plain_description(description):
+        raise EvalError("nothing is applied: the description has markup, line breaks or hidden characters")
+    current = read_skill(folder).description
+    if current == description:
+        return description
+    if current != found.get("description"):
+        raise EvalError("the description of the skill is not the one that was tested any more; run --optimize again")
+    main = Location(folder.resolve(), MAIN_FILE)
+    raw, _ = read_file(main, MAX_MAIN_SIZE)
+    with recorded_change([folder], Cause.DESCRIPTION, "Apply the description that trigger tests chose"):
+        write_file(main, with_description(raw, description))
+    return description
+
+
 _NUMBERED: Final = re.compile(r"triggers-([1-9]\d{0,5})")
 RESULTS: Final = "results.json"
-
-
-class UnreadableResultsError(SkillsError):
-    """The results of an earlier test cannot be read, although something depends on them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +340,7 @@ def opened_queries(workspace: Path) -> frozenset[str]:
     """Return the queries that the sealed tests of finished optimizations in a workspace have opened.
 
     Raises:
-        UnreadableResultsError: results are there that cannot be read.
+        EvalError: results are there that cannot be read.
     """
     return frozenset(text for number in _numbers(workspace) for text in _opened(workspace / f"triggers-{number}"))
 
@@ -165,7 +349,7 @@ def _opened(folder: Path) -> Iterator[str]:
     path = folder / RESULTS
     found = _read_json(path)
     if not found and path.exists():
-        raise UnreadableResultsError(
+        raise EvalError(
             f"{printable(str(path))}: these results cannot be read, so that it is unknown which queries their test has "
             "opened; restore the file, or begin anew with another --workspace"
         )
@@ -194,14 +378,14 @@ class TriggerTest:
     report: Callable[[str], Awaitable[None]]
     model: Model | None = None
     _runner: TriggerRunner = field(init=False)
-    _journal: Journal = field(init=False)
+    _journal: TriggerJournal = field(init=False)
     _folders: RunFolders = field(init=False)
     _started: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
         """Open the journal."""
         plan, self._started = self.plan, _now()
-        self._journal = Journal(self.folder / "runs.jsonl")
+        self._journal = TriggerJournal(self.folder / "runs.jsonl")
         self._folders = RunFolders.open()
         self._runner = TriggerRunner(
             plan.agent, plan.rivals, plan.limits, self._journal, self.folder, self._folders, self.report
@@ -211,9 +395,8 @@ class TriggerTest:
         """Run the test and return its results, which are in results.json too, at each moment as far as they are known.
 
         Raises:
-            CanaryError: the agent does not load the skill when it is told to.
-            RevisionError: the model gives no description.
-            AgentUnavailableError: the agent cannot be started.
+            EvalError: the agent does not load the skill when it is told to, or the model gives no description.
+            EvalError: the agent cannot be started.
         """
         self._save(self._object(SetResult(()), finished=False))
         try:
@@ -233,8 +416,6 @@ class TriggerTest:
         return self._object(results, finished=not results.no_verdict, holdout=held)
 
     async def _optimize(self) -> dict[str, Any]:
-        from server.capabilities.evals.triggers.optimization import DescriptionModel
-
         plan = self.plan
         assert plan.parts is not None  # noqa: S101 - the caller has looked
         assert self.model is not None  # noqa: S101 - as the command gives it
@@ -242,8 +423,16 @@ class TriggerTest:
         async def save(state: OptimizationState) -> None:
             self._save(self._optimized(state, {}, finished=False))
 
-        model = DescriptionModel(self.model, plan.model_name, self._journal)
-        state = await Optimization(plan.skill, plan.parts, self._runner, model, plan.rounds, save).run()
+        state = await Optimization(
+            skill=plan.skill,
+            parts=plan.parts,
+            runner=self._runner,
+            model=self.model,
+            model_name=plan.model_name,
+            journal=self._journal,
+            max_rounds=plan.rounds,
+            save=save,
+        ).run()
         best = best_round(state.rounds)
         skills = {"old": plan.skill, "new": plan.skill.described(best.description)}
         if skills["new"].description == plan.skill.description:
@@ -261,7 +450,7 @@ class TriggerTest:
             name: set_object(each, self.plan.limits.threshold) for name, each in results.items()
         }
         if "new" in results:
-            found["comparison"] = comparison_object(compare(results["new"], results["old"]))
+            found["comparison"] = compare(results["new"], results["old"])
         return found
 
     def _optimized(self, state: OptimizationState, held: Mapping[str, JsonValue], *, finished: bool) -> dict[str, Any]:
@@ -326,7 +515,6 @@ def _now() -> str:
 
 
 def _write_json(path: Path, value: object) -> None:
-    """Replace a file completely or not at all."""
     JsonFile(path, mode=0o666).write(value)
 
 

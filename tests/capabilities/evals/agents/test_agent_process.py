@@ -10,7 +10,7 @@ import pytest
 
 from server.capabilities.evals.agents.cli_agent import run_agent
 from skills_core.evals.agents.claude import CLAUDE
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.scripts.process import Command
 from tests.processes import becomes, sleepers, unique_seconds
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from server.capabilities.evals.agents.agent import RunFolder, RunFolders, agent_environment
 from server.capabilities.evals.agents.cli_agent import fill
-from server.capabilities.evals.agents.run_folder import RunFolder, RunFolders, agent_environment
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.workspace import EvalError
 from skills_core.disk.files import Location
 
 

@@ -78,18 +78,6 @@ def test_a_changed_skill_does_not_change_what_is_graded(lab: Lab) -> None:
     assert (report["iteration"], rates(report), report["skill"]["digest"]) == (1, (0.5, 0.5), digest)
 
 
-def test_outputs_of_an_iteration_that_has_no_digests_of_its_cases_are_known_by_their_prompts(lab: Lab) -> None:
-    lab.report()
-    config = lab.file("config.json")
-    del config["identity"]["cases"], config["agent"]
-    (lab.workspace / "iteration-1" / "config.json").write_text(json.dumps(config))
-    lab.write_evals({"assertions": [PLAIN]}, {"prompt": "other"})
-    report = lab.report("--grade", agent="")
-    assert {run["eval_id"] for run in report["runs"]} == {1}
-    assert report["plan"]["left_out"][0].startswith("eval-2 has another prompt")
-    assert "agent.sh" in lab.file("benchmark.json")["metadata"]["model"]
-
-
 def test_outputs_of_another_prompt_are_not_graded_and_the_report_says_so(lab: Lab) -> None:
     lab.write_evals({"assertions": [HELLO]}, {"files": ["evals/files/x"]}, {"assertions": [HELLO]}, x=b"1")
     lab.report()

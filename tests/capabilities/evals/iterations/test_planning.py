@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.evals.iterations.files import input_paths
+from server.capabilities.evals.iterations.runner import input_paths
 from skills_core.evals.grading.cases import EvalCase
 from tests.capabilities.evals.conftest import HELLO, Lab
 

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from server.capabilities.evals.report.serving import save_feedback
-from server.capabilities.evals.report.workspace import renew_sign
 from server.capabilities.evals.report.writing import write_report
+from server.capabilities.evals.workspace import renew_sign
 from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
 from tests.capabilities.evals.report.workspaces import (
     creator_workspace,

@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
-from server.capabilities.evals.report.ci_files import junit, markdown
-from server.capabilities.evals.report.gates import ci_gates
+from server.capabilities.evals.report.ci import ci_gates, junit, markdown
 from server.capabilities.evals.report.workspace import read_workspace
 from tests.capabilities.evals.report.workspaces import (
     full_workspace,

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.report.html.diff import MAX_COMPARED, description_diff
-from server.capabilities.evals.report.workspace import STALE_SECONDS, read_workspace, remove_sign, renew_sign
-from server.capabilities.evals.report.writing import ReportError, current_page, write_report
+from server.capabilities.evals.report.page import MAX_COMPARED, description_diff
+from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.writing import current_page, write_report
+from server.capabilities.evals.workspace import STALE_SECONDS, EvalError, remove_sign, renew_sign
 from tests.capabilities.evals.report.workspaces import (
     HOSTILE,
     creator_workspace,
@@ -157,7 +158,7 @@ def test_the_report_replaces_the_file_and_follows_no_link(tmp_path: Path) -> Non
     other = tmp_path / "other.txt"
     other.write_text("keep me")
     (tmp_path / "workspace/report.html").symlink_to(other)
-    with pytest.raises(ReportError, match="choose another file"):
+    with pytest.raises(EvalError, match="choose another file"):
         write_report(tmp_path / "workspace")
     assert other.read_text() == "keep me"
     assert write_report(tmp_path / "workspace", tmp_path / "new/page.html").read_text().startswith("<!DOCTYPE html>")

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.evals.report.ci_files import markdown
-from server.capabilities.evals.report.gates import GateOutcome, ci_gates, trigger_gates
+from server.capabilities.evals.report.ci import GateOutcome, ci_gates, markdown, trigger_gates
 from server.capabilities.evals.report.model import Tone, TriggerSet
 from server.capabilities.evals.report.trigger_results import trigger_verdict
 from server.capabilities.evals.report.workspace import read_workspace

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.report.model import FileKind, Status, Workspace
+from server.capabilities.evals.report.model import FileKind, Results, Status
 from server.capabilities.evals.report.workspace import WorkspaceError, read_workspace
 from skills_core.evals.triggers.results import Rate
 from tests.capabilities.evals.report.workspaces import (
@@ -189,11 +189,11 @@ def test_a_decision_on_a_description_is_told_with_the_sealed_test(tmp_path: Path
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Workspace:
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Results:
     return read_workspace(hostile_workspace(tmp_path_factory.mktemp("hostile") / "workspace"))
 
 
-def test_links_out_of_the_folder_are_named_and_not_followed(hostile: Workspace) -> None:
+def test_links_out_of_the_folder_are_named_and_not_followed(hostile: Results) -> None:
     case = next(case for case in hostile.iterations[0].cases if case.key == "eval-hostile")
     files = {file.name: file for file in case.of("with_skill")[0].outputs}
     assert files["link.txt"].note == files["folder"].note == "Not read: a link, which is not followed."
@@ -212,7 +212,7 @@ def test_a_case_that_is_a_link_is_not_read(tmp_path: Path) -> None:
     assert "the secret" not in repr(found)
 
 
-def test_the_kind_of_an_output_is_told_by_its_content(hostile: Workspace) -> None:
+def test_the_kind_of_an_output_is_told_by_its_content(hostile: Results) -> None:
     case = next(case for case in hostile.iterations[0].cases if case.key == "eval-hostile")
     files = {file.name: file for file in case.of("with_skill")[0].outputs}
     kinds = {name: file.kind for name, file in files.items()}
@@ -224,14 +224,14 @@ def test_the_kind_of_an_output_is_told_by_its_content(hostile: Workspace) -> Non
     assert files["sub/<b>name</b>.txt"].content == "nested"
 
 
-def test_a_file_that_is_no_json_is_a_problem_and_the_rest_is_shown(hostile: Workspace) -> None:
+def test_a_file_that_is_no_json_is_a_problem_and_the_rest_is_shown(hostile: Results) -> None:
     problems = "\n".join(hostile.problems)
     assert "eval-broken/with_skill/grading.json: not JSON (line 1, column 2)" in problems
     assert "eval-deep/with_skill/grading.json: not usable: its values are nested too deep" in problems
     assert len(hostile.iterations[0].cases) == 3
 
 
-def test_a_long_transcript_loses_its_middle_and_says_so(hostile: Workspace) -> None:
+def test_a_long_transcript_loses_its_middle_and_says_so(hostile: Results) -> None:
     case = next(case for case in hostile.iterations[0].cases if case.key == "eval-hostile")
     transcript = case.of("with_skill")[0].transcript
     assert (len(transcript.head), len(transcript.tail), transcript.left_out) == (60, 60, 383)

@@ -181,7 +181,7 @@ def test_an_expected_skill_that_the_catalog_lacks_is_reported(tmp_path: Path, sk
     answer = triggers(skill, "--catalog", skills, "--queries", file)
     assert len(answer["summary"]["unknown_skills"]) == 1
     text = run("triggers", skill, "--no-model", "--catalog", skills, "--queries", file).stdout
-    assert "is no skill of the catalog" in text
+    assert "is not a skill of the catalog" in text
     assert "\x1b[31m" not in text
 
 
@@ -197,7 +197,7 @@ def test_errors_name_the_file_and_what_was_expected(tmp_path: Path, skill: Path,
     assert "no SKILL.md in this folder" in refusal(skill.parent, "--no-model", "--queries", file)
     assert "there is no such directory" in refusal(skill, "--no-model", "--catalog", tmp_path / "none")
     assert "none: there is no such folder" in refusal(tmp_path / "none", "--no-model")
-    assert "SKILL.md: this is no folder; name the folder of the skill" in refusal(skill / "SKILL.md", "--no-model")
+    assert "SKILL.md: this is not a folder; name the folder of the skill" in refusal(skill / "SKILL.md", "--no-model")
     assert "none: there is no such folder" in refusal(tmp_path / "none", "--write-queries")
     file.write_text('[{"query": "q"}]')
     assert "[0]: should_trigger is missing" in refusal(skill, "--no-model")

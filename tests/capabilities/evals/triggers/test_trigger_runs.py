@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.agents.agent import AgentTask
-from server.capabilities.evals.agents.run_folder import RunFolders
-from server.capabilities.evals.skills.tested_skills import read_copy
-from server.capabilities.evals.triggers.journal import Journal
-from server.capabilities.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerRunner
-from server.capabilities.evals.triggers.trigger_test import UnreadableResultsError, opened_queries
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from server.capabilities.evals.agents.agent import AgentTask, RunFolders
+from server.capabilities.evals.tested_skills import read_copy
+from server.capabilities.evals.triggers.trigger_runs import BackOff, RunLimitsOfTest, TriggerJournal, TriggerRunner
+from server.capabilities.evals.triggers.trigger_test import opened_queries
+from server.capabilities.evals.workspace import EvalError
+from skills_core.evals.agents.kind import AgentRun, Transcript
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import Outcome
 from tests.conftest import MakeSkill
@@ -65,7 +64,7 @@ async def test_each_limit_in_a_row_doubles_the_wait(
     agent = Agent([*errors, *[""] * 100])
     limits = RunLimitsOfTest(runs=1, jobs=1)
     runner = TriggerRunner(
-        agent, (), limits, Journal(tmp_path / "runs.jsonl"), tmp_path, RunFolders(tmp_path / "of-runs"), report
+        agent, (), limits, TriggerJournal(tmp_path / "runs.jsonl"), tmp_path, RunFolders(tmp_path / "of-runs"), report
     )
     runner.back_off = BackOff(sleep)
     queries = [Query(f"query {number}", should_trigger=False, id=str(number)) for number in range(80)]
@@ -88,7 +87,7 @@ async def test_without_hope_nothing_waits(make_skill: MakeSkill, tmp_path: Path)
         Agent(["429"] * 9),
         (),
         limits,
-        Journal(tmp_path / "runs.jsonl"),
+        TriggerJournal(tmp_path / "runs.jsonl"),
         tmp_path,
         RunFolders(tmp_path / "of-runs"),
         report,
@@ -109,5 +108,5 @@ def test_results_that_cannot_be_read_do_not_count_as_a_test_that_opened_nothing(
     results.write_text(text, encoding="utf-8")
     assert opened_queries(tmp_path) == {"when is it low"}
     results.write_text(text[:-1], encoding="utf-8")
-    with pytest.raises(UnreadableResultsError, match="cannot be read"):
+    with pytest.raises(EvalError, match="cannot be read"):
         opened_queries(tmp_path)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.evals.agents.all_agents import AGENTS, ANY_AGENT
+from skills_core.evals.agents import AGENTS, ANY_AGENT
+from skills_core.evals.agents.kind import Transcript, skill_name
 from skills_core.evals.agents.reads import skill_of_path, skill_of_uri, skills_read_by
-from skills_core.evals.agents.transcript import Transcript, skill_name
 
 TEN_LINES = "line\n" * 10
 

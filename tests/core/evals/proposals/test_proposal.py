@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skills_core.evals.grading.results import AssertionResult
-from skills_core.evals.proposals.proposal import (
+from skills_core.evals.proposals import (
     INSTRUCTIONS,
     CaseSignals,
     CurrentSkill,
@@ -26,8 +26,8 @@ from skills_core.evals.proposals.proposal import (
     RunSignals,
     question,
     read_proposal,
+    unified_diff,
 )
-from skills_core.evals.proposals.unified_diff import unified_diff
 from tests.thoroughness import examples
 
 MAIN = """---

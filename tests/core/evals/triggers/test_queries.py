@@ -135,7 +135,7 @@ def test_a_query_counts_once() -> None:
         (b"\xff", "byte 0 is not UTF-8"),
         (b"[" * 200_000, "nested too deep"),
         (b'[{"query": "a", "query": "b", "should_trigger": true}]', "the key 'query' twice"),
-        (b"[NaN]", "NaN is no number"),
+        (b"[NaN]", "NaN is not a number"),
         (b"[" + b"9" * 10_000 + b"]", "this is not JSON that all programs read alike"),
         (b" " * (MAX_FILE + 1), "the file has 1,000,001 bytes"),
     ],

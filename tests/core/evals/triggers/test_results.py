@@ -14,13 +14,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Catalog, Library, SelectionPolicy, Skill, SkillSearch
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
+from skills_core.evals.triggers.drafting import (
+    INSTRUCTIONS,
+    DescriptionAttempt,
+    RevisionRequest,
+    check_length,
+    cut_description,
+    is_stuck,
+    read_description,
+    render_revision,
+)
 from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.ranks import (
     Confusion,
-    Limits,
     LimitVerdict,
     RankedQuery,
+    RankLimits,
     rank_queries,
     rank_query,
     summarize,
@@ -39,16 +49,6 @@ from skills_core.evals.triggers.results import (
     outcome_of,
     query_result,
     runs_needed,
-)
-from skills_core.evals.triggers.revision import (
-    INSTRUCTIONS,
-    Attempt,
-    RevisionRequest,
-    check_length,
-    cut_description,
-    is_stuck,
-    read_description,
-    render_revision,
 )
 from skills_core.runs.structured_answers import FormError
 from skills_core.selection.policy import Match
@@ -143,12 +143,12 @@ def test_recall_and_false_positives_are_counted_apart() -> None:
 
 def test_a_comparison_without_six_discordant_queries_has_no_verdict_but_says_how_many_it_takes() -> None:
     few = compare(set_of(*[True] * 5, False), set_of(*[False] * 5, False))
-    assert (few.wins, few.losses, few.verdict) == (5, 0, "no verdict")
-    assert few.queries_needed
+    assert (few["wins"], few["losses"], few["verdict"]) == (5, 0, "no verdict")
+    assert few["queries_needed"]
     many = compare(set_of(*[True] * 6), set_of(*[False] * 6))
-    assert (many.verdict, many.queries_needed) == ("better", None)
-    assert compare(set_of(*[False] * 6), set_of(*[True] * 6)).verdict == "worse"
-    assert compare(set_of(True), set_of(True)).queries_needed is None
+    assert (many["verdict"], many["queries_needed"]) == ("better", None)
+    assert compare(set_of(*[False] * 6), set_of(*[True] * 6))["verdict"] == "worse"
+    assert compare(set_of(True), set_of(True))["queries_needed"] is None
 
 
 def test_the_old_description_stays_unless_the_new_one_passes_more_of_the_sealed_test() -> None:
@@ -181,7 +181,7 @@ def outcome(
     transcript: Transcript, *, exit_code: int | None = 0, timed_out: bool = False, installed: bool = True
 ) -> Outcome:
     run = AgentRun(transcript=transcript, exit_code=exit_code, timed_out=timed_out)
-    return outcome_of(run, SKILL, installed=installed).outcome
+    return outcome_of(run, SKILL, installed=installed)[0]
 
 
 @pytest.mark.parametrize(
@@ -325,18 +325,18 @@ def test_too_few_queries_carry_no_verdict(catalog: Catalog) -> None:
     few = summarize(ranked(catalog, *queries(7, 8)), 3)
     assert few.verdict is LimitVerdict.NONE
     assert few.reasons == ("a verdict takes 8 queries that should trigger, 1 more than there are",)
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(max_false=0.5)).verdict is LimitVerdict.PASS
-    assert summarize(ranked(catalog, *queries(7, 8)), 3, Limits(min_recall=0.5)).verdict is LimitVerdict.NONE
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, RankLimits(max_false=0.5)).verdict is LimitVerdict.PASS
+    assert summarize(ranked(catalog, *queries(7, 8)), 3, RankLimits(min_recall=0.5)).verdict is LimitVerdict.NONE
 
 
 def test_a_skill_alone_in_its_catalog_has_no_verdict(catalog: Catalog) -> None:
-    alone = summarize(ranked(catalog, *queries(8, 8)), 1, Limits(min_recall=0.5))
+    alone = summarize(ranked(catalog, *queries(8, 8)), 1, RankLimits(min_recall=0.5))
     assert (alone.verdict, len(alone.reasons)) == (LimitVerdict.NONE, 1)
 
 
 def test_limits_decide_the_verdict(catalog: Catalog) -> None:
-    assert summarize(ranked(catalog, *queries(8, 8)), 3, Limits(1.0, 0.0)).verdict is LimitVerdict.PASS
-    taken = summarize(ranked(catalog, *queries(8, 8), name="csv-import"), 3, Limits(0.75, 0.5))
+    assert summarize(ranked(catalog, *queries(8, 8)), 3, RankLimits(1.0, 0.0)).verdict is LimitVerdict.PASS
+    taken = summarize(ranked(catalog, *queries(8, 8), name="csv-import"), 3, RankLimits(0.75, 0.5))
     assert taken.verdict is LimitVerdict.FAIL
     assert taken.reasons == ("recall@1 is 0.00, below 0.75", "1.00 of the near-misses trigger, above 0.50")
     assert taken.recall_at_5 == Rate(8, 8)
@@ -346,8 +346,8 @@ def failure(text: str, *, should: bool) -> QueryResult:
     return query_result(Query(text, should, text), [Outcome.NOT_LOADED if should else Outcome.LOADED] * 2)
 
 
-def attempts(*passed: int) -> tuple[Attempt, ...]:
-    return tuple(Attempt(f"description {number}", count, 6) for number, count in enumerate(passed))
+def attempts(*passed: int) -> tuple[DescriptionAttempt, ...]:
+    return tuple(DescriptionAttempt(f"description {number}", count, 6) for number, count in enumerate(passed))
 
 
 def test_the_model_is_told_to_generalize_and_sees_failures_of_both_kinds_with_earlier_attempts() -> None:
@@ -415,7 +415,7 @@ def test_foreign_text_cannot_end_the_data_of_a_request() -> None:
     with pytest.raises(FormError) as caught:
         check_length(hostile * 40)
     assert json.loads(str(caught.value).partition("words: ")[2]) == {"description": hostile * 40}
-    request = RevisionRequest(hostile, hostile, (Attempt(hostile, 0, 1),), ())
+    request = RevisionRequest(hostile, hostile, (DescriptionAttempt(hostile, 0, 1),), ())
     text = render_revision(request).partition("\n\n")[2]
     assert json.loads(text)["current_description"] == hostile
     assert "</skill_content>" not in text

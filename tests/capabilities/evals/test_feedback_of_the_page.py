@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.proposals.propose import find_iteration, read_cases
+from server.capabilities.evals.proposals import find_iteration, read_cases
 from server.capabilities.evals.report.serving import save_feedback
 from server.capabilities.evals.report.workspace import read_workspace
 from tests.capabilities.evals.report.workspaces import creator_workspace, grading, write, write_case, write_run

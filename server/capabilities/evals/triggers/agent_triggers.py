@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from server.capabilities.evals.agents.agent import EXECUTOR
 from server.capabilities.evals.agents.cli_agent import check_no_twin, find_agent
-from server.capabilities.evals.cli.report_files import (
-    ReportFiles,
+from server.capabilities.evals.report.ci import gates_pass, trigger_gates
+from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.writing import (
     gate_objects,
-    gates_pass,
+    live_report,
     next_step,
     print_gates,
-    write_trigger_files,
+    write_ci_files,
+    write_report,
 )
-from server.capabilities.evals.report.writing import live_report
-from server.capabilities.evals.skills.tested_skills import read_copy
-from server.capabilities.evals.triggers.optimization import apply_description
-from server.capabilities.evals.triggers.query_files import chosen_queries, queries_in
+from server.capabilities.evals.tested_skills import read_copy
 from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest
 from server.capabilities.evals.triggers.trigger_test import (
     TestPlan,
     TriggerTest,
+    apply_description,
     last_results,
     opened_queries,
     planned_costs,
@@ -36,26 +38,22 @@ from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.writing import exclusive
 from skills_core.errors import SkillsError
-from skills_core.evals.agents.kind import Rights, Via
-from skills_core.evals.triggers.queries import split_queries
+from skills_core.evals.agents.kind import AgentRights, Via
+from skills_core.evals.triggers.queries import chosen_queries, queries_in, split_queries
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pydantic_ai.models import Model
-
     from server.capabilities.evals.agents.agent import Agent
-    from server.capabilities.evals.cli.options import TriggerFlags
-    from server.capabilities.evals.skills.tested_skills import SkillCopy
+    from server.capabilities.evals.tested_skills import SkillCopy
+    from server.capabilities.evals.triggers import TriggerFlags
     from skills_core.evals.triggers.queries import Part, Query
 
 
 _WORDS = {True: "pass", False: "FAIL", None: "none"}
 _QUERY = 90
-
-_EXECUTOR = "skillserve"
 
 _USAGE = "name --agent to ask an agent, --no-model to rank the queries, or --write-queries to draft some"
 
@@ -165,7 +163,6 @@ def cost_lines(costs: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _spent_line(costs: Mapping[str, Any]) -> str:
-    """Return the line for what a test has cost."""
     tokens = counted(costs["total_tokens"], "token") if costs["total_tokens"] else "unknown tokens"
     money = f"${costs['cost_usd']:,.4f}" if costs["cost_usd"] else "unknown price"
     return f"spent: {counted(costs['runs_made'], 'run')}, {tokens}, {money}"
@@ -191,7 +188,7 @@ def triggers_with_agent(options: TriggerFlags) -> None:
         if options.dry_run:
             _print_costs(sets, options, workspace)
             return
-        model = _Model(options)
+        model = _model_settings(options)
         plan = _plan(skill, sets, options, model)
     except SkillsError as error:
         fail(str(error), EXIT_USAGE)
@@ -206,35 +203,20 @@ def triggers_with_agent(options: TriggerFlags) -> None:
     _finish(found, results, options)
 
 
-class _Model:
-    """The configured model, opened when it is needed."""
+def _model_settings(options: TriggerFlags) -> RunSettings | None:
+    """Return the settings of the configured model; None if no model is needed.
 
-    def __init__(self, options: TriggerFlags) -> None:
-        """Read the settings if a model is needed.
-
-        Raises:
-            ModelUnavailableError: no model is named, or it cannot be used.
-            ConfigurationError: a setting cannot be used.
-        """
-        self.name = ""
-        self._runs: RunSettings | None = None
-        self.needed = options.optimize or options.agent == _EXECUTOR
-        if not self.needed:
-            return
-        runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
-        if runs.model is None or runs.model == CLIENT:
-            raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
-        spec = parse_model(runs.model)
-        check_model(spec, os.environ)
-        self.name, self._runs = str(spec), runs
-
-    def open(self) -> Model | None:
-        """Return the model; None if none is needed.
-
-        Raises:
-            ModelUnavailableError: the model cannot be used.
-        """
-        return None if self._runs is None else open_configured(self._runs)
+    Raises:
+        ModelUnavailableError: no model is named, or it cannot be used.
+        ConfigurationError: a setting cannot be used.
+    """
+    if not options.optimize and options.agent != EXECUTOR:
+        return None
+    runs = settings_of(Machine(current_places()), {"model": options.model}).section(RunSettings)
+    if runs.model is None or runs.model == CLIENT:
+        raise SkillsError("this needs a model: name one with --model, such as anthropic:NAME")
+    check_model(parse_model(runs.model), os.environ)
+    return runs
 
 
 class _QuerySets(NamedTuple):
@@ -254,7 +236,7 @@ def _query_sets(options: TriggerFlags, workspace: Path) -> _QuerySets:
     return _QuerySets(queries, holdout, split_queries(queries, options.seed, opened_queries(workspace)))
 
 
-def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Model) -> TestPlan:
+def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: RunSettings | None) -> TestPlan:
     return TestPlan(
         skill=skill,
         queries=sets.queries,
@@ -265,7 +247,7 @@ def _plan(skill: SkillCopy, sets: _QuerySets, options: TriggerFlags, model: _Mod
         parts=sets.parts,
         rounds=options.revisions,
         seed=options.seed,
-        model_name=model.name if options.optimize else "",
+        model_name=str(parse_model(model.model or "")) if model and options.optimize else "",
         home=options.agent_home,
     )
 
@@ -283,20 +265,20 @@ def _rivals(skill: SkillCopy, catalog: Iterable[Path]) -> dict[str, SkillCopy]:
     return rivals
 
 
-def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
-    if options.agent == _EXECUTOR:
-        from server.capabilities.evals.agents.executor_agent import ExecutorAgent
+def _agent(skill: SkillCopy, options: TriggerFlags, model: RunSettings | None) -> Agent:
+    if options.agent == EXECUTOR:
+        from server.capabilities.evals.agents.executor import ExecutorAgent
 
-        opened = model.open()
-        assert opened is not None  # noqa: S101 - this agent needs one
-        return ExecutorAgent(model=opened, model_name=model.name, max_calls=options.max_calls)
+        assert model is not None  # noqa: S101 - this agent needs one
+        name = str(parse_model(model.model or ""))
+        return ExecutorAgent(model=open_configured(model), model_name=name, max_calls=options.max_calls)
     if options.agent_command is not None and "{prompt}" not in options.agent_command:
         raise SkillsError(f"the command {options.agent_command!r} has no {{prompt}}; write it where the query goes")
     agent = find_agent(
         options.agent,
         options.agent_command,
         via=Via(options.via),
-        rights=Rights.LOAD,
+        rights=AgentRights.LOAD,
         model=options.agent_model,
         home=options.agent_home,
     )
@@ -304,7 +286,7 @@ def _agent(skill: SkillCopy, options: TriggerFlags, model: _Model) -> Agent:
     return agent
 
 
-def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any], Path]:
+def _run(workspace: Path, plan: TestPlan, model: RunSettings | None) -> tuple[dict[str, Any], Path]:
     folder = test_folder(workspace, plan)
     for line in cost_lines(with_tokens(plan.costs, workspace)):
         print_notice(line)
@@ -316,7 +298,7 @@ def _run(workspace: Path, plan: TestPlan, model: _Model) -> tuple[dict[str, Any]
                 print_notice(message)
                 changed()
 
-            opened = model.open() if plan.parts is not None else None
+            opened = open_configured(model) if model and plan.parts is not None else None
             return await TriggerTest(plan, folder, report, opened).run()
 
     with exclusive(folder / "runs.jsonl", seconds=0.0):
@@ -340,8 +322,12 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
             applied = apply_description(options.skill_dir, found)
         except SkillsError as error:
             refused = str(error)
-    files = ReportFiles(options.junit, options.markdown)
-    gates, page = write_trigger_files(results, files, min_recall=options.min_recall, max_false=options.max_false)
+    workspace = results.parent.parent
+    # Evals in the same workspace are not judged.
+    judged = replace(read_workspace(workspace), iterations=())
+    gates = trigger_gates(judged.triggers[-1], min_recall=options.min_recall, max_false=options.max_false)
+    write_ci_files(options.junit, options.markdown, judged, gates)
+    page = write_report(workspace, gates=gates)
     if options.as_json:
         shown = {"results_file": str(results), "report": str(page), "gates": gate_objects(gates), "applied": applied}
         print_json({**found, **shown})
@@ -349,7 +335,7 @@ def _finish(found: dict[str, Any], results: Path, options: TriggerFlags) -> None
         for line in result_lines(found):
             print_text(line)
         print_text(f"results: {printable(str(results))}")
-        print_text(next_step(page.parent))
+        print_text(next_step(workspace))
         print_gates(gates)
         if applied is not None:
             print_text("SKILL.md has the new description.")

@@ -1,7 +1,7 @@
-"""Our own executor in evals: the model of the settings performs each task, with the skill or without any.
+"""Our own executor as an agent: in trigger tests it activates skills of the catalog or not; in evals it performs tasks.
 
-Runs are recorded answer by answer under ids derived from iteration, run and attempt, so that a killed eval continues
-each run where it was: finished requests and tool calls are not repeated. The files of a run stay in its folder.
+Runs of evals are recorded answer by answer under ids derived from iteration, run and attempt, so that a killed eval
+continues each run where it was: finished requests and tool calls are not repeated.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ import json
 import os
 import time
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import anyio.to_thread
 from msgspec import structs
 
-from server.capabilities.evals.agents.run_folder import agent_environment
+from server.capabilities.evals.agents.agent import EXECUTOR, Agent, agent_environment
+from server.capabilities.evals.workspace import EvalError
 from server.capabilities.guard.guards import guard_of
 from server.capabilities.guard.settings import GuardSettings
 from server.capabilities.runs.offered import open_configured
@@ -24,33 +27,179 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, SkillRunner, run_limits
 from server.capabilities.scripts.factory import script_runner, variables_of
 from server.capabilities.scripts.settings import ScriptSettings
-from server.config.machine import state_home
+from server.config.machine import current_environment, state_home
+from skills_core.diagnostics import shortened
+from skills_core.disk.sources import explicit_sources
 from skills_core.errors import InvalidRecordError
-from skills_core.evals.agents.transcript import AgentRun, Transcript
+from skills_core.evals.agents.kind import AgentRun, Transcript
+from skills_core.guard.guard import Guard, rules_of
+from skills_core.guard.tool import CallDecision
+from skills_core.live.library import load_catalog
 from skills_core.runs.durable.engine import open_engine
 from skills_core.runs.durable.recorded_run import RunNotDoneError, WorkerConfig
 from skills_core.runs.durable.store import SqliteStore
-from skills_core.runs.executor import PlainTask, RunRequest
-from skills_core.runs.journal import from_json, to_json
+from skills_core.runs.executor import PlainTask, RunContext, RunRequest, perform_run
+from skills_core.runs.journal import MemoryJournal, from_json, to_json
 from skills_core.runs.models import parse_model, price_of
-from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus
-from skills_core.runs.run_skills import select_skills
+from skills_core.runs.outcome import RunLimits, RunOutcome, RunProblem, RunStatus
+from skills_core.runs.run_skills import Offer, RunSkills, select_skills
 from skills_core.runs.tools import WorkspaceTool
+from skills_core.runs.tools.own_tools import (
+    ACTIVATE,
+    activate_skill_tool,
+    activation_of_call,
+    read_skill_file_tool,
+    recipient_for,
+)
 from skills_core.runs.trace import TraceStore
+from skills_core.testing import skill_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 
     from pydantic_ai.models import Model
 
-    from server.capabilities.evals.agents.agent import AgentTask
-    from server.capabilities.evals.agents.run_folder import RunFolder
-    from server.capabilities.evals.skills.tested_skills import SkillVersion
+    from server.capabilities.evals.agents.agent import AgentTask, RunFolder
+    from server.capabilities.evals.tested_skills import SkillVersion
     from server.config.settings.model import Settings
+    from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject
+    from skills_core.guard.tool import ToolCall
     from skills_core.runs.durable.engine import Engine
     from skills_core.runs.journal import Journal
     from skills_core.runs.models import ModelSpec
+
+
+_PERFORMED: Final = """\
+---
+name: skillserve-user-request
+description: Answers the user.
+---
+Do what the user's message asks, as an assistant with the tools and skills that you have.
+"""
+
+_LIMITS: Final = (RunProblem.TURN_LIMIT, RunProblem.CALL_LIMIT, RunProblem.TOKEN_LIMIT, RunProblem.OUTPUT_CUT)
+# A model that came so far without the skill has decided to work without it.
+
+_REFUSED: Final = (CallDecision.DENIED, CallDecision.DECLINED, CallDecision.NOT_PERMITTED, CallDecision.NOBODY_TO_ASK)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutorAgent(Agent):
+    """The executor with a model; all skills of the catalog are offered by `activate_skill`."""
+
+    model: Model
+    model_name: str
+    max_calls: int
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """What makes runs of this agent comparable."""
+        return {"agent": EXECUTOR, "version": "", "command": "", "model": self.model_name, "via": "activate_skill"}
+
+    @property
+    def label(self) -> str:
+        """The model."""
+        return self.model_name
+
+    @property
+    def tells_loads(self) -> bool:
+        """Yes: activations are tool calls of its own."""
+        return True
+
+    async def perform(self, task: AgentTask) -> AgentRun:
+        """Perform the query as a message of the user."""
+        catalog = await anyio.to_thread.run_sync(_load, task)
+        performed = skill_of(_PERFORMED)
+        offers = {skill.key: Offer(skill.digest, skill) for skill in catalog.offered}
+        skills = RunSkills(performed, (), offers)
+        tools = [read_skill_file_tool(skills)]
+        tools.append(activate_skill_tool(skills, lambda: recipient_for(tools)))
+        limits = RunLimits(turns=self.max_calls + 1, calls=self.max_calls, seconds=task.seconds)
+        context = RunContext(
+            model=self.model,
+            model_name=self.model_name,
+            journal=MemoryJournal("trigger"),
+            guard=Guard(rules_of(catalog.offered)),
+            tools=tools,
+            limits=limits,
+            skills=skills,
+            trigger_reason="eval: triggers",
+        )
+        started = anyio.current_time()
+        outcome = None
+        async with anyio.create_task_group() as tasks:
+
+            async def perform() -> None:
+                nonlocal outcome
+                outcome = await perform_run(RunRequest(performed, {}, task.prompt), context)
+                tasks.cancel_scope.cancel()
+
+            async def end_when_decided() -> None:
+                # An activation is noted by the run itself, between two requests to the model.
+                while not task.is_decided(_trigger_transcript(skills, None)):  # noqa: ASYNC110 - the run has no event for it
+                    await anyio.sleep(0.02)
+                tasks.cancel_scope.cancel()
+
+            tasks.start_soon(perform)
+            tasks.start_soon(end_when_decided)
+        seconds = anyio.current_time() - started
+        transcript = replace(_trigger_transcript(skills, outcome), cost_usd=self._price(outcome))
+        timed_out = outcome is not None and outcome.problem is RunProblem.TIME_LIMIT
+        stopped = outcome is None
+        return AgentRun(
+            transcript=transcript,
+            timed_out=timed_out,
+            stopped=stopped,
+            seconds=seconds,
+            lines=tuple(_call_lines(outcome.tool_calls if outcome is not None else (), transcript)),
+            answer=transcript.text,
+        )
+
+    def _price(self, outcome: RunOutcome | None) -> float | None:
+        return price_of(parse_model(self.model_name), outcome.usage) if outcome is not None else None
+
+
+def _trigger_transcript(skills: RunSkills, outcome: RunOutcome | None) -> Transcript:
+    """Return the record of a run, while it goes on without its outcome."""
+    loaded = tuple(skill.content.name for skill in skills.loaded if skill is not skills.performed)
+    record = Transcript(loaded=loaded, recognized=True)
+    if outcome is None:
+        return record
+    calls = outcome.tool_calls
+    wanted = [(activation_of_call(call.arguments)[0], call) for call in calls if call.tool == ACTIVATE]
+    broken = outcome.status is not RunStatus.COMPLETED and outcome.problem not in _LIMITS
+    usage = outcome.usage
+    return replace(
+        record,
+        denied=tuple(dict.fromkeys(name for name, call in wanted if call.decision in _REFUSED)),
+        failed={name: shortened(call.text, 200) for name, call in wanted if call.decision is CallDecision.FAILED},
+        tool_calls=len(calls),
+        total_tokens=usage.input_tokens + usage.output_tokens,
+        text=outcome.output,
+        is_error=broken and outcome.problem is not RunProblem.TIME_LIMIT,
+        error=outcome.message if broken else "",
+        finished=True,
+    )
+
+
+def _load(task: AgentTask) -> Catalog:
+    task.folder.create(task.inputs)
+    for skill in task.skills:
+        skill.write(task.folder.skills)
+    catalog = load_catalog(explicit_sources([task.folder.skills]), current_environment())
+    tested = task.skills[0].name
+    if tested not in {skill.content.name for skill in catalog.offered}:
+        raise EvalError(f"the skill {tested} is not offered to models: `skillserve status` on its folder says why")
+    return catalog
+
+
+def _call_lines(calls: Sequence[ToolCall], transcript: Transcript) -> Iterator[str]:
+    for call in calls:
+        line: dict[str, object] = {"tool": call.tool, "arguments": dict(call.arguments)}
+        yield json.dumps({**line, "decision": call.decision.value}, ensure_ascii=False)
+    end = {"loaded": list(transcript.loaded), "text": transcript.text, "error": transcript.error}
+    yield json.dumps(end, ensure_ascii=False)
 
 
 _KIND: Final = "eval"
@@ -65,7 +214,7 @@ _DEFAULT_TOOLS: Final = (
 """Tools that reach the run's own workspace only, which is empty but for the input files."""
 
 
-class OwnAgent:
+class OwnAgent(Agent):
     """Performs tasks with one model; `at_once` runs at a time.
 
     `versions` are the skills by their digests.
@@ -93,20 +242,10 @@ class OwnAgent:
     def identity(self) -> Mapping[str, str]:
         """The model and the tools."""
         return {
-            "agent": "skillserve",
+            "agent": EXECUTOR,
             "model": self.label,
             "tools": " ".join(self._settings.section(RunSettings).tools),
         }
-
-    @property
-    def installed(self) -> bool:
-        """No: the skill is part of the run."""
-        return False
-
-    @property
-    def tells_loads(self) -> bool:
-        """No: the run performs the skill, and loads none."""
-        return False
 
     @asynccontextmanager
     async def running(self, tasks: Sequence[AgentTask]) -> AsyncGenerator[None]:
@@ -125,7 +264,6 @@ class OwnAgent:
 
     def _run_id(self, task: AgentTask) -> str:
         """Return the id of a run, which is the same after a restart as long as its folder is there."""
-        # Earlier versions recorded other steps of tasks without a skill, which cannot be continued.
         version = task.skills[0].digest if task.skills else "no skill"
         runs = self._settings.section(RunSettings)
         limits, tools = to_json(run_limits(runs)), list(runs.tools)

@@ -8,6 +8,7 @@ that grant rights stay as they are.
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -16,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.disk.folders import is_ignored
 from skills_core.disk.sources import Strictness
-from skills_core.evals.proposals.unified_diff import split_lines, unified_diff
 from skills_core.format.document import BOM
 from skills_core.format.instructions import Instructions, parse_instructions
 from skills_core.rendering.escaping import escape_json
@@ -28,6 +28,54 @@ if TYPE_CHECKING:
 
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.format.yaml12 import JsonObject
+
+
+_CONTEXT = 3
+_NO_NEWLINE = "\\ No newline at end of file\n"
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+
+
+def unified_diff(path: str, before: str | None, after: str) -> str:
+    """Return the diff of one file; `before` is None for a new file. Equal texts have an empty diff.
+
+    `path` is relative, with `/`, and consists of characters that need no quotes in a diff.
+    """
+    old, new = split_lines(before or ""), split_lines(after)
+    if old == new:
+        return ""
+    source = "/dev/null" if before is None else f"a/{path}"
+    return "".join([f"--- {source}\n+++ b/{path}\n", *_hunks(old, new)])
+
+
+def split_lines(text: str) -> list[str]:
+    """Return the lines of `text` with their line feeds; `str.splitlines` also splits at other characters."""
+    return _LINE.findall(text)
+
+
+def _hunks(old: Sequence[str], new: Sequence[str]) -> Iterator[str]:
+    # Without `autojunk=False`, lines that are frequent in a long file would make the diff larger.
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for group in matcher.get_grouped_opcodes(_CONTEXT):
+        (_, first_old, _, first_new, _), (_, _, last_old, _, last_new) = group[0], group[-1]
+        yield f"@@ -{_range(first_old, last_old)} +{_range(first_new, last_new)} @@\n"
+        for tag, old_from, old_to, new_from, new_to in group:
+            if tag == "equal":
+                yield from _marked(" ", old[old_from:old_to])
+                continue
+            yield from _marked("-", old[old_from:old_to])
+            yield from _marked("+", new[new_from:new_to])
+
+
+def _range(first: int, end: int) -> str:
+    """Return the range of a hunk; an empty one names the line before it."""
+    count = end - first
+    start = first + 1 if count else first
+    return f"{start}" if count == 1 else f"{start},{count}"
+
+
+def _marked(mark: str, lines: Sequence[str]) -> Iterator[str]:
+    for line in lines:
+        yield f"{mark}{line}" if line.endswith("\n") else f"{mark}{line}\n{_NO_NEWLINE}"
 
 
 _HEAD, _TAIL = 4_000, 8_000
@@ -88,14 +136,6 @@ class RefusedProposalError(FormError):
 
 
 @dataclass(frozen=True, slots=True)
-class ProposedFile:
-    """A new text file of a skill."""
-
-    path: str
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
 class CurrentSkill:
     """The skill that a proposal changes: its folder's name, the bytes of its SKILL.md, and the paths of all its files.
 
@@ -121,10 +161,11 @@ class CurrentSkill:
             raise RefusedProposalError(f"{self.main} is not UTF-8; `skillserve validate` shows the place.") from None
 
 
-def diff_of(current: CurrentSkill, main: str, files: Sequence[ProposedFile]) -> str:
+def diff_of(current: CurrentSkill, main: str, files: Sequence[tuple[str, str]]) -> str:
     """Return the diff that replaces the SKILL.md by `main` and adds `files`; empty if nothing would change.
 
-    Line ends, the byte order mark and the last line's end stay as they are, so that the diff shows only real changes.
+    `files` are pairs of path and content. Line ends, the byte order mark and the last line's end stay as they are, so
+    that the diff shows only real changes.
 
     Raises:
         RefusedProposalError: the change breaks a rule.
@@ -148,7 +189,7 @@ def _readable(text: str, name: str, limit: int) -> str:
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
-        raise RefusedProposalError(f"{name} contains half of a surrogate pair, which is no character.") from None
+        raise RefusedProposalError(f"{name} contains half of a surrogate pair, which is not a character.") from None
     if "\r" in text:
         raise RefusedProposalError(f"{name} contains a carriage return that ends no line; use line feeds only.")
     return text
@@ -195,20 +236,19 @@ def _changed_fields(old: Instructions, new: Instructions) -> set[str]:
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}
 
 
-def _checked_files(current: CurrentSkill, files: Sequence[ProposedFile]) -> Iterator[tuple[str, str]]:
-    """Yield path and text of each new file."""
+def _checked_files(current: CurrentSkill, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, str]]:
     if len(files) > _MAX_NEW_FILES:
         raise RefusedProposalError(f"{len(files)} new files are too many; the limit is {_MAX_NEW_FILES}.")
     taken: dict[str, str] = {path.casefold(): path for path in current.paths}
-    for file in files:
-        _check_path(file.path, taken, current.closed)
-        taken[file.path.casefold()] = file.path
-        text = _readable(file.content, file.path, _MAX_FILE_CHARACTERS)
+    for path, content in files:
+        _check_path(path, taken, current.closed)
+        taken[path.casefold()] = path
+        text = _readable(content, path, _MAX_FILE_CHARACTERS)
         if not text.strip():
-            raise RefusedProposalError(f"{file.path} is empty; leave it out.")
+            raise RefusedProposalError(f"{path} is empty; leave it out.")
         if hidden := find_hidden(text):
-            raise RefusedProposalError(f"{file.path} contains {hidden[0]}; write visible characters only.")
-        yield file.path, text
+            raise RefusedProposalError(f"{path} contains {hidden[0]}; write visible characters only.")
+        yield path, text
 
 
 def _check_path(path: str, taken: Mapping[str, str], closed: frozenset[str]) -> None:
@@ -330,11 +370,11 @@ def _proposal(answer: JsonObject, current: CurrentSkill) -> Proposal:
     return Proposal(without_lone_surrogates(summary)[:_SUMMARY], diff)
 
 
-def _file(number: int, value: object) -> ProposedFile:
+def _file(number: int, value: object) -> tuple[str, str]:
     if isinstance(value, dict) and value.keys() == {"path", "content"}:
         path, content = value["path"], value["content"]
         if isinstance(path, str) and isinstance(content, str):
-            return ProposedFile(path, content)
+            return path, content
     raise RefusedProposalError(f"`files[{number}]` must have exactly `path` and `content`, both strings.")
 
 

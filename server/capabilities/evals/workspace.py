@@ -1,4 +1,4 @@
-"""The files of an eval: `<workspace>/iteration-N/`, and the input files of the cases.
+"""The folder of results beside a skill: its marker, and the iterations of evals in it.
 
 Each file is written atomically, and read as if it might be damaged. An iteration belongs to the identity in its
 `config.json`, which is what the agents saw: skill and baseline, prompts and input files, the agent and the number of
@@ -8,17 +8,16 @@ later, and the outputs are graded again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.workspace_marker import open_workspace
-from skills_core.disk.files import Location, read_bounded, read_file
+from skills_core.disk.files import Location, read_bounded
+from skills_core.disk.folders import NOT_A_SOURCE
 from skills_core.disk.writing import InvalidJsonError, json_bytes, parse_json, try_lock, write_file
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.evals.grading.results import (
     EvalRun,
     EvalStatus,
@@ -28,11 +27,30 @@ from skills_core.evals.grading.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import RunKey
+
+
+class EvalError(SkillsError):
+    """An eval or a trigger test cannot begin or continue; the message says what to do."""
+
+
+_CONTENT: Final = b'{"about": "Results of skillserve; folders with this file are not searched for skills"}\n'
+
+
+def open_workspace(workspace: Path) -> None:
+    """Make the folder of a workspace, and mark it before a copy of a skill comes into it.
+
+    Raises:
+        OSError: the folder cannot be made.
+        FileRefusedError: the marker cannot be written.
+    """
+    workspace.mkdir(parents=True, exist_ok=True)
+    if not (workspace / NOT_A_SOURCE).exists():
+        write_file(Location(workspace, NOT_A_SOURCE), _CONTENT)
 
 
 CONFIG: Final = "config.json"
@@ -40,7 +58,7 @@ _NUMBERED: Final = re.compile(r"iteration-([1-9]\d{0,8})")
 _MAX_FILE: Final = 64 * 1024 * 1024
 
 
-class Iteration:
+class IterationFolder:
     """One iteration of a workspace; nothing is created before the first write."""
 
     def __init__(self, workspace: Path, number: int, runs: int) -> None:
@@ -109,15 +127,15 @@ class Iteration:
         return self.config.get("identity") == identity
 
 
-def iterations_of(workspace: Path, runs: int) -> Sequence[Iteration]:
+def iterations_of(workspace: Path, runs: int) -> Sequence[IterationFolder]:
     """Return the iterations of a workspace, latest first; a link to a folder is none."""
     numbers = [number for number, is_folder in _numbered(workspace) if is_folder]
-    return [Iteration(workspace, number, runs) for number in sorted(numbers, reverse=True)]
+    return [IterationFolder(workspace, number, runs) for number in sorted(numbers, reverse=True)]
 
 
-def new_iteration(workspace: Path, runs: int) -> Iteration:
+def new_iteration(workspace: Path, runs: int) -> IterationFolder:
     """Return the iteration after all others. The number of a link is taken too: writing must not follow it."""
-    return Iteration(workspace, max((number for number, _ in _numbered(workspace)), default=0) + 1, runs)
+    return IterationFolder(workspace, max((number for number, _ in _numbered(workspace)), default=0) + 1, runs)
 
 
 def _numbered(workspace: Path) -> Iterator[tuple[int, bool]]:
@@ -149,73 +167,32 @@ def locked(workspace: Path) -> Iterator[None]:
         yield
 
 
-_EVAL_FILES: Final = ("evals/files/", "evals/")
+RENEWED_SECONDS: Final = 20.0
+"""How often running work renews its sign, at least."""
 
 
-def input_files(case: EvalCase, skill: Path) -> dict[str, Location]:
-    """Return the input files of a case in the folder of a skill, by their paths in the workspace."""
-    return {path: Location(skill, file) for path, file in zip(input_paths(case), case.files, strict=True)}
+STALE_SECONDS: Final = 90.0
+"""Age from which a sign counts as that of a killed process."""
 
 
-def input_paths(case: EvalCase) -> tuple[str, ...]:
-    """Return where the input files of a case lie in the workspace.
-
-    A file lies where the prompt names it (`data/sales.csv`), else at its path without `evals/files/`.
-    """
-    taken: set[str] = {"outputs"}
-    placed: list[str] = []
-    for path in case.files:
-        folder = next((each for each in _EVAL_FILES if path.startswith(each)), "")
-        named = _named_in(case.prompt, path.rpartition("/")[2])
-        target = next((each for each in (named, path.removeprefix(folder), path) if each and each not in taken), path)
-        taken.add(target)
-        placed.append(target)
-    return tuple(placed)
+_SIGN: Final = ".running"
 
 
-def _named_in(prompt: str, name: str) -> str | None:
-    """Return the relative path by which a prompt names a file, if it does."""
-    for found in re.findall(rf"[\w./~-]*{re.escape(name)}(?!\w)", prompt):
-        parts = found.removeprefix("./").split("/")
-        if parts[-1] == name and all(part not in {"", ".", "..", "~"} for part in parts) and parts[0] != "outputs":
-            return "/".join(parts)
-    return None
+def renew_sign(workspace: Path) -> None:
+    """Say that work runs in a workspace; on a disk that refuses it, readers take the work as interrupted."""
+    with suppress(OSError):
+        (workspace / _SIGN).touch()
 
 
-def check_input_files(folder: Path, cases: Sequence[EvalCase]) -> Mapping[str, str]:
-    """Return the digests of the input files, by path.
-
-    Raises:
-        EvalError: a file does not exist, is not a regular file within the skill, or is the SKILL.md itself.
-    """
-    digests: dict[str, str] = {}
-    faults: list[str] = []
-    for number, case in enumerate(cases):
-        for position, path in enumerate(case.files):
-            where = f"{folder / 'evals' / 'evals.json'}: evals[{number}].files[{position}]: {path}"
-            if path.casefold() == "skill.md":
-                faults.append(f"{where}: this is the skill itself, which the baseline must not have; remove it")
-                continue
-            try:
-                digests[path] = hashlib.sha256(_read(folder, path)).hexdigest()
-            except EvalError as error:
-                inside = next((each for each in _suggestions(folder, path)), None)
-                hint = f"write {inside}" if inside else "add the file to the skill's folder, or correct the path"
-                faults.append(f"{where}: {error}; {hint}")
-    if faults:
-        raise EvalError("\n".join(faults[:10]))
-    return digests
+def remove_sign(workspace: Path) -> None:
+    """Say that no work runs in a workspace."""
+    with suppress(OSError):
+        (workspace / _SIGN).unlink(missing_ok=True)
 
 
-def _suggestions(folder: Path, path: str) -> Iterable[str]:
-    name = path.rpartition("/")[2]
-    for each in (f"evals/{path}", f"evals/files/{name}", f"evals/{name}"):
-        if (folder / each).is_file():
-            yield each
-
-
-def _read(folder: Path, path: str) -> bytes:
-    try:
-        return read_file(Location(folder, path))[0]
-    except FileRefusedError as error:
-        raise EvalError(error.message) from None
+def work_runs(root: Path) -> bool:
+    """Tell whether work runs in a workspace, or in that of an iteration `root`."""
+    for folder in (root, root.resolve().parent):
+        with suppress(OSError):
+            return abs(time.time() - (folder / _SIGN).lstat().st_mtime) < STALE_SECONDS
+    return False

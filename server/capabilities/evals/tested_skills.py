@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.errors import EvalError
+from server.capabilities.evals.workspace import EvalError
 from server.config.machine import current_environment
 from skills_core.authoring.fixes import with_description
 from skills_core.diagnostics import one_line, printable
@@ -46,12 +46,8 @@ _MAX_ARCHIVE: Final = 64 * 1024 * 1024
 _GIT_SECONDS: Final = 60
 
 
-class SkillCopyError(SkillsError):
-    """A skill cannot be copied; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
-class _File:
+class _CopiedFile:
     content: bytes
     executable: bool
 
@@ -63,7 +59,7 @@ class SkillCopy:
     name: str
     description: str
     body: str
-    files: Mapping[str, _File]
+    files: Mapping[str, _CopiedFile]
 
     @property
     def digest(self) -> str:
@@ -103,24 +99,24 @@ def read_copy(folder: Path) -> SkillCopy:
 
     Raises:
         InvalidSkillError: there is no valid skill.
-        SkillCopyError: the skill is too large to be copied for each run, or cannot be read.
+        EvalError: the skill is too large to be copied for each run, or cannot be read.
     """
     instructions = read_skill(folder)
-    files: dict[str, _File] = {}
+    files: dict[str, _CopiedFile] = {}
     size = 0
     try:
         for path in _walk(folder):
             file = folder / path
             size += file.stat().st_size
             if len(files) >= _MAX_FILES or size > _MAX_SIZE:
-                raise SkillCopyError(
+                raise EvalError(
                     f"{printable(str(folder))}: the skill has more than {_MAX_FILES:,} files or {_MAX_SIZE:,} bytes; "
                     "it is copied for each run, so take out what it does not need"
                 )
             name = MAIN_FILE if path.lower() == MAIN_FILE.lower() else path
-            files[name] = _File(file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR))
+            files[name] = _CopiedFile(file.read_bytes(), bool(file.stat().st_mode & stat.S_IXUSR))
     except OSError as error:
-        raise SkillCopyError(f"{printable(str(folder))}: cannot be copied: {error.strerror or error}") from error
+        raise EvalError(f"{printable(str(folder))}: cannot be copied: {error.strerror or error}") from error
     return SkillCopy(instructions.name, instructions.description, instructions.body, files)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.capabilities.evals.lint.catalog_lint import DuplicateKind, duplicates, lint_catalog
+from server.capabilities.evals.lint import DuplicateKind, duplicates, lint_catalog
 from server.config.settings.model import Settings
 from server.hosting.usage import Usage, usage_file
 from tests.capabilities.evals.triggers.test_ranked_triggers import as_bytes

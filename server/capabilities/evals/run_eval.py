@@ -2,49 +2,81 @@
 
 from __future__ import annotations
 
-import shlex
 from contextlib import nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from server.capabilities.evals.cli.report_files import ReportFiles, gates_pass, next_step, print_gates, write_eval_files
-from server.capabilities.evals.errors import EvalError
-from server.capabilities.evals.iterations.agent_choice import EXECUTOR, choose_judge, eval_agent, judge_agent
-from server.capabilities.evals.iterations.files import locked
+from server.capabilities.evals.agents.agent import EXECUTOR
+from server.capabilities.evals.iterations.agent_choice import choose_judge, eval_agent, judge_agent
 from server.capabilities.evals.iterations.plan import EvalMode, EvalOptions, plan_eval, workspace_of
 from server.capabilities.evals.iterations.session import EvalSession, check_models, report_of
-from server.capabilities.evals.proposals.propose import (
-    ProposalRequest,
-    find_iteration,
-    propose,
-    read_cases,
-    read_current_skill,
-    write_proposal,
+from server.capabilities.evals.proposals import (
+    print_proposal,
 )
+from server.capabilities.evals.report.ci import ci_gates, gates_pass
 from server.capabilities.evals.report.model import WITH_SKILL
-from server.capabilities.evals.report.writing import live_report
-from server.capabilities.runs.offered import command_unavailable_reason, open_configured
+from server.capabilities.evals.report.workspace import read_workspace
+from server.capabilities.evals.report.writing import (
+    gate_objects,
+    live_report,
+    next_step,
+    print_gates,
+    write_ci_files,
+    write_report,
+)
+from server.capabilities.evals.workspace import EvalError, locked
 from server.capabilities.runs.settings import RunSettings
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.console import EXIT_NO, print_json, print_notice, print_text
 from server.config.bootstrap import settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
-from skills_core.diagnostics import agreeing, counted, one_line, printable
+from skills_core.diagnostics import agreeing, counted, one_line
 from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
-from skills_core.runs.models import connected
-from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from server.capabilities.evals.agents.cli_agent import CliAgent
-    from server.capabilities.evals.cli.options import EvalFlags
     from server.capabilities.evals.iterations.plan import EvalPlan
     from server.config.settings.model import Settings
-    from skills_core.evals.proposals.proposal import Proposal
-    from skills_core.runs.outcome import Usage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalFlags:
+    """The flags of `eval`."""
+
+    skill_dir: Path
+    runs: int
+    workspace: Path | None
+    baseline: str | None
+    agent: str | None
+    agent_command: str | None
+    via: str
+    agent_model: str | None
+    agent_home: Path | None
+    model: str | None
+    judge_model: str | None
+    judge_agent: str | None
+    judge_command: str | None
+    run_tools: list[str] | None
+    skill_tools: list[str] | None
+    jobs: int
+    timeout: float | None
+    compare: bool
+    grade: bool
+    no_grade: bool
+    new: bool
+    propose: bool
+    dry_run: bool
+    min_pass_rate: float | None
+    max_regression: float | None
+    junit: Path | None
+    markdown: Path | None
+    ci: bool
+    as_json: bool
 
 
 _METRICS = {"pass_rate": "pass rate", "time_seconds": "seconds", "tokens": "tokens"}
@@ -132,11 +164,6 @@ def _options(given: EvalFlags, settings: Settings) -> EvalOptions:
 
 
 def _mode(given: EvalFlags) -> EvalMode:
-    """Return what is asked for.
-
-    Raises:
-        EvalError: flags do not go together.
-    """
     if not given.grade:
         return EvalMode.RUN_ONLY if given.no_grade else EvalMode.WHOLE
     flags = {"--no-grade": given.no_grade, "--new": given.new, "--baseline": given.baseline}
@@ -148,11 +175,7 @@ def _mode(given: EvalFlags) -> EvalMode:
 
 
 def _judge_agent(given: EvalFlags) -> CliAgent | None:
-    """Return the agent that the user names as the judge.
-
-    Raises:
-        EvalError: there is more than one judge, or the agent cannot be one.
-    """
+    """Return the agent that the user names as the judge."""
     own = given.judge_agent, given.judge_command
     if any(own) and given.judge_model is not None:
         raise EvalError("there is one judge: name a model with --judge-model, or an agent with --judge-agent, not both")
@@ -212,81 +235,21 @@ def _run(plan: EvalPlan, settings: Settings, *, plain: bool) -> dict[str, Any]:
 
 
 def _finish(report: dict[str, Any], given: EvalFlags) -> None:
-    """Write the files for CI, and print the report."""
-    limits = {"min_pass_rate": given.min_pass_rate, "max_regression": given.max_regression}
-    gates = write_eval_files(report, ReportFiles(given.junit, given.markdown), **limits)
+    workspace = Path(report["workspace"])
+    # Results of trigger queries in the same workspace are not judged.
+    results = replace(read_workspace(workspace), triggers=())
+    gates = ci_gates(results, min_pass_rate=given.min_pass_rate, max_regression=given.max_regression)
+    write_ci_files(given.junit, given.markdown, results, gates)
+    report |= {"report": str(write_report(workspace, gates=gates)), "gates": gate_objects(gates)}
     if given.as_json:
         print_json(report)
     else:
         for line in report_lines(report):
             print_text(line)
-        print_text(next_step(Path(report["workspace"])))
+        print_text(next_step(workspace))
         print_gates(gates)
     if errors := report.get("errors"):
         lacking = f"{errors} of {counted(len(report['runs']), 'run')} {agreeing(errors, 'has', 'have')} no grading"
         print_notice(f"{lacking}; the same command runs them again")
     if errors or not gates_pass(gates):
         raise SystemExit(EXIT_NO)
-
-
-def print_proposal(
-    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
-) -> None:
-    """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
-
-    The exit code is 1 if the model makes no valid proposal.
-    """
-    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
-    iteration = find_iteration(workspace)
-    request = ProposalRequest(read_current_skill(skill), read_cases(iteration))
-    if not dry_run and (reason := command_unavailable_reason(runs)):
-        fail(reason, EXIT_USAGE)
-    print_notice(
-        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(request.tokens, 'token')} each to "
-        f"{runs.model or 'a model'}, with {counted(len(request.cases), 'case')} of {iteration}"
-    )
-    if dry_run:
-        if as_json:
-            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": request.tokens})
-        return
-    try:
-        proposal, usage = until_signalled(lambda: _proposed(request, runs))
-    except NoAnswerError as error:
-        fail(f"{error} {_used(error.usage)}", EXIT_NO)
-    path = write_proposal(iteration, proposal)
-    if as_json:
-        used = {"requests": usage.requests, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-        shown = {"path": str(path), "summary": printable(proposal.summary), "diff": proposal.diff, "usage": used}
-        print_json({"iteration": str(iteration), **shown})
-        return
-    _print(proposal, path, skill)
-    print_notice(_used(usage))
-
-
-async def _proposed(request: ProposalRequest, runs: RunSettings) -> tuple[Proposal, Usage]:
-    model = open_configured(runs)
-    async with connected(model):
-        return await propose(request, model, runs.seconds)
-
-
-def _print(proposal: Proposal, path: Path, skill: Path) -> None:
-    for line in proposal.summary.split("\n"):
-        print_notice(line)
-    if not proposal.diff:
-        print_notice("no change is proposed")
-        return
-    for line in proposal.diff.removesuffix("\n").split("\n"):
-        print_text(_shown(line))
-    print_notice(
-        f"review {path}, then apply it: patch -p1 -d {shlex.quote(str(skill))} -i {shlex.quote(str(path.resolve()))}"
-    )
-
-
-def _shown(line: str) -> str:
-    """Return a line of the diff for a terminal; the file has it unchanged."""
-    return "\t".join(map(one_line, line.removesuffix("\r").split("\t")))
-
-
-def _used(usage: Usage) -> str:
-    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
-    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

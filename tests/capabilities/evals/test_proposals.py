@@ -12,13 +12,8 @@ from typing import Any
 
 import pytest
 
-from server.capabilities.evals.cli.run_eval import print_proposal
-from server.capabilities.evals.proposals.propose import (
-    MissingIterationError,
-    find_iteration,
-    read_cases,
-    read_current_skill,
-)
+from server.capabilities.evals.proposals import find_iteration, print_proposal, read_cases, read_current_skill
+from server.capabilities.evals.workspace import EvalError
 from skills_core.errors import FileRefusedError
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
@@ -268,7 +263,7 @@ def test_runs_are_in_the_order_of_their_numbers(iteration: Path) -> None:
 
 def test_a_workspace_without_iterations_says_what_to_do(tmp_path: Path) -> None:
     for workspace in (tmp_path, tmp_path / "missing"):
-        with pytest.raises(MissingIterationError, match="skillserve eval"):
+        with pytest.raises(EvalError, match="skillserve eval"):
             find_iteration(workspace)
 
 

@@ -11,21 +11,32 @@ import base64
 import hashlib
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from server.capabilities.evals.report import numbers
-from server.capabilities.evals.report.gates import GateOutcome
-from server.capabilities.evals.report.html.chart import Line, draw_chart
-from server.capabilities.evals.report.html.diff import description_diff
-from server.capabilities.evals.report.model import Spent, Tone
-from server.capabilities.evals.report.scores import baseline_words, check_scores
+from server.capabilities.evals.report.ci import GateOutcome
+from server.capabilities.evals.report.model import Spending, Tone
+from server.capabilities.evals.report.scores import (
+    UNKNOWN,
+    amount,
+    baseline_words,
+    check_scores,
+    difference,
+    interval_text,
+    money,
+    percent,
+    points,
+    points_interval,
+    size_text,
+    spread_text,
+)
 from server.capabilities.evals.report.trigger_results import trigger_verdict
-from server.capabilities.evals.report.workspace import STALE_SECONDS
+from server.capabilities.evals.workspace import STALE_SECONDS
 from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.statistics import wilson
 from skills_core.texts import with_hidden_shown
@@ -34,17 +45,148 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from server.capabilities.evals.report.gates import Gate
+    from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import (
         Case,
         Iteration,
+        Results,
         RoundScore,
         Run,
         TriggerRound,
         TriggerSet,
-        Workspace,
     )
     from skills_core.evals.grading.results import AssertionResult
+
+
+_WORD = re.compile(r"\s+|\w+|[^\w\s]")
+
+MAX_COMPARED: Final = 8000
+"""Characters of a description that are compared; the specification allows 1,024."""
+
+_MIN_EQUAL: Final = 3
+# Fewer words that stay between two changes make a difference hard to read.
+
+
+def description_diff(before: str, after: str) -> list[tuple[str, str]]:
+    """Return the new text in pieces, each `kept`, `added` or `removed`."""
+    if max(len(before), len(after)) > MAX_COMPARED:
+        words = f"(longer than {MAX_COMPARED:,} characters, so only its beginning is shown) {after[:MAX_COMPARED]}"
+        return [("kept", words)]
+    old, new = _WORD.findall(before), _WORD.findall(after)
+    return list(_pieces(old, new))
+
+
+def _pieces(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
+    for is_equal, of_old, of_new in _stretches(old, new):
+        removed, added = "".join(old[of_old]), "".join(new[of_new])
+        if is_equal:
+            yield "kept", added
+            continue
+        if removed:
+            yield "removed", removed
+        if added:
+            yield "added", added
+
+
+def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, slice]]:
+    """Yield what is equal and what is changed; a word or two between changes belong to one change."""
+    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
+    changed: tuple[int, int] | None = None
+    for place, (kind, low, _, start, end) in enumerate(codes):
+        inner = changed is not None and place < len(codes) - 1
+        if kind != "equal" or (inner and sum(map(str.isalnum, new[start:end])) < _MIN_EQUAL):
+            changed = changed or (low, start)
+            continue
+        if changed:
+            yield False, slice(changed[0], low), slice(changed[1], start)
+            changed = None
+        yield True, slice(low, low + end - start), slice(start, end)
+    if changed:
+        yield False, slice(changed[0], len(old)), slice(changed[1], len(new))
+
+
+_WIDTH, _HEIGHT = 640, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 14, 34
+
+_INSET = 56
+# Of the first and the last position, for the points beside it and half of its label.
+
+_APART = 14
+# Between two lines at one position, so that equal rates do not hide one another.
+
+_STYLES: Final = 4
+# Styles of lines in the style sheet, and shapes of points in the template; further lines repeat them.
+
+_MAX_LABELS = 12
+# Labels of the horizontal axis that fit beside one another.
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The rates of one arm or set, by position; None where there is none. `intervals` are 95 % intervals."""
+
+    name: str
+    rates: tuple[float | None, ...]
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+
+
+class Series(NamedTuple):
+    """A line as it is drawn: its points, and its intervals as (x, y of the low end, y of the high end)."""
+
+    name: str
+    style: int
+    points: list[tuple[float, float]]
+    whiskers: list[tuple[float, float, float]]
+
+
+class Chart(NamedTuple):
+    """A chart as it is drawn, with its numbers in `words`. `grid` and `ticks` are the labels of both axes."""
+
+    series: list[Series]
+    words: str
+    grid: list[tuple[float, str]]
+    ticks: list[tuple[float, str]]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: int = _LEFT
+    right: int = _WIDTH - _RIGHT
+
+
+def draw_chart(labels: Sequence[str], lines: Sequence[Line]) -> Chart:
+    """Return where the parts of the chart of some lines are; the labels are those of the positions."""
+    words = [f"{line.name}: {', '.join(percent(rate) for rate in line.rates)}" for line in lines]
+    series = [_drawn(line, number, len(lines), len(labels)) for number, line in enumerate(lines)]
+    grid = [(_y(step / 4), percent(step / 4)) for step in range(5)]
+    return Chart(series, "; ".join(words), grid, list(_ticks(labels)))
+
+
+def _ticks(labels: Sequence[str]) -> Iterator[tuple[float, str]]:
+    every = -(-len(labels) // _MAX_LABELS) or 1
+    for place in range(0, len(labels), every):
+        shown = labels[place] if len(labels[place]) <= len("iteration-100") else f"{labels[place][:11]}…"
+        yield _x(place, len(labels)), shown
+
+
+def _drawn(line: Line, number: int, lines: int, places: int) -> Series:
+    # Lines are moved to the side, less where positions are close together.
+    apart = min(_APART, 1.6 * _INSET / max(1, lines - 1), (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
+    at = [round(_x(place, places) + apart * (number - (lines - 1) / 2), 1) for place in range(places)]
+    return Series(
+        line.name,
+        number % _STYLES,
+        [(x, _y(rate)) for x, rate in zip(at, line.rates, strict=True) if rate is not None],
+        [(x, _y(ends[0]), _y(ends[1])) for x, ends in zip(at, line.intervals, strict=False) if ends is not None],
+    )
+
+
+def _x(place: int, places: int) -> float:
+    room = _WIDTH - _LEFT - _RIGHT - 2 * _INSET
+    return round(_LEFT + _INSET + (room / 2 if places == 1 else room * place / (places - 1)), 1)
+
+
+def _y(rate: float) -> float:
+    return round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - rate), 1)
+
 
 REFRESH_SECONDS: Final = 5
 """How often the page looks for new results while the work runs."""
@@ -68,10 +210,10 @@ class PageOptions:
     generated: datetime
     served: bool = False
     running: bool = False
-    gates: Sequence[Gate] = ()
+    gates: Sequence[CiGate] = ()
 
 
-def render_page(workspace: Workspace, options: PageOptions) -> str:
+def render_page(workspace: Results, options: PageOptions) -> str:
     """Return the page."""
     newest = workspace.iterations[-1] if workspace.iterations else None
     triggers = workspace.triggers[-1] if workspace.triggers else None
@@ -106,7 +248,7 @@ def render_page(workspace: Workspace, options: PageOptions) -> str:
 @cache
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("server.capabilities.evals.report.html"),
+        loader=PackageLoader("server.capabilities.evals.report"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_visible,
@@ -116,12 +258,19 @@ def _environment() -> Environment:
     )
     environment.filters["arm"] = _arm_name
     environment.globals |= {
-        **{name: getattr(numbers, name) for name in numbers.__all__},
         "baseline_name": _baseline_name,
         "baseline_words": baseline_words,
         "check_scores": check_scores,
         "counted": counted,
-        "difference": lambda value: numbers.UNKNOWN if value is None else numbers.difference(value),
+        "interval_text": interval_text,
+        "money": money,
+        "percent": percent,
+        "points": points,
+        "points_interval": points_interval,
+        "size_text": size_text,
+        "spread_text": spread_text,
+        "amount": amount,
+        "difference": difference,
         "draw_chart": draw_chart,
         "evidence_of": _evidence_of,
         "feedback_count": _feedback_count,
@@ -131,7 +280,7 @@ def _environment() -> Environment:
         "stale": STALE_SECONDS,
         "tone_marks": _TONE_MARKS,
         "trigger_verdict": trigger_verdict,
-        "unknown": numbers.UNKNOWN,
+        "unknown": UNKNOWN,
         "zip": zip,
     }
     return environment
@@ -161,7 +310,7 @@ def _feedback_count(iteration: Iteration) -> int:
     return sum(bool((case.feedback or "").strip()) for case in iteration.cases)
 
 
-def _feedback_before(workspace: Workspace) -> Mapping[str, str]:
+def _feedback_before(workspace: Results) -> Mapping[str, str]:
     """Return the feedback on the cases of the iteration before the newest."""
     return {case.key: case.feedback for each in workspace.iterations[-2:-1] for case in each.cases if case.feedback}
 
@@ -172,16 +321,16 @@ def _evidence_of(case: Case, arm: str, assertion: str) -> list[tuple[Run, Assert
 
 
 def _run_numbers(run: Run) -> str:
-    shown = [numbers.percent(run.rate)]
-    shown += [f"{numbers.amount(run.seconds)} s"] * (run.seconds is not None)
+    shown = [percent(run.rate)]
+    shown += [f"{amount(run.seconds)} s"] * (run.seconds is not None)
     shown += [_number_of(run.tokens, "token"), _number_of(run.tool_calls, "tool call")]
-    shown += [numbers.money(run.cost)] * (run.cost is not None)
+    shown += [money(run.cost)] * (run.cost is not None)
     return ", ".join(filter(None, shown))
 
 
 def _number_of(value: float | None, noun: str) -> str:
     """Return a number that may be a mean with its noun; empty if it is not known."""
-    return "" if value is None else f"{numbers.amount(value)} {agreeing(1 if value == 1 else 2, noun, f'{noun}s')}"
+    return "" if value is None else f"{amount(value)} {agreeing(1 if value == 1 else 2, noun, f'{noun}s')}"
 
 
 def _iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
@@ -193,7 +342,6 @@ def _iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
 
 
 def _of_triggers(found: Sequence[TriggerSet], newest: TriggerSet) -> Mapping[str, Any]:
-    """Return what the templates show of trigger queries."""
     names = dict.fromkeys(name for each in newest.rounds for name, _ in each.scores)
     return {
         "measurement_lines": [_measurement_line(found)],
@@ -228,7 +376,7 @@ def _rounds(rounds: Iterable[TriggerRound]) -> Iterator[tuple[TriggerRound, list
         before = each.description or before
 
 
-def _costs(workspace: Workspace) -> Iterator[tuple[str, Spent]]:
+def _costs(workspace: Results) -> Iterator[tuple[str, Spending]]:
     """Yield the known costs of each arm of each iteration, and of trigger queries."""
     found = [each for iteration in workspace.iterations for each in _of_arms(iteration)]
     found += [(each.label, each.spent) for each in workspace.triggers]
@@ -237,17 +385,17 @@ def _costs(workspace: Workspace) -> Iterator[tuple[str, Spent]]:
             yield name, spent
 
 
-def _of_arms(iteration: Iteration) -> Iterator[tuple[str, Spent]]:
+def _of_arms(iteration: Iteration) -> Iterator[tuple[str, Spending]]:
     for arm in iteration.arms:
         runs = [run for case in iteration.cases for run in case.of(arm)]
         yield (
             f"{iteration.label}, {_arm_name(arm)}",
-            _sum([Spent(1, run.seconds, run.tokens, run.cost) for run in runs]),
+            _sum([Spending(1, run.seconds, run.tokens, run.cost) for run in runs]),
         )
 
 
-def _sum(found: Sequence[Spent]) -> Spent:
-    return Spent(
+def _sum(found: Sequence[Spending]) -> Spending:
+    return Spending(
         sum(each.runs for each in found),
         _total(each.seconds for each in found),
         _total(each.tokens for each in found),
@@ -277,7 +425,7 @@ def content_policy(*, served: bool) -> str:
 
 @cache
 def _asset(name: str) -> str:
-    content = (files("server.capabilities.evals.report.html") / "assets" / name).read_text(encoding="utf-8")
+    content = (files("server.capabilities.evals.report") / "assets" / name).read_text(encoding="utf-8")
     # The parser of HTML turns line ends into \n before the browser compares the digest.
     return content.replace("\r\n", "\n")
 

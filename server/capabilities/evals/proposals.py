@@ -1,4 +1,4 @@
-"""Ask a model for a change to a skill by what an iteration of evals says, and write it as a diff.
+"""`eval --propose`: ask a model for a change to a skill by what an iteration says, and write it as a diff.
 
 A person reviews and applies the diff; the skill itself is never written. Runs wrote into the folders of an iteration,
 so nothing is read through a link, and files and folders have a maximum size.
@@ -7,21 +7,27 @@ so nothing is read through a link, and files and folders have a maximum size.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+import shlex
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.evals.report.folder import Folder
-from server.capabilities.evals.report.outputs import walk
+from server.capabilities.evals.report.folder import WorkspaceFolder, walk
 from server.capabilities.evals.report.workspace import iteration_names, read_iteration
-from skills_core.diagnostics import one_line, printable
+from server.capabilities.evals.workspace import EvalError
+from server.capabilities.runs.offered import command_unavailable_reason, open_configured
+from server.capabilities.runs.settings import RunSettings
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.config.bootstrap import settings_of
+from server.config.machine import Machine, current_places
+from server.transport.signals import until_signalled
+from skills_core.diagnostics import counted, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.disk.writing import write_file
-from skills_core.errors import Fault, FileRefusedError, SkillsError
+from skills_core.errors import Fault, FileRefusedError
 from skills_core.evals.grading.results import TRANSCRIPT_FILE
-from skills_core.evals.proposals.proposal import (
+from skills_core.evals.proposals import (
     INSTRUCTIONS,
     CaseSignals,
     CurrentSkill,
@@ -32,7 +38,8 @@ from skills_core.evals.proposals.proposal import (
     shortened_transcript,
 )
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable
+from skills_core.runs.models import connected
+from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,20 +57,16 @@ _MAX_SKILL_FILES: Final = 4096
 _MAX_DEPTH: Final = 6
 
 
-class MissingIterationError(SkillsError):
-    """A workspace has no iteration of evals."""
-
-
 def find_iteration(workspace: Path) -> Path:
     """Return the folder of the latest iteration in a workspace.
 
     Raises:
-        MissingIterationError: there is none.
+        EvalError: there is none.
     """
     with Reader() as reader:
-        names = iteration_names(Folder(workspace, reader))
+        names = iteration_names(WorkspaceFolder(workspace, reader))
     if not names:
-        raise MissingIterationError(
+        raise EvalError(
             f"{printable(str(workspace))}: no folder `iteration-N` is here. Run `skillserve eval` on the skill first, "
             "or name the workspace with --workspace."
         )
@@ -88,7 +91,7 @@ def read_current_skill(folder: Path) -> CurrentSkill:
 
 
 def _tree(reader: Reader, folder: Path) -> tuple[set[str], set[str]]:
-    """Return the paths of the files in a skill, and those of links and of other things that are no files."""
+    """Return the paths of the files in a skill, and those of links and of other entries that are not files."""
     paths: set[str] = set()
     closed: set[str] = set()
     waiting = [""]
@@ -109,12 +112,12 @@ def read_cases(iteration: Path) -> tuple[CaseSignals, ...]:
     is and is left out.
     """
     with Reader() as reader:
-        folder = Folder(iteration, reader)
+        folder = WorkspaceFolder(iteration, reader)
         found = read_iteration(folder, "", 1, None)
         return tuple(_case(reader, folder, iteration, found, case) for case in found.cases)
 
 
-def _case(reader: Reader, folder: Folder, root: Path, iteration: Iteration, case: Case) -> CaseSignals:
+def _case(reader: Reader, folder: WorkspaceFolder, root: Path, iteration: Iteration, case: Case) -> CaseSignals:
     return CaseSignals(
         case.key,
         case.prompt,
@@ -125,7 +128,7 @@ def _case(reader: Reader, folder: Folder, root: Path, iteration: Iteration, case
     )
 
 
-def _run(reader: Reader, folder: Folder, root: Path, run: Run) -> RunSignals:
+def _run(reader: Reader, folder: WorkspaceFolder, root: Path, run: Run) -> RunSignals:
     last = run.path.rpartition("/")[2]
     names = (name for name, entry in walk(folder, f"{run.path}/outputs") if not entry.refused)
     return RunSignals(
@@ -187,40 +190,18 @@ _CHARACTERS_PER_TOKEN: Final = 4
 _MAX_SUMMARY_LINES: Final = 20
 
 
-@dataclass(frozen=True, slots=True)
-class ProposalRequest:
-    """The skill and the signals of an iteration; `text` is the message that the model receives.
-
-    Raises:
-        RefusedProposalError: the SKILL.md is not UTF-8.
-    """
-
-    skill: CurrentSkill
-    cases: tuple[CaseSignals, ...]
-    text: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Write the message once: its size is shown before it is sent."""
-        object.__setattr__(self, "text", question(self.skill, self.cases))
-
-    @property
-    def tokens(self) -> int:
-        """About how many tokens one request has, by four characters a token."""
-        return (len(self.text) + len(INSTRUCTIONS)) // _CHARACTERS_PER_TOKEN
-
-
-async def propose(request: ProposalRequest, model: Model, seconds: float) -> tuple[Proposal, Usage]:
+async def propose(skill: CurrentSkill, message: str, model: Model, seconds: float) -> tuple[Proposal, Usage]:
     """Return the model's proposal and the usage; all requests together may take `seconds`.
 
     Raises:
         NoAnswerError: a request fails, time is up, or no answer is a valid proposal.
     """
-    read = partial(read_proposal, current=request.skill)
+    read = partial(read_proposal, current=skill)
     try:
-        return await ask_until_usable(model, INSTRUCTIONS, request.text, read, seconds=seconds)
+        return await ask_until_usable(model, INSTRUCTIONS, message, read, seconds=seconds)
     except UnusableAnswersError as error:
-        message = f"None of {error.usage.requests} answers was a valid proposal. The last one: {error.fault}"
-        raise NoAnswerError(message, error.usage) from None
+        words = f"None of {error.usage.requests} answers was a valid proposal. The last one: {error.fault}"
+        raise NoAnswerError(words, error.usage) from None
 
 
 def write_proposal(iteration: Path, proposal: Proposal) -> Path:
@@ -242,3 +223,68 @@ def _heading(proposal: Proposal) -> Iterator[str]:
         yield "# No change is proposed.\n"
     for line in proposal.summary.split("\n")[:_MAX_SUMMARY_LINES]:
         yield f"# {one_line(line)}".rstrip() + "\n"
+
+
+def print_proposal(
+    skill: Path, workspace: Path, *, model: str | None = None, dry_run: bool = False, as_json: bool = False
+) -> None:
+    """Write the model's proposal for the skill beside the latest iteration in `workspace`, and print it.
+
+    The exit code is 1 if the model makes no valid proposal.
+    """
+    runs = settings_of(Machine(current_places()), {"model": model}).section(RunSettings)
+    iteration = find_iteration(workspace)
+    current, cases = read_current_skill(skill), read_cases(iteration)
+    message = question(current, cases)
+    tokens = (len(message) + len(INSTRUCTIONS)) // _CHARACTERS_PER_TOKEN
+    if not dry_run and (reason := command_unavailable_reason(runs)):
+        fail(reason, EXIT_USAGE)
+    print_notice(
+        f"the proposal takes 1 to {MAX_REQUESTS} requests of about {counted(tokens, 'token')} each to "
+        f"{runs.model or 'a model'}, with {counted(len(cases), 'case')} of {iteration}"
+    )
+    if dry_run:
+        if as_json:
+            print_json({"iteration": str(iteration), "requests": MAX_REQUESTS, "tokens_per_request": tokens})
+        return
+    try:
+        proposal, usage = until_signalled(lambda: _proposed(current, message, runs))
+    except NoAnswerError as error:
+        fail(f"{error} {_used(error.usage)}", EXIT_NO)
+    path = write_proposal(iteration, proposal)
+    if as_json:
+        used = {"requests": usage.requests, "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
+        shown = {"path": str(path), "summary": printable(proposal.summary), "diff": proposal.diff, "usage": used}
+        print_json({"iteration": str(iteration), **shown})
+        return
+    _print(proposal, path, skill)
+    print_notice(_used(usage))
+
+
+async def _proposed(skill: CurrentSkill, message: str, runs: RunSettings) -> tuple[Proposal, Usage]:
+    model = open_configured(runs)
+    async with connected(model):
+        return await propose(skill, message, model, runs.seconds)
+
+
+def _print(proposal: Proposal, path: Path, skill: Path) -> None:
+    for line in proposal.summary.split("\n"):
+        print_notice(line)
+    if not proposal.diff:
+        print_notice("no change is proposed")
+        return
+    for line in proposal.diff.removesuffix("\n").split("\n"):
+        print_text(_shown(line))
+    print_notice(
+        f"review {path}, then apply it: patch -p1 -d {shlex.quote(str(skill))} -i {shlex.quote(str(path.resolve()))}"
+    )
+
+
+def _shown(line: str) -> str:
+    """Return a line of the diff for a terminal; the file has it unchanged."""
+    return "\t".join(map(one_line, line.removesuffix("\r").split("\t")))
+
+
+def _used(usage: Usage) -> str:
+    requests, output = counted(usage.requests, "request"), counted(usage.output_tokens, "output token")
+    return f"Used: {requests}, {counted(usage.input_tokens, 'input token')} and {output}."

@@ -1,1 +1,0 @@
-"""What the commands `eval`, `triggers` and `lint` do and print."""
