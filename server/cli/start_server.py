@@ -141,13 +141,13 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
     _require_streams(settings)
     defer_packages()
     from server.hosting.catalog_log import log_catalog
-    from server.hosting.usage import Usage, usage_file
+    from server.hosting.usage import UsageCounts, usage_file
     from server.transport.serving import serve as run
 
     log_catalog(library.catalog)
     _log_unknown_variables()
     _log_unknown_names(library, settings)
-    usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
+    usage = UsageCounts(usage_file(state_home()) if settings.catalog.usage else None)
     try:
         run(library, settings, machine.files, usage, listener)
     except KeyboardInterrupt:

@@ -67,10 +67,10 @@ def read_clients(data: bytes) -> tuple[ClientProfile, ...]:
         msgspec.ValidationError: the file does not have the form of the data.
         TypeError: a group has a fact that profiles do not have.
     """
-    return tuple(map(_profile, msgspec.json.decode(data, type=_Clients).clients))
+    return tuple(map(_read_profile, msgspec.json.decode(data, type=_Clients).clients))
 
 
-def _profile(client: _Client) -> ClientProfile:
+def _read_profile(client: _Client) -> ClientProfile:
     earlier = tuple(Earlier(version.before, _facts(version.facts)) for version in client.earlier)
     return ClientProfile(
         client.key,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from server.clients.profile import ClientProfile
 
-__all__ = ["ResultRoom", "model_of", "room_for", "room_of", "size_of"]
+__all__ = ["ResultRoom", "model_of", "room_for", "room_of", "result_size"]
 
 MARGIN = 100
 """Room for what clients put around a result, such as a tag or the time that the call took."""
@@ -57,7 +57,7 @@ class ResultRoom(NamedTuple):
     def _holds(self, result: Mapping[str, Any], most: int, lines: int | None) -> bool:
         if lines is not None and sum(text.count("\n") + 1 for text in _texts(result)) > lines:
             return False
-        return size_of(result, self.limit.unit, structured=self.structured) <= most
+        return result_size(result, self.limit.unit, structured=self.structured) <= most
 
 
 def room_of(ctx: ServerRequestContext[Any, Any], client: ClientProfile, tool: str) -> ResultRoom | None:
@@ -87,7 +87,7 @@ def room_for(client: ClientProfile, model: str | None, tool: str) -> ResultRoom 
     return ResultRoom(limit, structured=is_structured(client))
 
 
-def size_of(result: Mapping[str, Any], unit: Unit, *, structured: bool = True) -> int:
+def result_size(result: Mapping[str, Any], unit: Unit, *, structured: bool = True) -> int:
     """Return the size of a result as a client counts it; if not `structured`, its structure is not sent."""
     if not structured:
         result = {key: value for key, value in result.items() if key != "structuredContent"}

@@ -26,7 +26,7 @@ from server.conversation.errors import (
     RunEndedError,
     UnusableAnswerError,
 )
-from server.conversation.lifecycle import ATTACHED, ENDED, OVER, Event, State, next_state
+from server.conversation.lifecycle import ATTACHED, ENDED, OVER, Event, ExchangeState, next_state
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class ClientExchange:
         self.error: Exception | None = None
         self.stop_reason = ""
         self._outcome: dict[str, Any] | None = None
-        self._state = State.UNATTENDED
+        self._state = ExchangeState.UNATTENDED
         self._moved = anyio.Event()
         self._limits = limits
         self._scope = anyio.CancelScope()
@@ -117,7 +117,7 @@ class ClientExchange:
         self._consent_turn = anyio.Lock()
 
     @property
-    def state(self) -> State:
+    def state(self) -> ExchangeState:
         """Where the exchange is in its life."""
         return self._state
 
@@ -227,12 +227,12 @@ class ClientExchange:
     def client_disconnected(self) -> None:
         """Stop the work if it waits for the client, and let later questions fail."""
         self._client_is_gone = True
-        if self._state is not State.WORKING or self._in_flight:
+        if self._state is not ExchangeState.WORKING or self._in_flight:
             self.stop("the client is gone")
 
     def expire(self) -> None:
         """Discard an outcome that no request has come for."""
-        if self._state is State.UNCLAIMED:
+        if self._state is ExchangeState.UNCLAIMED:
             self._move(Event.EXPIRE)
 
     @property
@@ -291,13 +291,13 @@ class ClientExchange:
 
     async def until_response_due(self) -> None:
         """Wait until the attached request has to be answered: the work is over or needs input."""
-        while self._state is not State.FINISHED:
-            if self._state is not State.ASKING:
+        while self._state is not ExchangeState.FINISHED:
+            if self._state is not ExchangeState.ASKING:
                 await self._moved.wait()
                 continue
             if self.questions:
                 await anyio.sleep(self._limits.gather_seconds)
-            if self._state is State.ASKING:
+            if self._state is ExchangeState.ASKING:
                 return
 
     def answer_questions(self, answers: Mapping[str, object]) -> None:

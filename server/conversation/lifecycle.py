@@ -28,10 +28,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "IllegalMoveError", "State", "next_state"]
+__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "IllegalMoveError", "ExchangeState", "next_state"]
 
 
-class State(Enum):
+class ExchangeState(Enum):
     """What the work of an exchange does, and whether a request of its client is attached."""
 
     UNATTENDED = "unattended"
@@ -112,62 +112,62 @@ class Event(Enum):
     """No request came for the outcome in time."""
 
 
-MOVES: Mapping[State, Mapping[Event, State]] = {
-    State.UNATTENDED: {
-        Event.ATTACH: State.WORKING,
-        Event.ASK: State.AWAITING_CLIENT,
-        Event.PROCEED: State.UNATTENDED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
+MOVES: Mapping[ExchangeState, Mapping[Event, ExchangeState]] = {
+    ExchangeState.UNATTENDED: {
+        Event.ATTACH: ExchangeState.WORKING,
+        Event.ASK: ExchangeState.AWAITING_CLIENT,
+        Event.PROCEED: ExchangeState.UNATTENDED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
     },
-    State.WORKING: {
-        Event.DETACH: State.UNATTENDED,
-        Event.ASK: State.ASKING,
-        Event.PROCEED: State.WORKING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
+    ExchangeState.WORKING: {
+        Event.DETACH: ExchangeState.UNATTENDED,
+        Event.ASK: ExchangeState.ASKING,
+        Event.PROCEED: ExchangeState.WORKING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
     },
-    State.ASKING: {
-        Event.DETACH: State.AWAITING_CLIENT,
-        Event.ASK: State.ASKING,
-        Event.PROCEED: State.WORKING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
+    ExchangeState.ASKING: {
+        Event.DETACH: ExchangeState.AWAITING_CLIENT,
+        Event.ASK: ExchangeState.ASKING,
+        Event.PROCEED: ExchangeState.WORKING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
     },
-    State.AWAITING_CLIENT: {
-        Event.ATTACH: State.ASKING,
-        Event.ASK: State.AWAITING_CLIENT,
-        Event.PROCEED: State.UNATTENDED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
+    ExchangeState.AWAITING_CLIENT: {
+        Event.ATTACH: ExchangeState.ASKING,
+        Event.ASK: ExchangeState.AWAITING_CLIENT,
+        Event.PROCEED: ExchangeState.UNATTENDED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
     },
     # While the work is cancelled it withdraws its questions, and whatever else stops it changes nothing.
-    State.STOPPING: {
-        Event.DETACH: State.ABANDONED,
-        Event.ASK: State.STOPPING,
-        Event.PROCEED: State.STOPPING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
-        Event.CANCELLED: State.FINISHED,
+    ExchangeState.STOPPING: {
+        Event.DETACH: ExchangeState.ABANDONED,
+        Event.ASK: ExchangeState.STOPPING,
+        Event.PROCEED: ExchangeState.STOPPING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
+        Event.CANCELLED: ExchangeState.FINISHED,
     },
-    State.ABANDONED: {
-        Event.ATTACH: State.STOPPING,
-        Event.ASK: State.ABANDONED,
-        Event.PROCEED: State.ABANDONED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
-        Event.CANCELLED: State.DISCARDED,
+    ExchangeState.ABANDONED: {
+        Event.ATTACH: ExchangeState.STOPPING,
+        Event.ASK: ExchangeState.ABANDONED,
+        Event.PROCEED: ExchangeState.ABANDONED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
+        Event.CANCELLED: ExchangeState.DISCARDED,
     },
-    State.FINISHED: {Event.DETACH: State.DELIVERED},
-    State.UNCLAIMED: {Event.ATTACH: State.FINISHED, Event.EXPIRE: State.DISCARDED},
-    State.DELIVERED: {},
-    State.DISCARDED: {},
+    ExchangeState.FINISHED: {Event.DETACH: ExchangeState.DELIVERED},
+    ExchangeState.UNCLAIMED: {Event.ATTACH: ExchangeState.FINISHED, Event.EXPIRE: ExchangeState.DISCARDED},
+    ExchangeState.DELIVERED: {},
+    ExchangeState.DISCARDED: {},
 }
 
 ENDED = frozenset(state for state, moves in MOVES.items() if not moves)
 """The states that nothing moves on."""
 
-OVER = ENDED | {State.FINISHED, State.UNCLAIMED}
+OVER = ENDED | {ExchangeState.FINISHED, ExchangeState.UNCLAIMED}
 """The states in which the work has ended."""
 
 ATTACHED = frozenset(state for state, moves in MOVES.items() if Event.DETACH in moves)
@@ -177,13 +177,13 @@ ATTACHED = frozenset(state for state, moves in MOVES.items() if Event.DETACH in 
 class IllegalMoveError(RuntimeError):
     """An event came that the table has no move for: an error in the server."""
 
-    def __init__(self, state: State, event: Event) -> None:
+    def __init__(self, state: ExchangeState, event: Event) -> None:
         super().__init__(f"an exchange cannot {event.value} while it is {state.value}")
         self.state = state
         self.event = event
 
 
-def next_state(state: State, event: Event) -> State:
+def next_state(state: ExchangeState, event: Event) -> ExchangeState:
     """Return the state that `event` leads to.
 
     Raises:

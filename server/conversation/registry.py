@@ -27,7 +27,7 @@ import anyio
 from server.conversation.client_exchange import ClientExchange, ExchangeLimits
 from server.conversation.client_requests import Caller, ClientRequest, caller_of
 from server.conversation.errors import RunEndedError
-from server.conversation.lifecycle import ENDED, State
+from server.conversation.lifecycle import ENDED, ExchangeState
 from server.conversation.resumption import (
     ResumeKind,
     Resumption,
@@ -59,7 +59,7 @@ _START_AGAIN = "start again with a call without it"
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _OpenExchange:
     """An exchange, and the numbers of its responses with questions: of the latest, and of the latest with answers.
 
     `notes` are those on the request that began it.
@@ -76,7 +76,7 @@ class _Entry:
 class _ModelToken:
     """What a `continue` or `confirm` token resumes, the question that it answers, and whether the user agrees by it."""
 
-    entry: _Entry
+    entry: _OpenExchange
     question: ConsentQuestion | None = None
     agrees: bool = False
 
@@ -88,7 +88,7 @@ class ExchangeRegistry:
         """Keep to `limits`; work is accepted while `serving` is entered."""
         self.limits = limits or ExchangeLimits()
         self._tasks: TaskGroup | None = None
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _OpenExchange] = {}
         self._model_tokens: dict[str, _ModelToken] = {}
         self._others: OtherReplicas | None = None
 
@@ -161,7 +161,7 @@ class ExchangeRegistry:
             entry = self._resume_by_model_token(resumption, caller)
         return await self._attend(entry, request)
 
-    async def _attend(self, entry: _Entry, request: AttachedRequest) -> dict[str, Any]:
+    async def _attend(self, entry: _OpenExchange, request: AttachedRequest) -> dict[str, Any]:
         try:
             return await self._respond(request, entry)
         finally:
@@ -169,14 +169,14 @@ class ExchangeRegistry:
 
     # The life of an exchange
 
-    def _begin(self, caller: Caller, work: Work) -> _Entry:
+    def _begin(self, caller: Caller, work: Work) -> _OpenExchange:
         if self._tasks is None:
             raise RunEndedError("the server accepts no runs: it is starting or stopping")
         if len(self._entries) >= self.limits.concurrent:
             raise RunEndedError(f"the server already has {self.limits.concurrent} runs, its limit; try again later")
         self._check_principal(caller)
         exchange = ClientExchange(caller, self.limits)
-        entry = self._entries[exchange.id] = _Entry(exchange)
+        entry = self._entries[exchange.id] = _OpenExchange(exchange)
         self._tasks.start_soon(self._perform, entry, work)
         return entry
 
@@ -190,7 +190,7 @@ class ExchangeRegistry:
             why = "those that wait for their client included; continue or cancel one, or try again later"
             raise RunEndedError(f"you already have {most} runs, the most of one user at a time, {why}")
 
-    async def _perform(self, entry: _Entry, work: Work) -> None:
+    async def _perform(self, entry: _OpenExchange, work: Work) -> None:
         exchange = entry.exchange
         try:
             await exchange.perform(work)
@@ -200,12 +200,12 @@ class ExchangeRegistry:
                 await exchange.until_ended()
         finally:
             exchange.expire()
-            if exchange.state is State.DISCARDED and exchange.error is not None:
+            if exchange.state is ExchangeState.DISCARDED and exchange.error is not None:
                 logger.error("a run failed, and its client did not come back for the error", exc_info=exchange.error)
             del self._entries[exchange.id]
             self._revoke_model_tokens(entry)
 
-    def _resume_by_state(self, resumption: Resumption, caller: Caller) -> _Entry:
+    def _resume_by_state(self, resumption: Resumption, caller: Caller) -> _OpenExchange:
         """Find the exchange of a `requestState`, and pass the answers on."""
         exchange_id, _, number = resumption.token.partition(".")
         entry = self._entries.get(exchange_id)
@@ -222,7 +222,7 @@ class ExchangeRegistry:
         # Otherwise the client sends its last answers again: it did not receive the response to them.
         return entry
 
-    def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _Entry:
+    def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _OpenExchange:
         """Find the exchange of a `continue` or `confirm` token, which is good for one call."""
         token, agrees = self._model_tokens.get(resumption.token), resumption.kind is ResumeKind.CONFIRM
         if token is None or token.agrees != agrees or not _is_resumable(token.entry, caller):
@@ -241,7 +241,7 @@ class ExchangeRegistry:
 
     # The response to a request
 
-    async def _respond(self, request: AttachedRequest, entry: _Entry) -> dict[str, Any]:
+    async def _respond(self, request: AttachedRequest, entry: _OpenExchange) -> dict[str, Any]:
         """Attach a request until it has to be answered; if it is cancelled or closed, stop the work."""
         exchange = entry.exchange
         try:
@@ -257,7 +257,7 @@ class ExchangeRegistry:
             raise
         return exchange.result() if question is None else question
 
-    def _ask_for_input(self, entry: _Entry, tool: str) -> dict[str, Any]:
+    def _ask_for_input(self, entry: _OpenExchange, tool: str) -> dict[str, Any]:
         exchange, seconds = entry.exchange, self.limits.resume_seconds
         if exchange.questions and entry.asked_in_call < self.limits.questions_per_call:
             if entry.answered == entry.asked:
@@ -278,11 +278,11 @@ class ExchangeRegistry:
     def _named(self, token: str) -> str:
         return named_token("" if self._others is None else self._others.name, token)
 
-    def _revoke_model_tokens(self, entry: _Entry) -> None:
+    def _revoke_model_tokens(self, entry: _OpenExchange) -> None:
         self._model_tokens = {text: token for text, token in self._model_tokens.items() if token.entry is not entry}
 
 
-def _is_resumable(entry: _Entry, caller: Caller) -> bool:
+def _is_resumable(entry: _OpenExchange, caller: Caller) -> bool:
     return entry.exchange.caller == caller and entry.exchange.state not in ENDED
 
 

@@ -19,7 +19,7 @@ from server.hosting.catalog_log import log_change
 from server.hosting.quiet import Quiet
 from server.hosting.reloads import ReloadFigures
 from server.hosting.searches import SearchTurns, load_reranker
-from server.hosting.usage import Usage
+from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
@@ -66,7 +66,7 @@ class Host:
         library: Library,
         settings: Settings,
         files: Sequence[Path] = (),
-        usage: Usage | None = None,
+        usage: UsageCounts | None = None,
         backoff: Backoff | None = None,
         rule: ViewRule | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class Host:
         """
         self.library = library
         self.settings = settings
-        self.usage = usage or Usage()
+        self.usage = usage or UsageCounts()
         self._files = tuple(files)
         self.scripts = _script_setup(settings)
         for missing in missing_tool_messages(settings):

@@ -35,7 +35,7 @@ class OfferNews(NamedTuple):
         return any(self)
 
 
-class _Entry(NamedTuple):
+class _EntryBefore(NamedTuple):
     """The entry of a skill before a change, as a hash; None if the skill was not offered."""
 
     number: int
@@ -48,7 +48,7 @@ class OfferChanges:
 
     def __init__(self) -> None:
         """Begin empty."""
-        self._entries: deque[_Entry] = deque()
+        self._entries: deque[_EntryBefore] = deque()
         self._forgotten = 0
         self.last = 0
 
@@ -67,7 +67,7 @@ class OfferChanges:
         for key in keys:
             old = _hash_in(change.before, key)
             if old != _hash_in(change.after, key):
-                self._entries.append(_Entry(self.last, key, old))
+                self._entries.append(_EntryBefore(self.last, key, old))
         while len(self._entries) > MAX_CHANGES:
             self._forgotten = self._entries.popleft().number
 

@@ -187,7 +187,7 @@ class _Prepared:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _OpenView:
     """A view as it was built last, the catalog that it was built from, and its feed."""
 
     whole: Catalog
@@ -215,7 +215,7 @@ class Views:
         self._used = used
         self._scripts = scripts
         self._reranker = reranker
-        self._entries: OrderedDict[ViewName, _Entry] = OrderedDict()
+        self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
         self._held: Catalog | None = None
         self._announced = library.catalog
@@ -302,7 +302,7 @@ class Views:
                 entry.feed.announced = after
         self._announced = catalog
 
-    def _entry(self, name: ViewName) -> _Entry:
+    def _entry(self, name: ViewName) -> _OpenView:
         entry = self._entries.get(name)
         if entry is None:
             entry = self._opened(name)
@@ -311,12 +311,12 @@ class Views:
         self._renew(name, entry)
         return entry
 
-    def _opened(self, name: ViewName) -> _Entry:
+    def _opened(self, name: ViewName) -> _OpenView:
         whole = self._whole
         # Clients with this view may have lists in the same layouts, made before the view was dropped.
         layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
         view = self._view(name, self._catalog(name, whole), self._kept(name), layouts)
-        entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
+        entry = _OpenView(whole, view, _Feed(partial(self._announced_view, name)))
         if len(self._entries) >= MAX_VIEWS:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
             if idle is not None:
@@ -324,7 +324,7 @@ class Views:
         self._entries[name] = entry
         return entry
 
-    def _renew(self, name: ViewName, entry: _Entry) -> Change | None:
+    def _renew(self, name: ViewName, entry: _OpenView) -> Change | None:
         """Bring the entry up to date with the catalog; return how its view differs, None if it is the same view."""
         whole, view = self._whole, entry.view
         if entry.whole is whole:

@@ -162,7 +162,7 @@ class PrincipalLimits:
 
 
 @dataclass(slots=True)
-class _Session:
+class _OpenSession:
     """When a session was used last, and how many of its requests are in progress."""
 
     used: float
@@ -173,7 +173,7 @@ class _Session:
 class _SessionAccount:
     """The sessions of a principal by id, and how many are being opened."""
 
-    sessions: dict[str, _Session] = field(default_factory=dict)
+    sessions: dict[str, _OpenSession] = field(default_factory=dict)
     opening: int = 0
 
 
@@ -213,7 +213,7 @@ class OpenSessions:
             raise LimitExceededError(LimitReason.SESSIONS, message, self._seconds_to_next(account, now))
 
         def note(session: str) -> None:
-            account.sessions[session] = _Session(self._clock())
+            account.sessions[session] = _OpenSession(self._clock())
 
         account.opening += 1
         try:
@@ -250,7 +250,7 @@ class OpenSessions:
         if account is not None:
             account.sessions = {key: each for key, each in account.sessions.items() if self._left(each, now) > 0}
 
-    def _left(self, session: _Session, now: float) -> float:
+    def _left(self, session: _OpenSession, now: float) -> float:
         return self._idle if session.running else session.used + self._idle - now
 
     def _seconds_to_next(self, account: _SessionAccount, now: float) -> float:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from server.limits.principal_limits import Key
 
-__all__ = ["MeteredWork", "Turn", "Turns"]
+__all__ = ["MeteredWork", "Turn", "RequestTurns"]
 
 _WAITS_SECONDS: Final = 0.02
 """A request that is not answered after so long waits for something else."""
@@ -89,7 +89,7 @@ class Turn:
             self.end()
 
 
-class Turns:
+class RequestTurns:
     """The turns of all principals; a principal has a lane only while a request of it has a turn or pauses."""
 
     def __init__(self) -> None:

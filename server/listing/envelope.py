@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 __all__ = ["COMPLETE", "cacheable", "text_block", "tool_result", "without_envelope"]
 
+EXTENSION = "io.modelcontextprotocol/skills"
+
 COMPLETE: dict[str, Any] = {"resultType": "complete"}
 
 _ENVELOPE = frozenset({"resultType", "ttlMs", "cacheScope"})

@@ -17,18 +17,16 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 
-__all__ = ["EXTENSION", "Child", "directory", "entry", "pager"]
+__all__ = ["FolderChild", "folder_pager", "skill_entry", "skill_pager"]
 
-EXTENSION = "io.modelcontextprotocol/skills"
-
-Child: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
+FolderChild: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
 """A child of a folder: its name, and the file with its skill, or None for a folder."""
 
 _PAGE_SIZE = 100
 # An entry lists all files of its skill, so pages have fewer entries than those of other lists.
 
 
-def entry(skill: Skill) -> dict[str, Any]:
+def skill_entry(skill: Skill) -> dict[str, Any]:
     """Return the entry of a skill: the unit that hosts verify and that users approve."""
     files = [
         {"uri": skill.file_uri(file.path), "digest": file.digest, "size": file.size}
@@ -37,20 +35,20 @@ def entry(skill: Skill) -> dict[str, Any]:
     return {"uri": skill.uri, "frontmatter": skill.frontmatter.raw, "resources": files}
 
 
-def pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
+def skill_pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
     """Return the pages of `skills/list`, sorted by path."""
     items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
-    return Pager(items, _PAGE_SIZE, "skills", entry, envelope)
+    return Pager(items, _PAGE_SIZE, "skills", skill_entry, envelope)
 
 
-def directory(catalog: Catalog, settings: Settings, uri: str) -> Pager[Child] | None:
+def folder_pager(catalog: Catalog, settings: Settings, uri: str) -> Pager[FolderChild] | None:
     """Return the pages of `resources/directory/read`, sorted by name; None if the URI does not name a folder."""
     found = catalog.directory(uri)
     if found is None:
         return None
     path = found.path
 
-    def described(child: Child) -> dict[str, Any]:
+    def described(child: FolderChild) -> dict[str, Any]:
         name, held = child
         return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from server.config.settings.model import Settings
     from server.listing.catalog_texts import CatalogTexts
-    from server.listing.skills import Child
+    from server.listing.skills import FolderChild
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
@@ -67,7 +67,7 @@ class Snapshot:
         self.envelope = cacheable(settings, shared=shared)
         self._texts: dict[ListingLayout, CatalogTexts] = {}
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
-        self._directories: dict[str, Pager[Child]] = {}
+        self._directories: dict[str, Pager[FolderChild]] = {}
 
     @cached_property
     def first(self) -> tuple[Skill, ...]:
@@ -137,11 +137,11 @@ class Snapshot:
     @cached_property
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
-        return skills.pager(self.catalog, self.envelope)
+        return skills.skill_pager(self.catalog, self.envelope)
 
-    def directory(self, uri: str) -> Pager[Child] | None:
+    def directory(self, uri: str) -> Pager[FolderChild] | None:
         """Return the pages of `resources/directory/read`, None if the URI does not name a folder."""
-        pages = self._directories.get(uri) or skills.directory(self.catalog, self.settings, uri)
+        pages = self._directories.get(uri) or skills.folder_pager(self.catalog, self.settings, uri)
         # A miss is not cached: a client could fill the memory with misses.
         if pages is not None and uri not in self._directories:
             if len(self._directories) >= _MAX_DIRECTORIES:

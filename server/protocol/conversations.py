@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillContent
 
-__all__ = ["Conversation", "Conversations", "Delivery"]
+__all__ = ["Conversation", "Conversations", "ActivationAnswer"]
 
 MAX_CONVERSATIONS = 2000
 """Most conversations of all clients; each thread of a connection is one, and so is the connection."""
@@ -48,7 +48,7 @@ _MAX_FILES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class ActivationAnswer:
     """How to answer an activation: with the skill's text, or with a line that says that it has not changed.
 
     `replaces` is the digest of an older text that the model has received.
@@ -127,7 +127,7 @@ class Conversation:
         have: str | None = None,
         force: bool = False,
         keeps: bool = True,
-    ) -> Delivery:
+    ) -> ActivationAnswer:
         """Decide how to answer an activation of `skill` with parameter `values`, and remember the answer.
 
         `have` is the digest of the text that the model says it has; `keeps` is false for clients that are known to drop
@@ -135,7 +135,7 @@ class Conversation:
         """
         claimed = have is not None and have == skill.digest and not values
         if not self._continues:
-            return Delivery(force or not claimed, have if have != skill.digest else None)
+            return ActivationAnswer(force or not claimed, have if have != skill.digest else None)
         before = self._loaded.get(skill.path)
         if before is not None and before.content() is skill.content:
             now = before.known
@@ -150,7 +150,7 @@ class Conversation:
         if len(self._loaded) > MAX_LOADED:
             self._loaded.popitem(last=False)
         older = have or (before.given.main if before is not None else None)
-        return Delivery(not short, older if older != skill.digest and not short else None)
+        return ActivationAnswer(not short, older if older != skill.digest and not short else None)
 
     def news(self, catalog: Catalog, changes: OfferChanges | None = None, *, tool: str = ACTIVATION_TOOL) -> list[str]:
         """Return the news of the skills in `catalog`, each once, as texts of at most `MAX_NEWS` characters together.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from server import __version__
-from server.listing.skills import EXTENSION
+from server.listing.envelope import EXTENSION
 
 __all__ = ["CAPABILITIES", "EXTENSIONS", "IDENTITY"]
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from server.access.principal import principal_of
 from server.conversation.errors import RunEndedError
 from server.requests.notes import NOTES, Notes
-from server.requests.records import Client, Decision, RequestReason, RequestRecord, address_of
+from server.requests.records import Client, RequestDecision, RequestReason, RequestRecord, address_of
 from server.wire.errors import code_of
 from skills_core.diagnostics import one_line
 from skills_core.errors import (
@@ -74,7 +74,7 @@ async def recorded(
         notes.trace_id = span.trace_id
     token = NOTES.set(notes)
     begin = perf_counter()
-    decision, reason = Decision.FAILED, str(RequestReason.CANCELLED)
+    decision, reason = RequestDecision.FAILED, str(RequestReason.CANCELLED)
     try:
         result = await answer(ctx)
         decision, reason = _of_result(notes, result)
@@ -97,7 +97,7 @@ async def recorded(
 
 
 def _record(
-    ctx: ServerRequestContext[Any, Any], method: str, notes: Notes, decision: Decision, reason: str, seconds: float
+    ctx: ServerRequestContext[Any, Any], method: str, notes: Notes, decision: RequestDecision, reason: str, seconds: float
 ) -> RequestRecord:
     return RequestRecord(
         method=method,
@@ -128,26 +128,26 @@ def _carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
     return headers
 
 
-def _noted(notes: Notes) -> tuple[Decision, str] | None:
+def _noted(notes: Notes) -> tuple[RequestDecision, str] | None:
     return None if notes.decision is None else (notes.decision, notes.reason)
 
 
-def _of_result(notes: Notes, result: HandlerResult) -> tuple[Decision, str]:
+def _of_result(notes: Notes, result: HandlerResult) -> tuple[RequestDecision, str]:
     if (noted := _noted(notes)) is not None:
         return noted
     if notes.error is not None:
         return _of_error(notes.error)
     if is_input_required(result):
-        return Decision.ALLOWED, RequestReason.INPUT_REQUIRED
+        return RequestDecision.ALLOWED, RequestReason.INPUT_REQUIRED
     if isinstance(result, dict) and result.get("isError"):
-        return Decision.FAILED, RequestReason.TOOL_FAILED
-    return Decision.ALLOWED, RequestReason.NONE
+        return RequestDecision.FAILED, RequestReason.TOOL_FAILED
+    return RequestDecision.ALLOWED, RequestReason.NONE
 
 
-def _of_error(error: Exception) -> tuple[Decision, str]:
+def _of_error(error: Exception) -> tuple[RequestDecision, str]:
     known = _REASONS.get(type(error))
     if isinstance(error, RunEndedError):
-        return Decision.INVALID, RequestReason.INVALID_REQUEST
+        return RequestDecision.INVALID, RequestReason.INVALID_REQUEST
     if isinstance(error, SkillsError):
         code = code_of(error)
     elif isinstance(error, MCPError):
@@ -155,10 +155,10 @@ def _of_error(error: Exception) -> tuple[Decision, str]:
     else:
         code = INVALID_PARAMS if isinstance(error, ValidationError) else 0
     if code == METHOD_NOT_FOUND:
-        return Decision.INVALID, RequestReason.UNKNOWN_METHOD
+        return RequestDecision.INVALID, RequestReason.UNKNOWN_METHOD
     if code in _INVALID:
-        return Decision.INVALID, known or RequestReason.INVALID_REQUEST
-    return Decision.FAILED, known or RequestReason.INTERNAL
+        return RequestDecision.INVALID, known or RequestReason.INVALID_REQUEST
+    return RequestDecision.FAILED, known or RequestReason.INTERNAL
 
 
 def _client(ctx: ServerRequestContext[Any, Any]) -> Client:

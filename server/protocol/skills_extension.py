@@ -63,7 +63,7 @@ class SkillsExtension:
             raise InvalidRequestError(
                 f"The skill at {params.uri[:500]} is not published: {_unpublished_reason(found[0])}"
             )
-        return _for_era(ctx, {"skill": skills.entry(found[0]), **view.envelope})
+        return _for_era(ctx, {"skill": skills.skill_entry(found[0]), **view.envelope})
 
     async def read_directory(self, ctx: ServerRequestContext[Any, Any], params: _DirectoryParams) -> dict[str, Any]:
         """Handle `resources/directory/read`: direct children only."""

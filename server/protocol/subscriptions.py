@@ -123,7 +123,7 @@ class _ViewRecord:
 
 
 @dataclass(slots=True)
-class _Connection:
+class _HandshakeConnection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
 
     `owner` is the principal that opened it.
@@ -151,7 +151,7 @@ class HandshakeClients:
         """Forward the feeds of `host`; `forget` is called with each session that has ended."""
         self._host = host
         self._forget = forget
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _HandshakeConnection] = {}
         self._records: dict[ViewName, _ViewRecord] = {}
         # Over stdio, the only connection is always reachable.
         self._reachable: Counter[str] = Counter({_STDIO: 1})
@@ -217,7 +217,7 @@ class HandshakeClients:
         if key in self._connections:
             return
         with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _Connection(record, record.recent.last, principal_of(ctx))
+            connection = self._connections[key] = _HandshakeConnection(record, record.recent.last, principal_of(ctx))
             try:
                 while True:
                     await self._notify(connection, key, ctx.session)
@@ -227,7 +227,7 @@ class HandshakeClients:
                 del self._connections[key]
                 self._forget(key)
 
-    async def _notify(self, connection: _Connection, key: str, session: ServerSession) -> None:
+    async def _notify(self, connection: _HandshakeConnection, key: str, session: ServerSession) -> None:
         """Notify a client of the events that it has missed, as long as it is reachable."""
         recent = connection.record.recent
         while key in self._reachable and connection.sent < recent.last:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from server.access.principal import LOCAL, Principal
-from server.requests.records import Decision, RequestReason
+from server.requests.records import RequestDecision, RequestReason
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +60,7 @@ class Notes:
     digest: str = ""
     use: Use | None = None
     found: tuple[str, ...] = ()
-    decision: Decision | None = None
+    decision: RequestDecision | None = None
     reason: str = RequestReason.NONE
     error: Exception | None = None
 
@@ -102,19 +102,19 @@ def note_found(keys: Iterable[str]) -> None:
 def note_denied(reason: str) -> None:
     """Note that a request is denied, whatever its answer says."""
     if (notes := NOTES.get()) is not None:
-        notes.decision, notes.reason = Decision.DENIED, reason
+        notes.decision, notes.reason = RequestDecision.DENIED, reason
 
 
 def note_invalid(reason: str) -> None:
     """Note why a request is invalid, in more detail than its error tells, or though its answer does not tell."""
     if (notes := NOTES.get()) is not None:
-        notes.decision, notes.reason = Decision.INVALID, reason
+        notes.decision, notes.reason = RequestDecision.INVALID, reason
 
 
 def note_failed(reason: str = RequestReason.TOOL_FAILED) -> None:
     """Note that the work of a request failed, whatever its answer says."""
     if (notes := NOTES.get()) is not None:
-        notes.decision, notes.reason = Decision.FAILED, reason
+        notes.decision, notes.reason = RequestDecision.FAILED, reason
 
 
 def adopt(earlier: Notes | None) -> None:

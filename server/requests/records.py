@@ -28,7 +28,7 @@ __all__ = [
     "OTHER_METHOD",
     "SESSION_METHOD",
     "Client",
-    "Decision",
+    "RequestDecision",
     "Emitted",
     "OpenSpan",
     "Records",
@@ -55,7 +55,7 @@ ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
 
-class Decision(StrEnum):
+class RequestDecision(StrEnum):
     """The outcome of a request."""
 
     ALLOWED = "allowed"
@@ -155,7 +155,7 @@ class RequestRecord:
     digest: str = ""
     use: Use | None = None
     found: tuple[str, ...] = ()
-    decision: Decision = Decision.ALLOWED
+    decision: RequestDecision = RequestDecision.ALLOWED
     reason: str = RequestReason.NONE
     seconds: float = 0.0
     trace_id: str = ""

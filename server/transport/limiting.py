@@ -19,7 +19,7 @@ from server.limits.principal_limits import LimitExceededError, OpenSessions, Pri
 from server.requests.records import (
     LIMIT_METHOD,
     SESSION_METHOD,
-    Decision,
+    RequestDecision,
     Records,
     RequestReason,
     RequestRecord,
@@ -177,7 +177,7 @@ def _record(request_id: str, scope: Scope, method: str, reason: RequestReason) -
         principal=principal_of_scope(scope),
         address=address_of(scope),
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.DENIED,
+        decision=RequestDecision.DENIED,
         reason=reason,
     )
 

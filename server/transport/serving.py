@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.replicas.replica import Replica
     from server.config.settings.model import Settings
-    from server.hosting.usage import Usage
+    from server.hosting.usage import UsageCounts
     from server.protocol.server import SkillServer
     from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
@@ -61,7 +61,7 @@ def serve(
     library: Library,
     settings: Settings,
     files: Sequence[Path] = (),
-    usage: Usage | None = None,
+    usage: UsageCounts | None = None,
     listener: socket.socket | None = None,
 ) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.

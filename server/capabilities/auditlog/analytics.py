@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
-from server.requests.records import Decision, Use
+from server.requests.records import RequestDecision, Use
 from skills_core.disk.files import read_bounded
 from skills_core.disk.opening import open_new, open_to_change
 from skills_core.errors import FileRefusedError
@@ -266,11 +266,11 @@ class Analytics:
 
 def _event_of(record: RequestRecord) -> UsageEvent | None:
     match record.decision:
-        case Decision.ALLOWED:
+        case RequestDecision.ALLOWED:
             return None if record.use is None else _EVENTS[record.use]
-        case Decision.FAILED:
+        case RequestDecision.FAILED:
             return UsageEvent.FAILED
-        case Decision.DENIED:
+        case RequestDecision.DENIED:
             return UsageEvent.DENIED
-        case Decision.INVALID:
+        case RequestDecision.INVALID:
             return None

@@ -23,7 +23,7 @@ from server.capabilities.login.keys import SigningKeys
 from server.capabilities.login.provider import Provider
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
 from server.requests.notes import NOTES, Notes
-from server.requests.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
+from server.requests.records import LOGIN_METHOD, RequestDecision, Records, RequestRecord, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -166,7 +166,7 @@ def _record(scope: Scope, notes: Notes, refusal: Refusal) -> RequestRecord:
         principal=notes.principal,
         address=notes.address,
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.FAILED if refusal is Refusal.UNAVAILABLE else Decision.DENIED,
+        decision=RequestDecision.FAILED if refusal is Refusal.UNAVAILABLE else RequestDecision.DENIED,
         reason=f"login_{refusal}",
     )
 

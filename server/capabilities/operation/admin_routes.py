@@ -17,7 +17,7 @@ from server.capabilities.operation.admin_actions import read_status, reload_ever
 from server.capabilities.operation.admin_sockets import RELOAD_PATH, STATUS_PATH
 from server.capabilities.operation.settings import AdminSettings
 from server.hosting.status import StatusFilter, StatusFilterError
-from server.requests.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
+from server.requests.records import ADMIN_METHOD, RequestDecision, Records, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
 
     async def recorded(request: Request) -> Response:
         begin = perf_counter()
-        decision, reason = Decision.FAILED, RequestReason.INTERNAL
+        decision, reason = RequestDecision.FAILED, RequestReason.INTERNAL
         try:
             response = await endpoint(request)
             if response.status_code < _BAD_REQUEST:
-                decision, reason = Decision.ALLOWED, RequestReason.NONE
+                decision, reason = RequestDecision.ALLOWED, RequestReason.NONE
             elif response.status_code < _FAULT:
-                decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
+                decision, reason = RequestDecision.INVALID, RequestReason.INVALID_REQUEST
             return response
         finally:
             principal = request.scope.get(_PRINCIPAL, LOCAL)
@@ -152,7 +152,7 @@ def _record(
     request: Request,
     principal: Principal,
     reason: RequestReason,
-    decision: Decision = Decision.DENIED,
+    decision: RequestDecision = RequestDecision.DENIED,
     seconds: float = 0.0,
 ) -> None:
     if not records.wanted:

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from server.requests.records import Decision
+from server.requests.records import RequestDecision
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -114,9 +114,9 @@ class Metrics:
         requests.inc()
         if seconds is not None:
             seconds.observe(record.seconds)
-        if record.decision is Decision.DENIED:
+        if record.decision is RequestDecision.DENIED:
             self._denials.labels(record.reason).inc()
-        if record.use is not None and record.decision is Decision.ALLOWED:
+        if record.use is not None and record.decision is RequestDecision.ALLOWED:
             self._uses.labels(self._skills(record.skill), record.use).inc()
 
     def _child(self, record: RequestRecord) -> tuple[Counter, Histogram | None]:

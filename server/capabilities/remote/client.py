@@ -25,7 +25,7 @@ from pydantic import RootModel, ValidationError
 
 from server.capabilities.remote.address import AddressError
 from server.capabilities.remote.bounded_transport import BoundedTransport, limit_responses
-from server.listing.skills import EXTENSION
+from server.listing.envelope import EXTENSION
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
 from skills_core.remote.entries import shown

@@ -12,7 +12,7 @@ from msgspec import Struct
 from server.capabilities.replicas.errors import LinkLostError
 from server.capabilities.replicas.link import BEAT_SECONDS
 from server.conversation.resumption import ResumeKind
-from server.requests.records import Decision, Use
+from server.requests.records import RequestDecision, Use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ class NotedWork(Struct, frozen=True, kw_only=True):
     skill: str = ""
     digest: str = ""
     use: Use | None = None
-    decision: Decision | None = None
+    decision: RequestDecision | None = None
     reason: str = ""
 
 

@@ -102,7 +102,7 @@ class ClientRoots:
         """Return the client's roots; None without a usable answer in time."""
         with anyio.move_on_after(self._answer_seconds):
             try:
-                answer = await session.send_request(types.ListRootsRequest(), _Answer)
+                answer = await session.send_request(types.ListRootsRequest(), _RootsAnswer)
             except (MCPError, ValidationError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 logger.debug("the client did not tell its roots: %s", type(error).__name__)
                 return None
@@ -125,7 +125,7 @@ class _Root(BaseModel):
     uri: str
 
 
-class _Answer(BaseModel):
+class _RootsAnswer(BaseModel):
     roots: list[_Root]
 
 

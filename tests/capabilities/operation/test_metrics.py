@@ -23,7 +23,7 @@ from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.config.machine import tokens_file
 from server.hosting.reloads import ReloadFigures
-from server.requests.records import Decision, RequestRecord, Use
+from server.requests.records import RequestDecision, RequestRecord, Use
 from server.transport.http import serve_locally
 from tests.capabilities.operation.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.conftest import MakeSkill
@@ -230,7 +230,7 @@ def test_only_the_first_thousand_names_are_told_apart() -> None:
 
 def test_a_denied_use_is_no_use_of_a_skill() -> None:
     metrics = Metrics()
-    for decision in (Decision.DENIED, Decision.FAILED):
+    for decision in (RequestDecision.DENIED, RequestDecision.FAILED):
         metrics.record(record(skill="one", use=Use.RAN, decision=decision, principal=LOCAL))
     found = samples_of(metrics.text(empty_figures())[0].decode())
     assert figure(found, "skillserve_skill_uses_total") == 0
@@ -277,7 +277,7 @@ async def test_with_a_login_metrics_require_a_role_even_from_this_machine(
         assert (await served.client.get(url, headers=headers)).status_code == 200
         # The role is for metrics only.
         assert (await served.client.get(served.at("/admin/status"), headers=bearer(scraper))).status_code == 403
-        assert [each.decision for each in served.found] == [Decision.DENIED] * 5
+        assert [each.decision for each in served.found] == [RequestDecision.DENIED] * 5
 
 
 async def test_where_views_differ_without_a_login_only_the_admin_token_reads_metrics(

@@ -316,8 +316,8 @@ def test_what_is_no_message_is_ignored(found: dict[str, Any]) -> None:
 
 def test_a_message_survives_its_way() -> None:
     from server.capabilities.replicas.call_messages import NotedWork, Response  # noqa: PLC0415
-    from server.requests.records import Decision, Use  # noqa: PLC0415
+    from server.requests.records import RequestDecision, Use  # noqa: PLC0415
 
-    noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=Decision.DENIED, reason="guard")
+    noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=RequestDecision.DENIED, reason="guard")
     message: Message = Response(id="1", result={"content": []}, noted=noted)
     assert decoded(json.loads(json.dumps(encoded(message)))) == message

@@ -15,7 +15,7 @@ from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.server import Transport
-from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
+from server.hosting.usage import MAX_REMEMBERED, UsageCounts, read_counts
 from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout
 from server.listing.order import size_of
 from server.listing.snapshot import Snapshot
@@ -226,7 +226,7 @@ async def test_nothing_is_remembered_where_that_is_switched_off(connect: Connect
 def test_a_damaged_file_costs_only_the_counts(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "usage.db"
     file.write_bytes(damage)
-    usage = Usage(file)
+    usage = UsageCounts(file)
     assert usage.before == {}
     usage.add("a")
     usage.write()
@@ -236,13 +236,13 @@ def test_a_damaged_file_costs_only_the_counts(tmp_path: Path, damage: bytes) -> 
 
 def test_a_place_that_cannot_be_written_costs_only_the_counts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    usage = Usage(tmp_path / "file" / "usage.db")
+    usage = UsageCounts(tmp_path / "file" / "usage.db")
     usage.add("a")
     usage.write()
 
 
 def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: Path) -> None:
-    usage = Usage(tmp_path / ("long" * 100) / "usage.db")
+    usage = UsageCounts(tmp_path / ("long" * 100) / "usage.db")
     assert usage.before == {}
     usage.add("a")
     usage.write()
@@ -250,7 +250,7 @@ def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: P
 
 @pytest.mark.parametrize("count", ["1e999", "'many'", "x'00ff'"])
 def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: str) -> None:
-    usage = Usage(tmp_path / "usage.db")
+    usage = UsageCounts(tmp_path / "usage.db")
     usage.add("a")
     usage.write()
     with closing(sqlite3.connect(tmp_path / "usage.db")) as connection, connection:
@@ -260,18 +260,18 @@ def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: 
 
 def test_servers_that_run_side_by_side_add_up(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "usage.db"
-    one, other = Usage(file), Usage(file)
+    one, other = UsageCounts(file), UsageCounts(file)
     for usage in (one, other, one):
         usage.add("a")
         usage.write()
     other.add("b")
     other.write()
-    assert Usage(file).before == {"a": 3, "b": 1}
+    assert UsageCounts(file).before == {"a": 3, "b": 1}
 
 
 def test_only_those_used_most_are_read(tmp_path: Path) -> None:
     file = tmp_path / "usage.db"
-    usage = Usage(file)
+    usage = UsageCounts(file)
     for number in range(MAX_REMEMBERED + 5):
         usage.add(f"s{number:05}")
     usage.add("s00003")
