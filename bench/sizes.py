@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from corpus import write_corpus
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, layout_for, profile_of
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN, ClientProfile, profile_of
 from server.config.settings.model import Settings
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources

@@ -17,12 +17,11 @@ from msgspec import structs
 
 from server.capabilities.history.at_start import complete_interrupted_changes
 from server.cli.serve_options import parse_plain_options
-from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
+from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs, unknown_variables
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
-from server.config.unknown_variables import unknown_variables
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
@@ -140,7 +139,7 @@ def _require_streams(settings: Settings) -> None:
 def _run(library: Library, settings: Settings, machine: Machine, listener: socket.socket | None = None) -> None:
     _require_streams(settings)
     defer_packages()
-    from server.hosting.catalog_log import log_catalog
+    from server.hosting.reloads import log_catalog
     from server.hosting.usage import UsageCounts, usage_file
     from server.transport.serving import serve as run
 
@@ -156,7 +155,8 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
 
 def _log_unknown_names(library: Library, settings: Settings) -> None:
     """Log names of skills and clients in the settings that do not exist."""
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN
 
     logger = logging.getLogger("server")
     for name in settings.catalog.pinned:

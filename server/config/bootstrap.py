@@ -1,18 +1,19 @@
-"""Turn flags into settings and a library, in the same way for every command."""
+"""Turn flags and the environment into settings and a library, in the same way for every command."""
 
 from __future__ import annotations
 
 import logging
 import os
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
 from server.capabilities.audit.settings import AuditMode, AuditSettings
-from server.config.machine import Machine, ServedEnvironment, current_places
+from server.config.machine import SCHEDULED_RUN, Machine, ServedEnvironment, current_places
 from server.config.project_file import ProjectFile
 from server.config.settings.layers import from_environment, from_flags, load_settings
+from server.config.settings.names import BY_PATH
 from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
 from server.logs.text_logs import TextHandler
@@ -20,7 +21,7 @@ from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, load_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from server.config.project_file import ProjectFileResult
@@ -29,18 +30,6 @@ if TYPE_CHECKING:
     from skills_core.live.library import Review
     from skills_core.skills.skill import Skill
 
-__all__ = [
-    "log_to_stderr",
-    "open_catalog",
-    "open_in_front",
-    "open_library",
-    "open_quietly",
-    "open_with_settings",
-    "settings_in_project",
-    "settings_of",
-    "settings_with_logs",
-    "user_settings",
-]
 
 logger = logging.getLogger(__name__)
 
@@ -212,3 +201,33 @@ def _given(flags: Mapping[str, object]) -> dict[str, object]:
     if given.pop("no_adapt", None):
         given["adapt"] = False
     return given
+
+
+_PREFIX: Final = "SKILLSERVE_"
+
+
+class UnknownVariable(NamedTuple):
+    """A variable that no setting has, what is wrong with it, and what to do."""
+
+    name: str
+    message: str
+    advice: str
+
+
+def unknown_variables(environment: Iterable[str]) -> list[UnknownVariable]:
+    """Return the variables among these names that begin like those of settings and belong to none, sorted by name."""
+    names = (name for setting in BY_PATH.values() for name in (setting.variable, setting.file_variable))
+    known = {*filter(None, names), SCHEDULED_RUN}
+    return [_described(name, known) for name in sorted(environment) if name.startswith(_PREFIX) and name not in known]
+
+
+def _described(name: str, known: set[str]) -> UnknownVariable:
+    import difflib  # noqa: PLC0415 - a server imports little before it answers
+
+    if any(name == f"{_PREFIX}{setting.option.upper()}" for setting in BY_PATH.values()):
+        return UnknownVariable(name, "only a file can have this setting", "set it in skillserve.toml")
+    near = difflib.get_close_matches(name.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in known], 1)
+    if near:
+        message = f"no setting has this name; the closest one is {_PREFIX}{near[0]}"
+        return UnknownVariable(name, message, "correct the name, or unset it")
+    return UnknownVariable(name, "no setting has this name", "unset it")

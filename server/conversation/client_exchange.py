@@ -32,10 +32,9 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
 
-    from server.conversation.client_requests import AttachedRequest, Caller
+    from server.conversation.client_requests import AttachedRequest, Caller, QuestionRequest
     from skills_core.interaction import Progress
 
-    Request = types.CreateMessageRequest | types.ElicitRequest | types.ListRootsRequest
     Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult
     Work = Callable[["ClientExchange"], Awaitable[dict[str, Any]]]
 
@@ -75,7 +74,7 @@ _ANSWERS: dict[str, type[BaseModel]] = {
 class Question:
     """A question that the client receives in the response to its request."""
 
-    request: Request
+    request: QuestionRequest
     closed: anyio.Event = field(default_factory=anyio.Event)
     answer: object = None
 
@@ -157,7 +156,7 @@ class ClientExchange:
     @overload
     async def ask(self, request: types.ListRootsRequest) -> types.ListRootsResult: ...
 
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: QuestionRequest) -> Answer:
         """Return the client's answer.
 
         Raises:
@@ -331,7 +330,7 @@ class ClientExchange:
         if self._consent is not None:
             self._consent.closed.set()
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: QuestionRequest) -> None:
         declared = {
             "sampling/createMessage": self.can_sample,
             "elicitation/create": self.can_elicit,
@@ -348,7 +347,7 @@ class ClientExchange:
         if self._state in OVER:
             raise ClientSilentError(method, "the call that could ask it is over")
 
-    async def _ask_by_response(self, request: Request) -> object:
+    async def _ask_by_response(self, request: QuestionRequest) -> object:
         key, question = f"q{next(self._numbers)}", Question(request)
         self.questions[key] = question
         self._update_state()
@@ -361,7 +360,7 @@ class ClientExchange:
             self._update_state()
         return question.answer
 
-    async def _ask_by_request(self, request: Request) -> object:
+    async def _ask_by_request(self, request: QuestionRequest) -> object:
         method = request.method
         while self._request is None:
             self._check_open(method)

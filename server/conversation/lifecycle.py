@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "IllegalMoveError", "ExchangeState", "next_state"]
+__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "ExchangeState", "IllegalMoveError", "next_state"]
 
 
 class ExchangeState(Enum):

@@ -25,20 +25,21 @@ from typing import TYPE_CHECKING, Any
 import anyio
 
 from server.conversation.client_exchange import ClientExchange, ExchangeLimits
-from server.conversation.client_requests import Caller, ClientRequest, caller_of
-from server.conversation.errors import RunEndedError
-from server.conversation.lifecycle import ENDED, ExchangeState
-from server.conversation.resumption import (
+from server.conversation.client_requests import (
+    Caller,
+    ClientRequest,
     ResumeKind,
     Resumption,
+    caller_of,
     input_required,
     named_token,
     needs_consent,
     not_finished,
     resumption_of,
 )
-from server.requests.notes import NOTES, adopt, note_denied
-from server.requests.records import RequestReason
+from server.conversation.errors import RunEndedError
+from server.conversation.lifecycle import ENDED, ExchangeState
+from server.requests import NOTES, RequestReason, adopt, note_denied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -47,9 +48,8 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.conversation.client_exchange import ConsentQuestion, Work
-    from server.conversation.client_requests import AttachedRequest
-    from server.conversation.resumption import OtherReplicas
-    from server.requests.notes import Notes
+    from server.conversation.client_requests import AttachedRequest, OtherReplicas
+    from server.requests import Notes
 
 __all__ = ["ExchangeRegistry"]
 
@@ -263,7 +263,8 @@ class ExchangeRegistry:
             if entry.answered == entry.asked:
                 entry.asked += 1
                 entry.asked_in_call += 1
-            return input_required(exchange.questions, self._named(f"{exchange.id}.{entry.asked}"))
+            requests = {key: question.request for key, question in exchange.questions.items()}
+            return input_required(requests, self._named(f"{exchange.id}.{entry.asked}"))
         if (question := exchange.consent) is not None:
             yes = self._issue(_ModelToken(entry, question, agrees=True))
             no = self._issue(_ModelToken(entry, question))

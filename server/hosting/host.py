@@ -14,10 +14,8 @@ import anyio.to_thread
 from server.capabilities.guard.server_guard import ServerGuard
 from server.capabilities.runs.offered import missing_tool_messages
 from server.config.settings.tools import OptionalTool
-from server.hosting.activation_texts import ActivationTexts
-from server.hosting.catalog_log import log_change
-from server.hosting.quiet import Quiet
-from server.hosting.reloads import ReloadFigures
+from server.hosting.activation_texts import ActivationTexts, Quiet
+from server.hosting.reloads import ReloadFigures, log_change
 from server.hosting.searches import SearchTurns, load_reranker
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from server.access.principal import PrincipalKind, principal_of
+from server.access import PrincipalKind, principal_of
 from server.config.files import ConfigurationError
 from skills_core.selection import menu_of
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.access.principal import Principal
+    from server.access import Principal
     from skills_core.selection import Match, Reranker
 
 __all__ = [

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_at_once, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_mean
 from skills_core.live.watcher import is_remote

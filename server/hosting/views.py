@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio.to_thread
 from msgspec import structs
 
+from server.access import Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import OptionalTool
-from server.hosting.events import events_of
-from server.hosting.offer_changes import OfferChanges
+from server.hosting.changes import OfferChanges, events_of
 from server.listing.snapshot import Snapshot, allow_all
 from server.listing.tools import SCHEDULE_TOOLS
 from skills_core.live.library import Change
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 
+    from server.config.settings.access import AccessSettings
     from server.config.settings.model import Settings
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from skills_core.selection import Match, Reranker, SelectionPolicy
     from skills_core.skills.skill import Skill
 
-__all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]
 
 ViewName: TypeAlias = "frozenset[str]"
 """The name of a view: a set of roles, or whatever else a rule tells views apart by."""
@@ -375,3 +375,17 @@ class Views:
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
         return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))
+
+
+def role_rule(settings: AccessSettings) -> ViewRule | None:
+    """Return the rule that gives callers the skills and tools of their roles; None if the settings have no roles."""
+    if not settings.known_roles:
+        return None
+    roles = Roles(settings.roles, settings.default_roles, settings.tools)
+
+    profiles = Profiles(settings.profiles)
+
+    def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
+        return profiles.narrowed(roles.of(principal_of(ctx)), profile_of(ctx))
+
+    return ViewRule(view_of, roles.show, roles.allow)

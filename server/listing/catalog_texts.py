@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout
-from server.listing.order import always_on, enum_names
+from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
 from skills_core.diagnostics import one_line
 from skills_core.rendering import (
     activation_rule,

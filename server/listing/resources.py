@@ -1,4 +1,4 @@
-"""The entries of `resources/list`: each file of an active skill, and the status; and the contents of both."""
+"""The entries of `resources/list`, of folders and of the Skills extension (SEP-2640), and contents of resources."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.config.settings.tools import OptionalTool
+from server.listing.envelope import COMPLETE
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.skills.uris import decode_path
+from skills_core.skills.uris import decode_path, file_uri
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -22,22 +23,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillFile
 
-__all__ = [
-    "META_PREFIX",
-    "STATUS_URI",
-    "TEMPLATE",
-    "Listed",
-    "contents_of",
-    "describe",
-    "describe_all",
-    "listed_files",
-    "mime_type",
-    "offers_status",
-    "pager",
-    "served_uri",
-    "status_contents",
-    "templates",
-]
 
 Listed: TypeAlias = "tuple[Skill, SkillFile] | dict[str, Any]"
 """An item of the list: a file with its skill, or the entry of a resource that is not a file."""
@@ -205,3 +190,44 @@ def templates(catalog: Catalog) -> list[dict[str, Any]]:
         "description": "Any file of an active skill, by the skill's path and the file's path within it.",
     }
     return [template] if catalog.active else []
+
+
+FolderChild: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
+"""A child of a folder: its name, and the file with its skill, or None for a folder."""
+
+_PAGE_SIZE = 100
+# An entry lists all files of its skill, so pages have fewer entries than those of other lists.
+
+
+def skill_entry(skill: Skill) -> dict[str, Any]:
+    """Return the entry of a skill: the unit that hosts verify and that users approve."""
+    files = [
+        {"uri": skill.file_uri(file.path), "digest": file.digest, "size": file.size}
+        for file in skill.content.files.values()
+    ]
+    return {"uri": skill.uri, "frontmatter": skill.frontmatter.raw, "resources": files}
+
+
+def skill_pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
+    """Return the pages of `skills/list`, sorted by path."""
+    items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
+    return Pager(items, _PAGE_SIZE, "skills", skill_entry, envelope)
+
+
+def folder_pager(catalog: Catalog, settings: Settings, uri: str) -> Pager[FolderChild] | None:
+    """Return the pages of `resources/directory/read`, sorted by name; None if the URI does not name a folder."""
+    found = catalog.directory(uri)
+    if found is None:
+        return None
+    path = found.path
+
+    def described(child: FolderChild) -> dict[str, Any]:
+        name, held = child
+        return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
+
+    children = [(child[0], child) for child in found.children.items()]
+    return Pager(children, settings.server.page_size, "resources", described, COMPLETE, of=path)
+
+
+def _folder(path: str, name: str) -> dict[str, Any]:
+    return {"uri": file_uri(path, "").removesuffix("/"), "name": printable(name), "mimeType": "inode/directory"}

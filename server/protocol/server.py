@@ -18,20 +18,18 @@ from server.capabilities.runs.supervisor import RunSupervisor
 from server.capabilities.schedules.background import scheduled_runs
 from server.capabilities.schedules.prompts import SchedulePrompts
 from server.conversation.client_exchange import ExchangeLimits
+from server.conversation.client_requests import SealedState
 from server.conversation.registry import ExchangeRegistry
-from server.conversation.resumption import SealedState
 from server.hosting.views import COMMON_VIEW
-from server.protocol.activation.client_roots import ClientRoots
-from server.protocol.activation.recipients import Recipients
+from server.listing.envelope import IDENTITY
 from server.protocol.boundary import Boundary
-from server.protocol.completions import CompletionHandlers
-from server.protocol.identity import IDENTITY
-from server.protocol.prompts import PromptHandlers
-from server.protocol.resources import ResourceHandlers
-from server.protocol.skills_extension import SkillsExtension
+from server.protocol.client_roots import ClientRoots
+from server.protocol.prompts import CompletionHandlers, PromptHandlers
+from server.protocol.recipients import Recipients
+from server.protocol.resources import ResourceHandlers, SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
-from server.requests.records import Records
+from server.requests import Records
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

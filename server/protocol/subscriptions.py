@@ -29,12 +29,11 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server.access.principal import LOCAL, principal_of
+from server.access import LOCAL, principal_of
 from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
-from server.requests.notes import note_denied, note_invalid, note_target
-from server.requests.records import RequestReason
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, note_denied, note_invalid, note_target
+from server.wire.params import InvalidRequestError
 from skills_core.skills.uris import decode_path, file_uri
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
     from mcp.server.session import ServerSession
     from mcp.server.subscriptions import ServerEvent
 
-    from server.access.principal import Principal
+    from server.access import Principal
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName

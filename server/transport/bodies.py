@@ -14,9 +14,9 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from server.access.principal import principal_of_scope
-from server.limits.turns import MeteredWork, RequestTurns
-from server.requests.records import HTTP_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
+from server.access import principal_of_scope
+from server.limits.principal_limits import MeteredWork, RequestTurns
+from server.requests import HTTP_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest
-    from server.requests.records import Records
+    from server.requests import Records
 
 logger = logging.getLogger(__name__)
 

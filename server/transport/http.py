@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.roles import Profiles
+from server.access import Profiles
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.operation.admin_routes import guarded_routes, open_routes
 from server.capabilities.operation.routes import OperationRoutes, metrics_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from server.config.settings.server import HttpSettings
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
-    from server.requests.records import Records
+    from server.requests import Records
 
 logger = logging.getLogger(__name__)
 

@@ -25,10 +25,10 @@ from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import runtime_folders
 from server.config.settings.server import LogFormat, Transport
 from server.hosting.host import Host
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
-from server.requests.records import Records
+from server.requests import Records
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import one_line

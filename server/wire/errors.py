@@ -11,8 +11,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from server.wire.invalid_request import InvalidRequestError
 from server.wire.paging import InvalidCursorError
+from server.wire.params import InvalidRequestError
 from skills_core.errors import (
     AmbiguousSkillError,
     EntryRefusedError,

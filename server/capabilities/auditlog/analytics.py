@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
-from server.requests.records import RequestDecision, Use
+from server.requests import RequestDecision, Use
 from skills_core.disk.files import read_bounded
 from skills_core.disk.opening import open_new, open_to_change
 from skills_core.errors import FileRefusedError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from server.requests.records import RequestRecord
+    from server.requests import RequestRecord
 
 
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS uses (

@@ -26,7 +26,7 @@ from server.capabilities.auditlog.log_folder import LogFile, contents, fields_of
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
 from server.config.settings.tools import OptionalTool
 from server.listing.resources import STATUS_URI
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, RequestDecision, RequestReason, RequestRecord, Use
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision, RequestReason, RequestRecord, Use
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -181,7 +181,10 @@ class AuditSink:
 
 def _is_limited(record: AuditRecord) -> bool:
     # A login that fails because the identity provider does not answer costs its sender nothing either.
-    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {RequestDecision.DENIED, RequestDecision.INVALID}
+    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {
+        RequestDecision.DENIED,
+        RequestDecision.INVALID,
+    }
 
 
 logger = logging.getLogger(__name__)

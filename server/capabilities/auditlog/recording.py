@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.auditlog.records import AuditRecord
     from server.config.settings.model import Settings
-    from server.requests.records import Records
+    from server.requests import Records
 
 __all__ = ["record_now", "recording"]
 

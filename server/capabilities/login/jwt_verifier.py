@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import jwt
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.access_token import BOUND, is_bound, login_token, principal_from, serves_its_bearer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from starlette.authentication import AuthCredentials
 
-from server.access.principal import STRANGER, PrincipalKind
+from server.access import STRANGER, PrincipalKind
 from server.capabilities.login.access_token import LoginToken, ProviderUnavailableError
 from server.capabilities.login.challenge import Challenges, Refusal
 from server.capabilities.login.confirming import Confirming
@@ -22,8 +22,7 @@ from server.capabilities.login.jwt_verifier import JwtVerifier, looks_like_jwt
 from server.capabilities.login.keys import SigningKeys
 from server.capabilities.login.provider import Provider
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
-from server.requests.notes import NOTES, Notes
-from server.requests.records import LOGIN_METHOD, RequestDecision, Records, RequestRecord, address_of
+from server.requests import LOGIN_METHOD, NOTES, Notes, Records, RequestDecision, RequestRecord, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

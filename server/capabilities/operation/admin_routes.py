@@ -11,13 +11,13 @@ from mcp.server.transport_security import TransportSecurityMiddleware
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from server.access.principal import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
+from server.access import ADMIN_ROLE, LOCAL, Principal, PrincipalKind
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.operation.admin_actions import read_status, reload_everything
 from server.capabilities.operation.admin_sockets import RELOAD_PATH, STATUS_PATH
 from server.capabilities.operation.settings import AdminSettings
 from server.hosting.status import StatusFilter, StatusFilterError
-from server.requests.records import ADMIN_METHOD, RequestDecision, Records, RequestReason, RequestRecord, address_of
+from server.requests import ADMIN_METHOD, Records, RequestDecision, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 
 if TYPE_CHECKING:

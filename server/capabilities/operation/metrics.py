@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from server.requests.records import RequestDecision
+from server.requests import RequestDecision
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
     from server.hosting.reloads import ReloadFigures
-    from server.requests.records import RequestRecord
+    from server.requests import RequestRecord
 
 __all__ = ["Metrics", "ServerFigures"]
 

@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from server import __version__
-from server.access.principal import METRICS_ROLE
+from server.access import METRICS_ROLE
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.operation.admin_routes import Gate
 from server.capabilities.operation.settings import OperationSettings

@@ -8,14 +8,14 @@ from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from server.requests.records import RequestDecision, OpenSpan, Tracer
+from server.requests import OpenSpan, RequestDecision, Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.trace import Span
 
-    from server.requests.records import RequestRecord
+    from server.requests import RequestRecord
 
 __all__ = ["RequestTracer"]
 

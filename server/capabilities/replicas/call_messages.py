@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from server.capabilities.replicas.errors import LinkLostError
 from server.capabilities.replicas.link import BEAT_SECONDS
-from server.conversation.resumption import ResumeKind
-from server.requests.records import RequestDecision, Use
+from server.conversation.client_requests import ResumeKind
+from server.requests import RequestDecision, Use
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -32,10 +32,9 @@ from server.capabilities.replicas.call_messages import (
     decoded,
 )
 from server.capabilities.replicas.errors import ForwardedCallError, LinkLostError
-from server.conversation.client_requests import Caller
+from server.conversation.client_requests import Caller, Resumption
 from server.conversation.errors import RunEndedError
-from server.conversation.resumption import Resumption
-from server.requests.notes import NOTES, Notes, adopt
+from server.requests import NOTES, Notes, adopt
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from server.capabilities.replicas.link import RedisLink
-    from server.conversation.client_requests import AttachedRequest, Question
+    from server.conversation.client_requests import AttachedRequest, QuestionRequest
     from server.conversation.registry import ExchangeRegistry
 
 __all__ = ["CallForwarding"]
@@ -223,7 +222,7 @@ class _ForwardedRequest:
         with suppress(LinkLostError):
             await self._line.send(Progress(id=self._line.call, done=done, total=total, message=message))
 
-    async def send_question(self, question: Question) -> Mapping[str, Any]:
+    async def send_question(self, question: QuestionRequest) -> Mapping[str, Any]:
         """Refuse: in the modern era, questions are in responses."""
         raise NoBackChannelError(question.method)
 

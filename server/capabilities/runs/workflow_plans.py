@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.runs.workflow_files import UnknownWorkflowError, read_workflow_file, workflow_files
 from server.listing.envelope import text_block, tool_result
-from server.requests.notes import note_invalid
-from server.requests.records import RequestReason
+from server.requests import RequestReason, note_invalid
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.escaping import escape_json
 from skills_core.runs.workflow.document import read_workflow

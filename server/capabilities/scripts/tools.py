@@ -14,10 +14,8 @@ from server.config.settings.tools import OptionalTool
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.protocol.tool_call import Tool, has_active
-from server.requests.notes import note_denied, note_skill
-from server.requests.records import RequestReason, Use
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, Use, note_denied, note_skill
+from server.wire.params import InvalidRequestError, string
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard import Verdict
@@ -44,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from server.capabilities.scripts.report import ScriptReport
-    from server.clients.results import ResultRoom
+    from server.clients.layout import ResultRoom
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices

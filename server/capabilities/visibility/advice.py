@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from server.capabilities.visibility.served_listing import Obstacle, Sight
-from server.clients import Raises
+from server.clients.profile import Raises
 from skills_core.diagnostics import one_line
 from skills_core.rendering import utf16_length
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from server.capabilities.visibility.report import ClientVisibility, NameClash, SimilarDescriptions, VisibilityReport
     from server.capabilities.visibility.served_listing import ServedSkills
     from server.capabilities.visibility.visible_texts import ToolSearch, VisibleText
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from skills_core.skills.skill import Skill
 
 __all__ = ["report_object"]

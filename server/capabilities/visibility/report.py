@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from server.capabilities.visibility.native_listing import NativeSkills, native_skills
 from server.capabilities.visibility.repacking import Repacker, Repacking
 from server.capabilities.visibility.served_listing import EntryState, ServedSkills, served_skills
-from server.clients import layout_for
+from server.clients.layout import layout_for
 from skills_core.selection import SelectionPolicy, SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
     from skills_core.selection import Match

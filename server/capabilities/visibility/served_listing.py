@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import unescape
 
 from server.capabilities.visibility.visible_texts import names_in, visible_texts
-from server.clients import layout_for
+from server.clients.layout import layout_for
 from server.clients.profile import CHARACTERS_A_TOKEN, holds
 from server.listing.catalog_texts import topic_of
 from skills_core.diagnostics import printable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from server.capabilities.visibility.visible_texts import VisibleTexts
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill
 

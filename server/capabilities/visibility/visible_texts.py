@@ -7,14 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from server.clients import layout_for
+from server.clients.layout import layout_for
 from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS
-from server.listing.order import size_of
+from server.listing.layout import size_of
 from server.listing.tools import ACTIVATE, FIND, READ
 from skills_core.rendering import utf16_length
 
 if TYPE_CHECKING:
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
 
 __all__ = [

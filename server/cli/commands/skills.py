@@ -26,7 +26,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_noti
 from server.config.bootstrap import open_quietly, open_with_settings
 from server.config.settings.skills import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
-from server.protocol.activation.recipients import known_names, recipient_called
+from server.protocol.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
@@ -34,7 +34,7 @@ from skills_core.rendering import activation_inputs, render_activation, render_r
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill
 
@@ -131,7 +131,8 @@ def catalog(
 
 
 def _profile_of(chosen: str | None) -> ClientProfile:
-    from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_called
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN, profile_called
     from skills_core.errors import did_you_mean, similar_to
 
     name, version = name_and_version(chosen or "")

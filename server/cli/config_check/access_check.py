@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.access.principal import METRICS_ROLE
+from server.access import METRICS_ROLE
 from server.capabilities.login.settings import LoginSettings
 from server.cli.config_check.finding import Finding, Level
 from server.config.bootstrap import open_catalog

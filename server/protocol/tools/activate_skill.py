@@ -8,15 +8,13 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from server.listing.order import enum_names, names_within, size_of
+from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
 from server.listing.schemas import hints
 from server.listing.tools import ACTIVATE, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
-from server.requests.notes import note_skill
-from server.requests.records import Use
-from server.wire.arguments import flag, string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import Use, note_skill
+from server.wire.params import InvalidRequestError, flag, string
 from skills_core.diagnostics import one_line, printable
 from skills_core.rendering import (
     activation_inputs,
@@ -31,7 +29,7 @@ from skills_core.skills.withheld_files import files_for_models
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from server.clients.results import ResultRoom
+    from server.clients.layout import ResultRoom
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog

@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.auditlog.analytics import Analytics, Counted, UsageEvent, UsageFile
 from server.capabilities.auditlog.records import AuditLogError, bounded
-from server.requests.records import Client, RequestDecision, RequestRecord, Use
+from server.requests import Client, RequestDecision, RequestRecord, Use
 
 TODAY = datetime.now(UTC).date()
 TOMORROW = (TODAY + timedelta(days=1)).isoformat()

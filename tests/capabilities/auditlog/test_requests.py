@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.auditlog.audit_log import AuditLog, AuditSink, audit_record
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Client, RequestDecision, RequestReason, RequestRecord, Use
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, Client, RequestDecision, RequestReason, RequestRecord, Use
 
 ANNA = Principal("anna", PrincipalKind.TOKEN, frozenset({"reader"}), client_id="token:0123456789ab")
 
@@ -33,11 +33,20 @@ RECORDED: list[tuple[dict[str, Any], AuditEvent | None]] = [
     ({"method": LOGIN_METHOD, "decision": RequestDecision.DENIED, "reason": "login_missing"}, None),
     ({"tool": "check_tool_call", "decision": RequestDecision.DENIED, "reason": "guard"}, AuditEvent.REQUEST),
     ({"method": "ping", "decision": RequestDecision.DENIED, "reason": "limit"}, AuditEvent.REQUEST),
-    ({"decision": RequestDecision.INVALID, "reason": RequestReason.UNKNOWN_SKILL, "target": "hidden"}, AuditEvent.REQUEST),
-    ({"method": "skills/get", "decision": RequestDecision.INVALID, "target": "skill://hidden/SKILL.md"}, AuditEvent.REQUEST),
+    (
+        {"decision": RequestDecision.INVALID, "reason": RequestReason.UNKNOWN_SKILL, "target": "hidden"},
+        AuditEvent.REQUEST,
+    ),
+    (
+        {"method": "skills/get", "decision": RequestDecision.INVALID, "target": "skill://hidden/SKILL.md"},
+        AuditEvent.REQUEST,
+    ),
     ({"tool": "skill_history", "decision": RequestDecision.INVALID, "target": "hidden"}, AuditEvent.REQUEST),
     ({"method": "resources/read", "target": "skillserve://status"}, AuditEvent.ADMIN),
-    ({"method": "resources/read", "decision": RequestDecision.DENIED, "target": "skillserve://status"}, AuditEvent.ADMIN),
+    (
+        {"method": "resources/read", "decision": RequestDecision.DENIED, "target": "skillserve://status"},
+        AuditEvent.ADMIN,
+    ),
     ({"method": "resources/subscribe", "target": "skillserve://status"}, None),
     ({"decision": RequestDecision.INVALID, "reason": "invalid_request"}, None),
     ({"method": "tools/list"}, None),

@@ -12,9 +12,9 @@ import anyio
 from server.config.machine import current_environment
 from server.config.settings.server import Transport
 from server.hosting.host import Host
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from server.protocol.server import SkillServer
-from server.requests.records import Records
+from server.requests import Records
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from skills_core.disk.sources import explicit_sources

@@ -11,7 +11,7 @@ import pytest
 from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.login.static_tokens import TokenFile
-from server.requests.records import SESSION_METHOD, RequestDecision, Records, RequestReason, RequestRecord
+from server.requests import SESSION_METHOD, Records, RequestDecision, RequestReason, RequestRecord
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, PING, bearer, open_session
 

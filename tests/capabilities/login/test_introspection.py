@@ -7,7 +7,7 @@ from typing import Any
 import anyio
 import pytest
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.access_token import ProviderUnavailableError
 from server.capabilities.login.introspection import Introspection
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER, FakeProvider, settings

@@ -12,11 +12,11 @@ import anyio
 import httpx2
 import pytest
 
-from server.access.principal import ADMIN_ROLE, LOCAL, PrincipalKind
+from server.access import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.config.machine import tokens_file
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, RequestDecision
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision
 from server.transport.http import serve_locally
 from tests.capabilities.operation.serving import Served, bearer, serving
 from tests.conftest import MakeSkill

@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.operation.metrics import Metrics, ServerFigures
 from server.hosting.reloads import ReloadFigures
 from server.logs.json_logs import JsonHandler, log_request
-from server.requests.records import Client, RequestDecision, RequestReason, RequestRecord, Use
+from server.requests import Client, RequestDecision, RequestReason, RequestRecord, Use
 from tests.capabilities.operation.test_json_logs import objects
 
 GUIDE = (Path(__file__).parents[3] / "docs/guides/monitor-a-server.md").read_text(encoding="utf-8")

@@ -17,13 +17,13 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.access.principal import LOCAL
+from server.access import LOCAL
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.config.machine import tokens_file
 from server.hosting.reloads import ReloadFigures
-from server.requests.records import RequestDecision, RequestRecord, Use
+from server.requests import RequestDecision, RequestRecord, Use
 from server.transport.http import serve_locally
 from tests.capabilities.operation.serving import METRICS_ROLE, Served, bearer, serving, until
 from tests.conftest import MakeSkill

@@ -13,13 +13,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, PaginatedRequestParams
 
-from server.access.principal import LOCAL
+from server.access import LOCAL
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
 from server.protocol.subscriptions import BURST
-from server.requests.notes import note_denied
-from server.requests.records import OTHER_METHOD, RequestDecision, Records, RequestReason, RequestRecord, Use
+from server.requests import OTHER_METHOD, Records, RequestDecision, RequestReason, RequestRecord, Use, note_denied
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
 from tests.capabilities.operation.serving import serving

@@ -21,8 +21,7 @@ from server.capabilities.replicas.call_messages import Message, decoded, encoded
 from server.capabilities.replicas.replica import Replica
 from server.config.machine import current_environment
 from server.conversation.client_exchange import ExchangeLimits
-from server.conversation.client_requests import Caller
-from server.conversation.resumption import ResumeKind, Resumption
+from server.conversation.client_requests import Caller, ResumeKind, Resumption
 from server.hosting.host import Host
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
@@ -316,7 +315,7 @@ def test_what_is_no_message_is_ignored(found: dict[str, Any]) -> None:
 
 def test_a_message_survives_its_way() -> None:
     from server.capabilities.replicas.call_messages import NotedWork, Response  # noqa: PLC0415
-    from server.requests.records import RequestDecision, Use  # noqa: PLC0415
+    from server.requests import RequestDecision, Use  # noqa: PLC0415
 
     noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=RequestDecision.DENIED, reason="guard")
     message: Message = Response(id="1", result={"content": []}, noted=noted)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.capabilities.visibility.native_listing import native_skills
 from server.capabilities.visibility.served_listing import EntryState
-from server.clients import Evidence, NativeListing, Overflow
+from server.clients.profile import Evidence, NativeListing, Overflow
 from tests.capabilities.visibility.conftest import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")

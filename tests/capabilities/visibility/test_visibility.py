@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from server.capabilities.visibility.report import NameClashKind
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight
-from server.clients import KNOWN_CLIENTS
+from server.clients.known import KNOWN_CLIENTS
 from server.hosting.usage import UsageCounts, usage_file
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run

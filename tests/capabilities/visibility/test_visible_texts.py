@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
 from server.capabilities.visibility.visible_texts import VisibleTexts, names_in, visible_texts
-from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.profile import ClientProfile, Evidence, Fact, Limit, profile_called
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering import utf16_length

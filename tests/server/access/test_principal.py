@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
-from server.access.principal import LOCAL, Principal, PrincipalKind, principal_of
+from server.access import LOCAL, Principal, PrincipalKind, principal_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext

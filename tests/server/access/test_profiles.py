@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.access.roles import ProfileFault, Profiles
+from server.access import ProfileFault, Profiles
 from server.config.settings.access import AccessSettings
 from server.config.values import InvalidValueError, read
 

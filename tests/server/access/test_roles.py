@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.access.principal import LOCAL, Principal, PrincipalKind
-from server.access.roles import Roles
+from server.access import LOCAL, Principal, PrincipalKind, Roles
 from server.config.machine import current_environment
 from server.config.settings.access import AccessSettings
 from server.config.values import InvalidValueError

@@ -10,9 +10,9 @@ from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, Limit, profile_of
 from server.clients.document import FACTS, SUBJECTS, evidence_of, facts_document
-from server.clients.profile import Commands, Fact, NativeListing
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.profile import UNKNOWN, ClientProfile, Commands, Fact, Limit, NativeListing, profile_of
 from skills_core.toolboxes import PRESETS
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "clients.md"

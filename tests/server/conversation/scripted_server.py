@@ -30,8 +30,7 @@ from server.protocol.server import SkillServer
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
-from server.wire.arguments import CONFIRM, CONTINUE
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import CONFIRM, CONTINUE, InvalidRequestError
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import SkillsError
 from skills_core.interaction import Progress

@@ -21,7 +21,7 @@ from server.conversation.client_exchange import ClientExchange, ExchangeLimits
 from server.conversation.errors import ExchangeError, RunEndedError
 from server.conversation.lifecycle import MOVES, OVER
 from server.conversation.registry import ExchangeRegistry
-from server.wire.arguments import CONFIRM, CONTINUE
+from server.wire.params import CONFIRM, CONTINUE
 from tests.server.sessions import Era
 
 CALLERS = 2

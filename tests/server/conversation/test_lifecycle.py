@@ -12,7 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.conversation import lifecycle
-from server.conversation.lifecycle import ATTACHED, ENDED, MOVES, OVER, Event, IllegalMoveError, ExchangeState, next_state
+from server.conversation.lifecycle import (
+    ATTACHED,
+    ENDED,
+    MOVES,
+    OVER,
+    Event,
+    ExchangeState,
+    IllegalMoveError,
+    next_state,
+)
 
 each_state = pytest.mark.parametrize("state", ExchangeState, ids=lambda state: state.name)
 

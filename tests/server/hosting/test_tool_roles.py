@@ -13,8 +13,8 @@ import pytest
 from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.settings.tools import OptionalTool
-from server.hosting.role_views import role_rule
-from server.requests.records import RequestDecision, Records, RequestReason, RequestRecord
+from server.hosting.views import role_rule
+from server.requests import Records, RequestDecision, RequestReason, RequestRecord
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.hosting.two_views import SWITCHED_ON, WORDS, host_of, serving_http, write_skills

@@ -9,7 +9,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from server.limits.turns import MeteredWork, RequestTurns
+from server.limits.principal_limits import MeteredWork, RequestTurns
 
 ANNA, BEN = ("static", "anna"), ("static", "ben")
 

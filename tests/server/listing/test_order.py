@@ -10,14 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, layout_for, profile_of
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN, profile_of
 from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.server import Transport
 from server.hosting.usage import MAX_REMEMBERED, UsageCounts, read_counts
-from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout
-from server.listing.order import size_of
+from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout, size_of
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill

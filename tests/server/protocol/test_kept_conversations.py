@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.access.principal import Principal, PrincipalKind
-from server.hosting.offer_changes import OfferChanges
+from server.access import Principal, PrincipalKind
+from server.hosting.changes import OfferChanges
 from server.protocol import conversations as module
 from server.protocol.conversations import Conversation, Conversations
 from tests.thoroughness import examples

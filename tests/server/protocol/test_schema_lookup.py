@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.requests.records import RequestDecision
+from server.requests import RequestDecision
 from tests.capabilities.operation.serving import modern, modern_headers, serving
 from tests.conftest import MakeSkill
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from server.capabilities.evals.cli.options import TriggerFlags
     from server.capabilities.evals.triggers.ranked_triggers import ClientSight, RankedTriggers
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from skills_core.evals.triggers.drafting import Drafts
     from skills_core.evals.triggers.ranks import Confusion, RankedQuery
@@ -225,7 +225,8 @@ def open_skill(options: TriggerFlags) -> tuple[Library, Settings, Skill]:
 
 
 def _clients(chosen: Sequence[str]) -> list[tuple[ClientProfile, str | None]]:
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN
 
     named = chosen_clients(each for each in chosen if each != ALL_CLIENTS)
     if ALL_CLIENTS not in chosen:

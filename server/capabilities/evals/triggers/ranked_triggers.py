@@ -15,7 +15,7 @@ from skills_core.selection import SkillSearch
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.evals.triggers.queries import Query
     from skills_core.evals.triggers.ranks import Limits, QuerySummary, RankedQuery

@@ -16,12 +16,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
-from server.clients import ClientProfile, Evidence, Fact, profile_called
 from server.clients.known import KNOWN_CLIENTS
+from server.clients.profile import ClientProfile, Evidence, Fact, profile_called
 from server.config.machine import current_environment
 from server.config.settings.skills import SkillFolder
 from server.hosting.host import Host
-from server.protocol.activation.client_roots import MAX_ROOTS, ClientRoots
+from server.protocol.client_roots import MAX_ROOTS, ClientRoots
 from server.protocol.server import SkillServer
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library

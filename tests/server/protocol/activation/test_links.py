@@ -11,7 +11,9 @@ import pytest
 from mcp import Client
 from mcp_types import Implementation
 
-from server.clients import KNOWN_CLIENTS, link_reader_of, profile_called
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.layout import link_reader_of
+from server.clients.profile import profile_called
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer

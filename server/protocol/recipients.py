@@ -6,16 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from server.clients import (
-    KNOWN_CLIENTS,
-    UNKNOWN,
-    ClientProfile,
-    called_in,
-    client_called,
-    client_of,
-    link_reader_of,
-    profile_called,
-)
+from server.clients.known import KNOWN_CLIENTS, client_called, client_of
+from server.clients.layout import called_in, link_reader_of
+from server.clients.profile import UNKNOWN, ClientProfile, profile_called
 from server.config.settings.tools import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
@@ -27,9 +20,8 @@ if TYPE_CHECKING:
 
     from server.config.settings.model import Settings
     from server.hosting.views import View
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.client_roots import ClientRoots
 
-__all__ = ["ANY_CLIENT", "Recipients", "known_names", "recipient_called"]
 
 ANY_CLIENT = "*"
 """The key of the table of tool names for all clients."""
