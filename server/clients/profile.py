@@ -173,7 +173,7 @@ class Earlier(NamedTuple):
 class ClientProfile(NamedTuple):
     """What is known of one client; None stands for unknown.
 
-    `server.clients.document` says what each fact means, and has a table for each subject. Besides facts there are:
+    `docs/reference/clients.md` says what each fact means. Besides facts there are:
     - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
       their evidence.
     - `earlier`: what was different in earlier versions, latest first.
@@ -189,18 +189,20 @@ class ClientProfile(NamedTuple):
     exact: bool = False
     earlier: tuple[Earlier, ...] = ()
     toolbox: str | None = None
+    whole: Fact[tuple[str, ...]] | None = None
+    options: tuple[UserOption, ...] = ()
+    notes: tuple[Fact[str], ...] = ()
+    called: Fact[str] | None = None
+    tool_name: Limit | None = None
+    max_tools: Fact[int] | None = None
+    own_activation: Fact[bool] | None = None
     protocol: Fact[str] | None = None
     capabilities: Fact[str] | None = None
     description: Limit | None = None
     instructions: Limit | None = None
-    whole: Fact[tuple[str, ...]] | None = None
     framed: Fact[str] | None = None
     schema: Fact[int] | None = None
     checks_enum: Fact[bool] | None = None
-    max_tools: Fact[int] | None = None
-    tool_name: Limit | None = None
-    called: Fact[str] | None = None
-    own_activation: Fact[bool] | None = None
     lazy_tools: Fact[bool] | None = None
     always_load: Fact[bool] | None = None
     deferred: Limit | None = None
@@ -216,19 +218,17 @@ class ClientProfile(NamedTuple):
     embedded: Fact[str] | None = None
     links: Fact[str] | None = None
     untrusted: Fact[bool] | None = None
-    model_reads: Fact[bool] | None = None
-    reads_disk: Fact[bool] | None = None
-    starts_in_workspace: Fact[bool] | None = None
     compaction: Fact[bool] | None = None
     list_changed: Fact[bool] | None = None
     redefines: Fact[bool] | None = None
     new_tools: Fact[bool] | None = None
+    model_reads: Fact[bool] | None = None
+    reads_disk: Fact[bool] | None = None
+    starts_in_workspace: Fact[bool] | None = None
     prompts: Fact[bool] | None = None
     prompt_called: Fact[str] | None = None
     native: NativeListing | None = None
     commands: Commands | None = None
-    options: tuple[UserOption, ...] = ()
-    notes: tuple[Fact[str], ...] = ()
 
     @property
     def description_budget(self) -> int | None:
@@ -293,6 +293,10 @@ class ClientProfile(NamedTuple):
             if number is None or number < (_number(earlier.before) or ()):
                 profile = profile._replace(**earlier.facts)
         return profile
+
+
+FACTS = ClientProfile._fields[ClientProfile._fields.index("called") :]
+"""The fields that are facts."""
 
 
 def holds(fact: Fact[bool] | None) -> bool:

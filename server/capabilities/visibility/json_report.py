@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.visibility.advice import advice
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, entry_states, tokens
-from server.clients.document import FACTS
-from server.clients.profile import Commands, Fact, Limit
+from server.clients.profile import FACTS, Commands, Fact, Limit
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.rendering import utf16_length
