@@ -9,26 +9,6 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "DEFAULT_WINDOW",
-    "UNKNOWN",
-    "ClientProfile",
-    "Commands",
-    "Earlier",
-    "Evidence",
-    "Fact",
-    "Limit",
-    "NativeListing",
-    "Overflow",
-    "Raises",
-    "StructureUse",
-    "Unit",
-    "UserOption",
-    "holds",
-    "profile_called",
-    "profile_of",
-]
 
 DEFAULT_WINDOW = 200_000
 """The context window in tokens that is assumed for budgets given as a share of it."""

@@ -12,7 +12,6 @@ from skills_core.errors import FileRefusedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FILE_NAME", "ConfigurationError", "own_file", "read_settings_file"]
 
 FILE_NAME: Final = "skillserve.toml"
 

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skills.skill import Skill
 
-__all__ = ["JdaiFiles", "JdaiSettings", "script_variables"]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from server.config.settings.names import SettingPath
     from skills_core.disk.locations import Places
 
-__all__ = ["ProjectFile", "ProjectFileResult"]
 
 _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)
 

@@ -5,15 +5,6 @@ from __future__ import annotations
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
-__all__ = [
-    "CannotAskError",
-    "ClientRefusedError",
-    "ClientSilentError",
-    "ExchangeError",
-    "RunEndedError",
-    "UnusableAnswerError",
-]
-
 MAX_SHOWN = 300
 """Characters of a reason that an error message repeats; clients write some of them."""
 

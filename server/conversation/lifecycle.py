@@ -28,8 +28,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "ExchangeState", "IllegalMoveError", "next_state"]
-
 
 class ExchangeState(Enum):
     """What the work of an exchange does, and whether a request of its client is attached."""

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from server.conversation.client_requests import AttachedRequest, OtherReplicas
     from server.requests import Notes
 
-__all__ = ["ExchangeRegistry"]
 
 logger = logging.getLogger(__name__)
 

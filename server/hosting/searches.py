@@ -22,13 +22,6 @@ if TYPE_CHECKING:
     from server.access import Principal
     from skills_core.selection import Match, Reranker
 
-__all__ = [
-    "SearchTurns",
-    "load_reranker",
-    "match_object",
-    "matches_object",
-]
-
 
 MAX_SEARCHES: Final = 16
 """Most searches at once: a reranker may be slow, and reads and reloads need worker threads too."""

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["MAX_REMEMBERED", "UsageCounts", "read_counts", "usage_file"]
 
 logger = logging.getLogger(__name__)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import Skill, SkillFile
 
-__all__ = ["VerifiedReader"]
 
 _CACHE_BYTES = 64 * 1024 * 1024
 # Enough for the files of about two thousand skills.

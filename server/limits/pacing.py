@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["Backoff", "TokenBucket"]
-
 
 @dataclass(frozen=True, slots=True)
 class Backoff:

@@ -36,20 +36,6 @@ if TYPE_CHECKING:
     from skills_core.rendering import CatalogText
     from skills_core.skills.skill import Skill
 
-__all__ = [
-    "ALL_NAMES",
-    "MAX_FURTHER_NAMES",
-    "MAX_LEAD",
-    "MAX_SKILLS",
-    "NAME_LISTS",
-    "TOPICS",
-    "CatalogTexts",
-    "catalog_texts",
-    "shortened_topics",
-    "topic_of",
-    "topics_within",
-]
-
 
 MAX_SKILLS = 2000
 """Most skills whose names are read: every reload waits for it."""

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from skills_core.scripts.runner import ScriptSetup
     from skills_core.skills.skill import Skill
 
-__all__ = ["Snapshot", "allow_all"]
 
 _MAX_DIRECTORIES = 1000
 # Most folders whose pages are cached.

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from server.requests import RequestRecord
 
-__all__ = ["JsonFormatter", "JsonHandler", "fields_of_line", "log_request", "log_uncaught"]
 
 logger = logging.getLogger("server.requests")
 

@@ -51,12 +51,6 @@ if TYPE_CHECKING:
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
 
-__all__ = [
-    "HandshakeClients",
-    "ModernClients",
-    "RecentEvents",
-]
-
 
 MAX_EVENTS = 20_000
 """Most events that are remembered; a client that missed more is notified of everything that it listens to."""

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 
     Handler: TypeAlias = "Callable[[ToolCall], Awaitable[dict[str, Any]]]"
 
-__all__ = ["Tool", "ToolCall", "ToolServices", "always", "has_active", "has_offered", "structured_result"]
-
 
 _NEWS = MAX_NEWS + 200
 # Room for news and for the marks of their blocks.

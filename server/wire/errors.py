@@ -44,8 +44,6 @@ from skills_core.errors import (
 )
 from skills_core.runs.workflow.faults import InvalidWorkflowError
 
-__all__ = ["CODES", "code_of", "translated"]
-
 logger = logging.getLogger(__name__)
 
 
