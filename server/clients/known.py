@@ -30,7 +30,6 @@ from server.clients.profile import (
     StructureUse,
     Unit,
     UserOption,
-    profile_of,
 )
 
 if TYPE_CHECKING:
@@ -164,28 +163,48 @@ MAX_NAME = 200
 
 
 def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
-    """Return the profile of the client that sent the request.
+    """Return the profile of the client that sent the request."""
+    sent = name_sent_with(ctx)
+    return UNKNOWN if sent is None else client_called(*sent)
+
+
+def name_sent_with(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
+    """Return the name and the version that the sender of a request gives itself, None if it gives none.
 
     In the handshake era a client names itself when it connects, in the modern era it may do so in each request.
     """
     sent = ctx.session.client_params
     if sent is not None:
-        return client_called(sent.client_info.name, sent.client_info.version)
+        return sent.client_info.name, sent.client_info.version
     # While `initialize` is handled, the session does not know its client yet.
     info = (ctx.params or {}).get("clientInfo") if ctx.method == "initialize" else None
-    if not isinstance(info, dict):
-        return UNKNOWN
-    return client_called(str(info.get("name", "")), str(info.get("version", "")))
+    return (str(info.get("name", "")), str(info.get("version", ""))) if isinstance(info, dict) else None
 
 
-def client_called(name: str, version: str) -> ClientProfile:
-    """Return the profile of a client by the name and the version that it sends."""
-    return _profile(name[:MAX_NAME], version[:MAX_NAME])
+def client_called(name: str, version: str | None = None) -> ClientProfile:
+    """Return the profile of the client that calls itself `name`: the one with the longest matching name.
+
+    `version` is the version that the client sends; None stands for the latest.
+    """
+    return _profile_of(name[:MAX_NAME], version and version[:MAX_NAME])
 
 
 @lru_cache(256)
-def _profile(name: str, version: str) -> ClientProfile:
-    return profile_of(name, KNOWN_CLIENTS, version)
+def _profile_of(name: str, version: str | None) -> ClientProfile:
+    folded = name.strip().lower()
+    fitting = [(len(known), each) for each in KNOWN_CLIENTS for known in each.names if _fits(folded, known, each)]
+    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
+
+
+def _fits(name: str, known: str, client: ClientProfile) -> bool:
+    return name == known if client.exact else name.startswith(known)
+
+
+def find_client(name: str, version: str | None = None) -> ClientProfile:
+    """Return the profile of the client with the key `name`, else of the client that calls itself so."""
+    key = name.strip().lower()
+    found = next((client for client in KNOWN_CLIENTS if client.key == key), None)
+    return client_called(name, version) if found is None else found.of_version(version)
 
 
 def without_additions(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
 
 DEFAULT_WINDOW = 200_000
@@ -211,31 +211,6 @@ class ClientProfile(NamedTuple):
     commands: Commands | None = None
 
     @property
-    def description_budget(self) -> int | None:
-        """The maximum characters of a tool's description; None if no cut is known."""
-        return self.description.characters if self.description else None
-
-    @property
-    def reads_resources(self) -> bool:
-        """Whether the model is known to read resources by itself."""
-        return holds(self.model_reads)
-
-    @property
-    def reads_everywhere(self) -> bool:
-        """Whether the client's tools are known to read files outside its workspace."""
-        return holds(self.reads_disk)
-
-    @property
-    def starts_servers_in_workspace(self) -> bool:
-        """Whether the client is known to start servers in its workspace."""
-        return holds(self.starts_in_workspace)
-
-    @property
-    def compacts(self) -> bool:
-        """Whether the client is known to drop or summarize old tool results by itself."""
-        return holds(self.compaction)
-
-    @property
     def defers(self) -> bool:
         """Whether tools are known to be out of the model's sight until it searches for them."""
         return holds(self.lazy_tools) and not holds(self.always_load)
@@ -291,27 +266,3 @@ def _number(version: str) -> tuple[int, ...] | None:
 
 
 UNKNOWN = ClientProfile("unknown", "an unknown client")
-
-
-def profile_of(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
-    """Return the profile of the client that calls itself `name`: the one with the longest matching name.
-
-    `version` is the version that the client sends; None stands for the latest.
-    """
-    folded = (name or "").strip().lower()
-    fitting = [(len(known), client) for client in clients for known in client.names if _fits(folded, known, client)]
-    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
-
-
-def _fits(name: str, known: str, client: ClientProfile) -> bool:
-    return name == known if client.exact else name.startswith(known)
-
-
-def profile_called(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
-    """Return the profile of the client with the key `name`; else of the client that calls itself so.
-
-    `version` is that of the client; None stands for the latest.
-    """
-    known = tuple(clients)
-    key = (name or "").strip().lower()
-    return next((client for client in known if client.key == key), profile_of(name, known)).of_version(version)

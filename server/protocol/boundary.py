@@ -16,7 +16,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from server.access import principal_of
-from server.clients.known import client_of
+from server.clients.known import client_of, name_sent_with
 from server.clients.layout import layout_for
 from server.conversation.errors import RunEndedError
 from server.requests import (
@@ -262,14 +262,7 @@ def _of_error(error: Exception) -> tuple[RequestDecision, str]:
 
 
 def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
-    sent = ctx.session.client_params
-    if sent is not None:
-        return Client(one_line(sent.client_info.name[:_MAX_NAME]), one_line(sent.client_info.version[:_MAX_NAME]))
-    # While `initialize` is handled, the session does not know its client yet.
-    info = (ctx.params or {}).get("clientInfo") if ctx.method == "initialize" else None
-    if not isinstance(info, dict):
-        return Client()
-    name, version = (one_line(str(info.get(key, ""))[:_MAX_NAME]) for key in ("name", "version"))
+    name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
     return Client(name, version)
 
 

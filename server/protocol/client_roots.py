@@ -24,6 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
+from server.clients.profile import holds
 from server.config.settings.skills import SkillFolder
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ class ClientRoots:
     def reads_everywhere(self, client: ClientProfile, ctx: ServerRequestContext[Any, Any]) -> bool:
         """Tell whether the client's own tools read the whole disk of the server, as far as is known."""
         if not self._is_local or self._is_always or client.reads_disk is not None:
-            return self._is_local and (self._is_always or client.reads_everywhere)
+            return self._is_local and (self._is_always or holds(client.reads_disk))
         if self._roots is not None:
             return False
         return self._has_refused or not _offers_roots(ctx)
@@ -77,7 +78,7 @@ class ClientRoots:
         """Return the folders that the client's own tools read, without symbolic links."""
         if self._roots is not None:
             return self._roots
-        return self._started_in if client.starts_servers_in_workspace else frozenset()
+        return self._started_in if holds(client.starts_in_workspace) else frozenset()
 
     async def ask(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
         """Ask the client for its roots, if it offers them; for `initialized` and for `roots/list_changed`.

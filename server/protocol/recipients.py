@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from server.clients.known import KNOWN_CLIENTS, client_called, client_of
+from server.clients.known import KNOWN_CLIENTS, client_called, client_of, find_client, name_sent_with
 from server.clients.layout import called_in, link_reader_of
-from server.clients.profile import UNKNOWN, ClientProfile, profile_called
+from server.clients.profile import UNKNOWN, ClientProfile, holds
 from server.config.settings.tools import OptionalTool
 from skills_core.rendering import ACTIVATION_TOOL, Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
@@ -41,8 +41,8 @@ class Recipients:
 
     def of(self, ctx: ServerRequestContext[Any, Any], view: View) -> Recipient:
         """Return the recipient of texts for the sender of a request, who has the tools of `view`."""
-        sent, client = ctx.session.client_params, client_of(ctx)
-        name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
+        client = client_of(ctx)
+        name, version = name_sent_with(ctx) or (None, "")
         runs = OptionalTool.RUN_SKILL_SCRIPT in view.settings.tools.enabled
         return self._made(name, version, self._roots.reads_everywhere(client, ctx), runs, self._roots.of(client))
 
@@ -65,7 +65,7 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
     Without a name, the recipient is an unknown client. `local` tells that its own tools read this disk.
     """
     key = (name or "").strip().lower()
-    profile = profile_called(name, KNOWN_CLIENTS)
+    profile = find_client(key)
     if profile is UNKNOWN and (toolbox := toolbox_named(key)):
         profile = ClientProfile(key, toolbox.title, toolbox=key)
     named = any(_fits(table, key, profile) for table in settings.clients.tool_names)
@@ -92,7 +92,7 @@ def _recipient(
         local=local,
         roots=roots,
         toolbox=toolbox_named(profile.toolbox),
-        reads_resources=profile.reads_resources,
+        reads_resources=holds(profile.model_reads),
         link_reader=link_reader_of(profile, settings),
         own=own,
         activation_tool=called_in(profile, ACTIVATION_TOOL, settings),

@@ -131,12 +131,12 @@ def catalog(
 
 
 def _profile_of(chosen: str | None) -> ClientProfile:
-    from server.clients.known import KNOWN_CLIENTS
-    from server.clients.profile import UNKNOWN, profile_called
+    from server.clients.known import KNOWN_CLIENTS, find_client
+    from server.clients.profile import UNKNOWN
     from skills_core.errors import did_you_mean, similar_to
 
     name, version = name_and_version(chosen or "")
-    profile = profile_called(name, KNOWN_CLIENTS, version)
+    profile = find_client(name or "", version)
     if name and profile is UNKNOWN and name != UNKNOWN.key:
         hint = did_you_mean(similar_to(name, [client.key for client in KNOWN_CLIENTS]))
         shown = one_line(name)[:100]

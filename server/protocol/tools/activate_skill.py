@@ -7,6 +7,7 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from server.clients.profile import holds
 from server.listing.envelope import text_block, tool_result
 from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
@@ -125,7 +126,7 @@ class _Activation:
             values,
             have=have if _DIGEST.fullmatch(have) else None,
             force=flag(arguments, "force"),
-            keeps=not call.client.compacts,
+            keeps=not holds(call.client.compaction),
         )
         if logger.isEnabledFor(logging.DEBUG):
             state = "" if delivery.text else " (unchanged)"

@@ -8,8 +8,8 @@ from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
-from server.clients.known import KNOWN_CLIENTS
-from server.clients.profile import FACTS, UNKNOWN, ClientProfile, Commands, Fact, Limit, NativeListing, profile_of
+from server.clients.known import KNOWN_CLIENTS, client_called
+from server.clients.profile import FACTS, UNKNOWN, ClientProfile, Commands, Fact, Limit, NativeListing
 from skills_core.toolboxes import PRESETS
 from tools.reference.clients import FACTS as DOCUMENTED
 from tools.reference.clients import SUBJECTS, evidence_of
@@ -120,22 +120,18 @@ def test_keys_and_name_prefixes_are_unique() -> None:
         ("openai-mcp/1.0.0", "chatgpt"),
         ("my-own-client", "unknown"),
         ("", "unknown"),
-        (None, "unknown"),
     ],
 )
-def test_a_client_is_known_by_the_name_that_it_sends(sent: str | None, key: str) -> None:
-    assert profile_of(sent, KNOWN_CLIENTS).key == key
+def test_a_client_is_known_by_the_name_that_it_sends(sent: str, key: str) -> None:
+    assert client_called(sent).key == key
 
 
 def test_nothing_is_known_of_an_unknown_client() -> None:
-    assert UNKNOWN.description_budget is None
-    assert not UNKNOWN.reads_resources
-    assert not UNKNOWN.compacts
     assert list(evidence_of(UNKNOWN)) == []
 
 
 def test_a_share_of_the_context_is_a_budget_once_the_context_is_known() -> None:
-    native = profile_of("claude-code", KNOWN_CLIENTS).native
+    native = client_called("claude-code").native
     assert native is not None
     assert native.budget() == 8_000
     assert native.budget(1_000_000) == 40_000

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.clients.known import KNOWN_CLIENTS
+from server.clients.known import KNOWN_CLIENTS, find_client
 from server.clients.layout import layout_for
-from server.clients.profile import UNKNOWN, ClientProfile, profile_called
+from server.clients.profile import UNKNOWN, ClientProfile
 from server.config.settings.model import Settings
 from server.config.settings.skills import ClientSettings
 from server.listing.catalog_texts import MAX_FURTHER_NAMES, MAX_LEAD
@@ -49,7 +49,7 @@ def named(kind: str, size: int) -> Catalog:
 
 
 def client(key: str) -> ClientProfile:
-    return profile_called(key, KNOWN_CLIENTS)
+    return find_client(key)
 
 
 @cache

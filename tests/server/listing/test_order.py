@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from server.clients.known import KNOWN_CLIENTS
+from server.clients.known import client_called
 from server.clients.layout import layout_for
-from server.clients.profile import UNKNOWN, profile_of
+from server.clients.profile import UNKNOWN
 from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
@@ -25,7 +25,7 @@ from tests.conftest import write_skill
 from tests.server.sessions import Connect, Session, server_command, server_environment
 from tests.server.settings import make_settings
 
-CLAUDE_CODE = profile_of("claude-code", KNOWN_CLIENTS)
+CLAUDE_CODE = client_called("claude-code")
 
 
 def shown(text: str | None) -> list[str]:
@@ -122,7 +122,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
     for number in range(700):
         write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
     snapshot = Snapshot(catalog_of(skills), Settings())
-    rooms = [layout_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
+    rooms = [layout_for(client_called(name), Settings()) for name in ("claude-ai", "somebody")]
     small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
     assert size_of(small) <= 16_384 < size_of(whole)
     names = small["properties"]["name"]["enum"]
@@ -134,7 +134,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
 def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
     (skills / "long").mkdir()
     (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
-    room = layout_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    room = layout_for(client_called("claude-ai"), Settings())
     alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
     # Some models' interfaces take no list of nothing.
     assert "enum" not in alone["inputSchema"]["properties"]["name"]
