@@ -22,6 +22,8 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from skills_core.skills.skill import Skill
+
 
 logger = logging.getLogger(__name__)
 
@@ -234,13 +236,6 @@ class Records:
                 logger.exception("a record of a request was lost")
 
 
-class _Skill(Protocol):
-    @property
-    def settings_key(self) -> str: ...
-    @property
-    def digest(self) -> str | None: ...
-
-
 @dataclass(slots=True)
 class Notes:
     """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it.
@@ -275,7 +270,7 @@ def note_tool(name: str, *, own: bool) -> None:
         notes.tool, notes.is_own_tool = name, own
 
 
-def note_skill(skill: _Skill, use: Use) -> None:
+def note_skill(skill: Skill, use: Use) -> None:
     """Note the skill that a request uses, once it is known that the caller sees it."""
     if (notes := NOTES.get()) is not None:
         notes.skill, notes.digest, notes.use = skill.settings_key, skill.digest or "", use

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
 from server.capabilities.audit.settings import AuditMode, AuditSettings
-from server.config.machine import SCHEDULED_RUN, Machine, ServedEnvironment, current_places
+from server.config.machine import SCHEDULED_RUN, Machine, current_places
 from server.config.project_file import ProjectFile
 from server.config.settings.layers import from_environment, from_flags, load_settings
 from server.config.settings.names import BY_PATH
@@ -21,13 +22,14 @@ from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, load_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from server.config.project_file import ProjectFileResult
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Review
+    from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill
 
 
@@ -71,7 +73,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources = sources_of(directories, settings, machine.places)
-    return Library(sources, _environment(settings, machine).read, _review_of(settings.section(AuditSettings)))
+    return Library(sources, _environment_of(settings, machine), _review_of(settings.section(AuditSettings)))
 
 
 def _review_of(audit: AuditSettings) -> Review | None:
@@ -89,7 +91,7 @@ def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine).read())
+    return load_catalog(sources_of(directories, settings, machine.places), _environment_of(settings, machine)())
 
 
 def open_in_front(
@@ -102,7 +104,7 @@ def open_in_front(
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    read, sources = _environment(settings, machine).read, sources_of(directories, settings, machine.places)
+    read, sources = _environment_of(settings, machine), sources_of(directories, settings, machine.places)
     library = Library(sources, read)
     if (skill := _skill_in(folder, library)) is None:
         library = Library((*sources_of([folder], settings, machine.places), *sources), read)
@@ -116,9 +118,13 @@ def _skill_in(folder: Path, library: Library) -> Skill | None:
     return next((skill for skill in skills if real_path(skill.source.root / skill.content.folder) == wanted), None)
 
 
-def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:
-    return ServedEnvironment(
-        machine, settings.discovery.trust_workspace, settings.catalog.enabled, settings.catalog.disabled
+def _environment_of(settings: Settings, machine: Machine) -> Callable[[], Environment]:
+    """Return what reads the environment of the skills: the state of the machine, and the choices of the settings."""
+    return partial(
+        machine.environment,
+        trust_workspace=settings.discovery.trust_workspace,
+        enabled=settings.catalog.enabled,
+        disabled=settings.catalog.disabled,
     )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,10 +70,13 @@ class Machine:
         """Return whether the list of trusted folders now contains the project, or a folder above it."""
         return _contains(self._trusted()[0], self._project)
 
-    def environment(self, *, trust_workspace: bool = False) -> Environment:
+    def environment(
+        self, *, trust_workspace: bool = False, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()
+    ) -> Environment:
         """Return the current environment for gates; each executable is looked up at most once, when first needed.
 
-        `trust_workspace` trusts the project even if the list does not contain it.
+        `trust_workspace` trusts the project even if the list does not contain it. `enabled` and `disabled` are the
+        skills that the settings name.
         """
         trusted, problems, unread = self._trusted()
         jdai = self.jdai.read(trusted=trust_workspace or _contains(trusted, self._project))
@@ -88,6 +90,8 @@ class Machine:
             trusts=lambda folder: _contains(trusted, folder),
             problems=jdai.problems + problems,
             unread=jdai.unread or unread,
+            enabled=enabled,
+            disabled=disabled,
         )
 
     def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...], bool]:
@@ -98,21 +102,6 @@ class Machine:
             path = printable(str(self.trust.path))
             problem = Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path)
             return frozenset(), (problem,), error.unread
-
-
-@dataclass(frozen=True, slots=True)
-class ServedEnvironment:
-    """The environment of a server's skills: the state of the machine at each read, and the choices of the settings."""
-
-    machine: Machine
-    trust_workspace: bool = False
-    enabled: tuple[str, ...] = ()
-    disabled: tuple[str, ...] = ()
-
-    def read(self) -> Environment:
-        """Return the current environment."""
-        environment = self.machine.environment(trust_workspace=self.trust_workspace)
-        return replace(environment, enabled=self.enabled, disabled=self.disabled)
 
 
 def _contains(trusted: frozenset[Path], folder: Path) -> bool:

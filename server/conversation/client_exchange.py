@@ -19,13 +19,7 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from pydantic import BaseModel, ValidationError
 
-from server.conversation.errors import (
-    CannotAskError,
-    ClientRefusedError,
-    ClientSilentError,
-    RunEndedError,
-    UnusableAnswerError,
-)
+from server.conversation.errors import ExchangeError, RunEndedError, UnusableAnswerError
 from server.conversation.lifecycle import ATTACHED, ENDED, OVER, Event, ExchangeState, next_state
 from skills_core.diagnostics import one_line
 
@@ -35,7 +29,7 @@ if TYPE_CHECKING:
     from server.conversation.client_requests import AttachedRequest, Caller, QuestionRequest
     from skills_core.interaction import Progress
 
-    Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult
+    Answer = types.CreateMessageResultWithTools | types.ElicitResult
     Work = Callable[["ClientExchange"], Awaitable[dict[str, Any]]]
 
 
@@ -66,7 +60,6 @@ _PROGRESS_SECONDS = 1.0
 _ANSWERS: dict[str, type[BaseModel]] = {
     "sampling/createMessage": types.CreateMessageResultWithTools,
     "elicitation/create": types.ElicitResult,
-    "roots/list": types.ListRootsResult,
 }
 
 
@@ -153,17 +146,12 @@ class ClientExchange:
     @overload
     async def ask(self, request: types.ElicitRequest) -> types.ElicitResult: ...
 
-    @overload
-    async def ask(self, request: types.ListRootsRequest) -> types.ListRootsResult: ...
-
     async def ask(self, request: QuestionRequest) -> Answer:
         """Return the client's answer.
 
         Raises:
-            CannotAskError: the client did not declare the capability, or its connection cannot carry the question.
-            ClientRefusedError: the client answered with an error.
             UnusableAnswerError: the answer does not fit the question.
-            ClientSilentError: the client is gone, or did not answer in time.
+            ExchangeError: the client cannot be asked, refused, is gone, or did not answer in time.
         """
         self._check(request)
         raw = await (self._ask_by_response(request) if self.caller.modern else self._ask_by_request(request))
@@ -171,7 +159,8 @@ class ClientExchange:
             answer: Any = _ANSWERS[request.method].model_validate(raw, by_name=False)
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
-            raise UnusableAnswerError(request.method, f"{where}: {error.errors()[0]['msg']}") from None
+            why = f"its answer cannot be used: {where}: {error.errors()[0]['msg']}"
+            raise UnusableAnswerError(request.method, why) from None
         found: Answer = answer
         return found
 
@@ -331,21 +320,16 @@ class ClientExchange:
             self._consent.closed.set()
 
     def _check(self, request: QuestionRequest) -> None:
-        declared = {
-            "sampling/createMessage": self.can_sample,
-            "elicitation/create": self.can_elicit,
-            "roots/list": self._capabilities.roots is not None,
-        }
-        if not declared[request.method]:
+        if not (self.can_elicit if isinstance(request, types.ElicitRequest) else self.can_sample):
             why = "it did not declare this capability, or its connection cannot carry requests of the server"
-            raise CannotAskError(request.method, why)
+            raise ExchangeError(request.method, why)
         if self._client_is_gone:
-            raise ClientSilentError(request.method, "the client is gone")
+            raise ExchangeError(request.method, "the client is gone")
         self._check_open(request.method)
 
     def _check_open(self, method: str) -> None:
         if self._state in OVER:
-            raise ClientSilentError(method, "the call that could ask it is over")
+            raise ExchangeError(method, "the call that could ask it is over")
 
     async def _ask_by_response(self, request: QuestionRequest) -> object:
         key, question = f"q{next(self._numbers)}", Question(request)
@@ -372,15 +356,15 @@ class ClientExchange:
             with anyio.fail_after(self._limits.answer_seconds):
                 return await attached.send_question(request)
         except NoBackChannelError:
-            raise CannotAskError(method, "its connection cannot carry requests of the server") from None
+            raise ExchangeError(method, "its connection cannot carry requests of the server") from None
         except TimeoutError:
-            raise ClientSilentError(method, f"no answer within {self._limits.answer_seconds:g} seconds") from None
+            raise ExchangeError(method, f"no answer within {self._limits.answer_seconds:g} seconds") from None
         except ValidationError:
-            raise UnusableAnswerError(method, "it is not a result of this request") from None
+            raise UnusableAnswerError(method, "its answer cannot be used: it is not a result of this request") from None
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
-                raise ClientSilentError(method, "the client is gone") from None
-            raise ClientRefusedError(method, error.code, error.message) from None
+                raise ExchangeError(method, "the client is gone") from None
+            raise ExchangeError(method, f"it refused ({error.code}): {error.message}") from None
         finally:
             self._in_flight -= 1
             self._update_state()

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mcp.server.request_state import RequestStateBoundary
     from starlette.requests import Request
 
-    QuestionRequest = types.CreateMessageRequest | types.ElicitRequest | types.ListRootsRequest
+    QuestionRequest = types.CreateMessageRequest | types.ElicitRequest
 
 
 @dataclass(frozen=True, slots=True)

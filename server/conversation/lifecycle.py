@@ -30,63 +30,28 @@ if TYPE_CHECKING:
 
 
 class ExchangeState(Enum):
-    """What the work of an exchange does, and whether a request of its client is attached."""
+    """What the work of an exchange does, and whether a request of its client is attached: see the table above."""
 
     UNATTENDED = "unattended"
-    """The work runs and no request is attached.
-
-    The first state, and that of work which goes on by itself although its client has been asked something. The client
-    attaches a request; the work asks or ends; the deadline for the next request stops it.
-    """
-
+    """The first state, and that of work which goes on by itself although its client has been asked something."""
     WORKING = "working"
-    """The work runs and a request waits for its outcome.
-
-    The work asks or ends; the request detaches when the client cancels it.
-    """
-
+    """A request waits for the outcome of the work."""
     ASKING = "asking"
-    """The work needs input that only a further request can bring; the attached request is to be answered with it.
-
-    The request detaches with that response; before, the work may withdraw its questions or end.
-    """
-
+    """The work needs input that only a further request can bring; the attached request is to be answered with it."""
     AWAITING_CLIENT = "awaiting client"
-    """The client has been asked and holds a resume token; no request is attached.
-
-    The client answers and attaches the next request; the work may withdraw its questions or end; the deadline for the
-    next request stops it.
-    """
-
+    """The client has been asked and holds a resume token; the deadline for its next request stops the work."""
     STOPPING = "stopping"
-    """The work is being cancelled and a request waits for the end.
-
-    The work ends, or the request detaches.
-    """
-
+    """A request waits for the end of the work, which is being cancelled."""
     ABANDONED = "abandoned"
-    """The work is being cancelled and no request is attached.
-
-    The work ends; a request that comes back in time attaches and waits for that.
-    """
-
+    """A request that comes back in time attaches, and waits for the end."""
     FINISHED = "finished"
-    """The work is over and the attached request is to be answered with its outcome.
-
-    The request detaches.
-    """
-
+    """The attached request is to be answered with the outcome."""
     UNCLAIMED = "unclaimed"
-    """The work is over, its outcome is kept, and no request has come for it.
-
-    A request attaches, or the outcome expires.
-    """
-
+    """The outcome is kept until a request attaches, or it expires."""
     DELIVERED = "delivered"
-    """A request was answered with the outcome. An end: nothing moves it on."""
-
+    """A request was answered with the outcome."""
     DISCARDED = "discarded"
-    """The work is over and no request was answered with its outcome. An end: nothing moves it on."""
+    """No request was answered with the outcome."""
 
 
 class Event(Enum):
@@ -172,22 +137,13 @@ ATTACHED = frozenset(state for state, moves in MOVES.items() if Event.DETACH in 
 """The states in which a request is attached."""
 
 
-class IllegalMoveError(RuntimeError):
-    """An event came that the table has no move for: an error in the server."""
-
-    def __init__(self, state: ExchangeState, event: Event) -> None:
-        super().__init__(f"an exchange cannot {event.value} while it is {state.value}")
-        self.state = state
-        self.event = event
-
-
 def next_state(state: ExchangeState, event: Event) -> ExchangeState:
     """Return the state that `event` leads to.
 
     Raises:
-        IllegalMoveError: the table has no such move.
+        RuntimeError: the table has no such move, which is an error in the server.
     """
     try:
         return MOVES[state][event]
     except KeyError:
-        raise IllegalMoveError(state, event) from None
+        raise RuntimeError(f"an exchange cannot {event.value} while it is {state.value}") from None

@@ -117,9 +117,6 @@ class ScriptedServer(SkillServer):
     async def _do_fail(self, _: object, value: str, __: object) -> Any:
         raise ValueError(value)
 
-    async def _do_roots(self, exchange: ClientExchange, *_: object) -> Any:
-        return [str(root.uri) for root in (await exchange.ask(types.ListRootsRequest())).roots]
-
     async def _do_all(self, exchange: ClientExchange, value: list[Any], _: object) -> Any:
         said = [None] * len(value)
 

@@ -19,7 +19,6 @@ from server.conversation.lifecycle import (
     OVER,
     Event,
     ExchangeState,
-    IllegalMoveError,
     next_state,
 )
 
@@ -79,9 +78,8 @@ def test_any_events_lead_along_the_table_or_are_refused_with_state_and_event(eve
             state = next_state(state, event)
             assert state in MOVES
         else:
-            with pytest.raises(IllegalMoveError) as refused:
+            with pytest.raises(RuntimeError, match=f"^an exchange cannot {event.value} while it is {state.value}$"):
                 next_state(state, event)
-            assert (refused.value.state, refused.value.event) == (state, event)
 
 
 @pytest.mark.parametrize("members", [ExchangeState, Event], ids=lambda members: members.__name__)
