@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.clients.profile import Limit, Unit, holds
+from server.clients.profile import ClientProfile, Limit, Unit, holds
 from server.listing.envelope import without_envelope
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from server.listing.tools import CORE_TOOLS, MAX_RESULT
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
 
 

@@ -12,23 +12,21 @@ from msgspec import structs
 
 from server.capabilities.audit.settings import AuditMode, AuditSettings
 from server.config.machine import SCHEDULED_RUN, Machine, current_places
-from server.config.project_file import ProjectFile
+from server.config.project_file import ProjectFile, ProjectFileResult
 from server.config.settings.layers import from_environment, from_flags, load_settings
 from server.config.settings.names import BY_PATH
 from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
 from server.logs.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
-from skills_core.live.library import Library, load_catalog
+from skills_core.live.library import Library, Review, load_catalog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from server.config.project_file import ProjectFileResult
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
-    from skills_core.live.library import Review
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill
 

@@ -8,29 +8,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from server.config.files import FILE_NAME, ConfigurationError, own_file, read_settings_file
-from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, SettingPath, entries, fault_of
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.skills import SourceSettings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
-from skills_core.disk.locations import project_of
+from skills_core.disk.locations import Places, project_of
 from skills_core.disk.sources import real_path
 from skills_core.errors import FileRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from server.config.settings.names import SettingPath
-    from skills_core.disk.locations import Places
-
 
 _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)
 

@@ -24,10 +24,12 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from server.conversation.client_exchange import ClientExchange, ExchangeLimits
+from server.conversation.client_exchange import ClientExchange, ConsentQuestion, ExchangeLimits, Work
 from server.conversation.client_requests import (
+    AttachedRequest,
     Caller,
     ClientRequest,
+    OtherReplicas,
     ResumeKind,
     Resumption,
     caller_of,
@@ -39,17 +41,13 @@ from server.conversation.client_requests import (
 )
 from server.conversation.errors import RunEndedError
 from server.conversation.lifecycle import ENDED, ExchangeState
-from server.requests import NOTES, RequestReason, adopt, note_denied
+from server.requests import NOTES, Notes, RequestReason, adopt, note_denied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
-
-    from server.conversation.client_exchange import ConsentQuestion, Work
-    from server.conversation.client_requests import AttachedRequest, OtherReplicas
-    from server.requests import Notes
 
 
 logger = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from server.hosting.status import skill_object
 from server.listing import prompts, resources, tools
 from server.listing.resources import STATUS_URI, offers_status
 from skills_core.rendering import render_entry
-from skills_core.skills.skill import State
+from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
-    from skills_core.skills.skill import Skill
 
 
 def events_of(before: Snapshot, after: Snapshot, change: Change) -> Iterator[ServerEvent]:

@@ -11,14 +11,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
-from skills_core.skills.skill import State
+from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
-    from skills_core.skills.skill import Skill
 
 
 logger = logging.getLogger(__name__)

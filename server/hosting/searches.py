@@ -10,17 +10,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from server.access import PrincipalKind, principal_of
+from server.access import Principal, PrincipalKind, principal_of
 from server.config.files import ConfigurationError
-from skills_core.selection import menu_of
+from skills_core.selection import Match, Reranker, menu_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from mcp.server.context import ServerRequestContext
-
-    from server.access import Principal
-    from skills_core.selection import Match, Reranker
 
 
 MAX_SEARCHES: Final = 16

@@ -125,11 +125,7 @@ class VerifiedReader:
 
 
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
-    """Return the bytes on disk if they match the digest, None if the file has changed or is gone.
-
-    Raises:
-        FileUnavailableError: the system cannot read the file now.
-    """
+    """Return the bytes on disk if they match the digest, None if the file has changed or is gone."""
     try:
         raw, _ = read_file(skill.location(file))
     except FileUnavailableError:

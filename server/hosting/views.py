@@ -23,8 +23,8 @@ from server.config.settings.tools import OptionalTool
 from server.hosting.changes import OfferChanges, events_of
 from server.listing.snapshot import Snapshot, allow_all
 from server.listing.tools import SCHEDULE_TOOLS
-from skills_core.live.library import Change
-from skills_core.selection import TOP_TEN, SkillSearch
+from skills_core.live.library import Change, Library
+from skills_core.selection import TOP_TEN, Match, Reranker, SelectionPolicy, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -36,9 +36,7 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
-    from skills_core.live.library import Library
     from skills_core.scripts.runner import ScriptSetup
-    from skills_core.selection import Match, Reranker, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.scripts import declared_listing as declared
 from server.listing import prompts, resources, tools
-from server.listing.catalog_texts import catalog_texts
+from server.listing.catalog_texts import CatalogTexts, catalog_texts
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from server.config.settings.model import Settings
-    from server.listing.catalog_texts import CatalogTexts
     from server.listing.resources import FolderChild
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
-from server.clients.profile import holds
+from server.clients.profile import ClientProfile, holds
 from server.config.settings.skills import SkillFolder
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
-
-    from server.clients.profile import ClientProfile
 
 
 logger = logging.getLogger(__name__)

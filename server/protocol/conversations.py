@@ -15,7 +15,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.access import principal_of
+from server.access import PrincipalKind, principal_of
 from server.conversation.client_requests import session_of
 from skills_core.rendering import ACTIVATION_TOOL, entry_text
 from skills_core.rendering.escaping import escape_line
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
 
-    from server.access import PrincipalKind
     from server.hosting.changes import OfferChanges, OfferNews
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillContent

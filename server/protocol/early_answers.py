@@ -18,14 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from server.capabilities.schedules.prompts import SchedulePrompts
 from server.clients.known import client_called
 from server.clients.layout import layout_for
-from server.clients.profile import UNKNOWN
+from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from server.clients.profile import ClientProfile
     from server.hosting.host import Host
 
     Rules: TypeAlias = dict[str, Callable[[Any], bool]]

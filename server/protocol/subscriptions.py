@@ -29,7 +29,7 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server.access import LOCAL, principal_of
+from server.access import LOCAL, Principal, principal_of
 from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
 from server.requests import RequestReason, note_denied, note_invalid, note_target
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
-    from mcp.server.subscriptions import ServerEvent
 
-    from server.access import Principal
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
@@ -266,11 +264,7 @@ class HandshakeClients:
 
 
 def _require_room(count: int, characters: int, where: str) -> None:
-    """Check the subscriptions that a connection or stream would have.
-
-    Raises:
-        InvalidRequestError: they are too many, or too long together.
-    """
+    """Check the subscriptions that a connection or stream would have."""
     if count > MAX_SUBSCRIPTIONS:
         note_denied(RequestReason.LIMIT)
         raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a {where}")
@@ -281,11 +275,7 @@ def _require_room(count: int, characters: int, where: str) -> None:
 
 
 def _normalized_uri(uri: str, settings: Settings) -> str:
-    """Return the URI in the spelling of `resources/list`.
-
-    Raises:
-        InvalidRequestError: it cannot name a file of a skill, nor the status, if that is switched on.
-    """
+    """Return the URI in the spelling of `resources/list`."""
     if uri == STATUS_URI and offers_status(settings):
         return uri
     path = decode_path(uri) if len(uri) <= MAX_URI else None
@@ -295,11 +285,7 @@ def _normalized_uri(uri: str, settings: Settings) -> str:
 
 
 def _known_uri(uri: str, view: Snapshot) -> str:
-    """Return the normalized URI, of the file that it names if that is spelled in another case: events have that URI.
-
-    Raises:
-        InvalidRequestError: as from `_normalized_uri`.
-    """
+    """Return the normalized URI, of the file that it names if that is spelled in another case: events have that URI."""
     normalized = _normalized_uri(uri, view.settings)
     found = view.catalog.file(normalized)
     return normalized if found is None else found[0].file_uri(found[1].path)

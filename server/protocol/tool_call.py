@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from server.clients.layout import is_structured, room_of
+from server.clients.layout import ResultRoom, is_structured, room_of
 from server.listing.envelope import text_block, tool_result
-from server.protocol.conversations import MAX_NEWS
+from server.protocol.conversations import MAX_NEWS, Conversation
 from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
@@ -15,14 +15,12 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
     from server.capabilities.runs.supervisor import RunSupervisor
-    from server.clients.layout import ResultRoom
     from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.listing.tools import ToolListing
-    from server.protocol.conversations import Conversation
     from server.protocol.recipients import Recipients
     from skills_core.catalog.catalog import Catalog
     from skills_core.scripts.runner import ScriptSetup

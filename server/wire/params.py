@@ -64,11 +64,7 @@ def within_bounds(value: Any) -> Any:  # noqa: ANN401 - JSON
 
 
 def _has_surrogates(params: object) -> bool:
-    """Tell whether any string has a lone surrogate.
-
-    Raises:
-        InvalidRequestError: the parameters nest too deep.
-    """
+    """Tell whether any string has a lone surrogate."""
     level, found = [params], False
     for _ in range(_MAX_DEPTH):
         below: list[object] = []
@@ -143,11 +139,7 @@ def read_arguments(tool: str, arguments: Mapping[str, Any], schema: Mapping[str,
 
 
 def _converted(name: str, value: object, schema: Mapping[str, Any]) -> object:
-    """Return the value of an argument, converted to its type.
-
-    Raises:
-        InvalidRequestError: the value is of another type.
-    """
+    """Return the value of an argument, converted to its type."""
     expected = schema.get("type")
     if expected not in _IS:
         return value
