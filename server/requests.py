@@ -195,7 +195,6 @@ class Records:
     """Passes each record to all sinks. Without sinks and a `tracer`, requests are not recorded at all."""
 
     def __init__(self) -> None:
-        """Begin without sinks."""
         self._sinks: tuple[Sink, ...] = ()
         self.tracer: Tracer | None = None
         # Unique among the replicas of a server too, at less cost than a random number for each request.

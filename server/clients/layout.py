@@ -131,30 +131,23 @@ class ResultRoom(NamedTuple):
 
 
 def room_of(ctx: ServerRequestContext[Any, Any], client: ClientProfile, tool: str) -> ResultRoom | None:
-    """Return the room for a result of `tool` that answers a request of `client`; None if no limit is known."""
-    return room_for(client, model_of(ctx), tool) if client.limits_results else None
+    """Return the room for a result of `tool` that answers a request of `client`; None if no limit is known.
+
+    Clients that can be asked to raise their limit are asked in the entries of some tools.
+    """
+    limit = client.result_limit(_model_of(ctx))
+    if client.raised_result is not None and tool in CORE_TOOLS:
+        raised = client.raised_result
+        limit = raised._replace(characters=min(raised.characters, MAX_RESULT))
+    return None if limit is None else ResultRoom(limit, structured=is_structured(client))
 
 
-def model_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
+def _model_of(ctx: ServerRequestContext[Any, Any]) -> str | None:
     """Return the model that the client names in a request, None if it names none."""
     meta = (ctx.params or {}).get("_meta")
     turn = meta.get(_TURN) if isinstance(meta, dict) else None
     model = turn.get("model") if isinstance(turn, dict) else None
     return model if isinstance(model, str) else None
-
-
-def room_for(client: ClientProfile, model: str | None, tool: str) -> ResultRoom | None:
-    """Return the room for a result of `tool` in a conversation with `model`; None if no limit is known.
-
-    Clients that can be asked to raise their limit are asked in the entries of some tools.
-    """
-    limit = client.result_limit(model)
-    if client.raised_result is not None and tool in CORE_TOOLS:
-        raised = client.raised_result
-        limit = raised._replace(characters=min(raised.characters, MAX_RESULT))
-    if limit is None:
-        return None
-    return ResultRoom(limit, structured=is_structured(client))
 
 
 def result_size(result: Mapping[str, Any], unit: Unit, *, structured: bool = True) -> int:

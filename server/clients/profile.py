@@ -225,11 +225,6 @@ class ClientProfile(NamedTuple):
         """Whether the model sees a tool of a new name in the same conversation, but no changed tool."""
         return holds(self.new_tools) and not self.refreshes and not self.defers
 
-    @property
-    def limits_results(self) -> bool:
-        """Whether any limit of a tool's result is known."""
-        return self.result is not None or self.raised_result is not None or self.model_results != ()
-
     def result_limit(self, model: str | None = None) -> Limit | None:
         """Return the limit of a tool's result in a conversation with `model`; None if none is known."""
         fitting = [(len(name), limit) for name, limit in self.model_results if (model or "").lower().startswith(name)]

@@ -62,7 +62,6 @@ class JdaiFiles:
     """The JD.AI files of the user and of a project."""
 
     def __init__(self, home: Path, project: Path) -> None:
-        """Read nothing yet."""
         self._configs = (home / _CONFIG, project / _CONFIG)
         self._skills = (home / _SKILLS, project / _SKILLS)
         self._project = project

@@ -55,7 +55,6 @@ class Machine:
     """
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.places = places
         self._project = project_of(places.working_directory, places.home)
         self.jdai = JdaiFiles(places.home, self._project)
@@ -225,7 +224,6 @@ class TrustFile:
     """The file of trusted folders; a missing file is an empty list."""
 
     def __init__(self, path: Path) -> None:
-        """Read nothing yet."""
         self.path = path
         self._file = JsonFile(path)
 

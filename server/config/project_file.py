@@ -48,7 +48,6 @@ class ProjectFile:
     """The settings file in the working directory; `is_own` if it is the user's own file, which is read elsewhere."""
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.path = places.working_directory / FILE_NAME
         self._own = own_file(places.config_home)
         # If the working directory is the folder of the user's own settings, they are read there, not here.

@@ -95,13 +95,7 @@ class ExchangeRegistry:
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Accept work within the block, and cancel all of it at the end.
-
-        Raises:
-            RuntimeError: the block is entered already.
-        """
-        if self._tasks is not None:
-            raise RuntimeError("exchanges are served already")
+        """Accept work within the block, and cancel all of it at the end."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:

@@ -46,7 +46,6 @@ class Quiet:
     """Knows when the last request came; used by the event loop, and `pause` by one worker thread at a time."""
 
     def __init__(self) -> None:
-        """Begin in quiet."""
         self._last = -math.inf
         self._slice_began = -math.inf
 

@@ -46,23 +46,18 @@ def _events_of_skills(before: Snapshot, after: Snapshot, change: Change) -> Iter
 
     pairs = _active_pairs(change)
     # With thousands of skills, building a list of tools takes longer than everything else that an edit causes.
-    if any(_differ(tools.describe, old, new) for old, new in pairs) and _tools_differ(before, after):
+    if any(_differ(tools.describe, old, new) for old, new in pairs) and any(
+        before.tools(layout) != after.tools(layout) for layout in before.layouts
+    ):
         yield ToolsListChanged()
-    if _context_prompt_differs(before, after) or any(_differ(prompts.describe, old, new) for old, new in pairs):
+    offers_other_context = prompts.offers_context(before.catalog) != prompts.offers_context(after.catalog)
+    if offers_other_context or any(_differ(prompts.describe, old, new) for old, new in pairs):
         yield PromptsListChanged()
     describe_files = partial(resources.describe_all, settings=after.settings)
     if any(_differ(describe_files, old, new) for old, new in pairs):
         yield ResourcesListChanged()
     for uri in dict.fromkeys(uri for old, new in pairs for uri in _updated_uris(old, new)):
         yield ResourceUpdated(uri)
-
-
-def _tools_differ(before: Snapshot, after: Snapshot) -> bool:
-    return any(before.tools(layout) != after.tools(layout) for layout in before.layouts)
-
-
-def _context_prompt_differs(before: Snapshot, after: Snapshot) -> bool:
-    return prompts.offers_context(before.catalog) != prompts.offers_context(after.catalog)
 
 
 def _status_differs(change: Change) -> bool:
@@ -130,7 +125,6 @@ class OfferChanges:
     """The log of one view: bounded, and without any catalog or skill."""
 
     def __init__(self) -> None:
-        """Begin empty."""
         self._entries: deque[_EntryBefore] = deque()
         self._forgotten = 0
         self.last = 0

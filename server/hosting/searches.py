@@ -45,7 +45,6 @@ class SearchTurns:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._all = anyio.CapacityLimiter(MAX_SEARCHES)
         self._shares: dict[tuple[str, str], _Share] = {}
 

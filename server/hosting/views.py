@@ -92,16 +92,8 @@ class View(Snapshot):
         super().__init__(catalog, settings, used, layouts, scripts=scripts, shared=shared, allows=kept.allows)
         self.name = name
         self.kept = kept
-
-    @property
-    def changes(self) -> OfferChanges:
-        """What changed lately in the skills that the view offers."""
-        return self.kept.changes
-
-    @property
-    def shows(self) -> Callable[[Skill], bool] | None:
-        """What tells whether the view shows a skill, None if it shows all."""
-        return self.kept.shows
+        self.changes = kept.changes
+        self.shows = kept.shows
 
     def build_as(self, before: View) -> None:
         """Build the lists that clients have asked an earlier view for, in the same layouts."""
@@ -155,21 +147,17 @@ class _Feed:
         await self._bus.publish(event)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Add a listener; the returned function removes it."""
+        """Add a listener; the returned function, which is called once, removes it."""
         unsubscribe = self._bus.subscribe(listener)
-        is_subscribed = True
         self._count += 1
         if self.announced is None:
             self.announced = self._view_to_begin_with()
 
         def end() -> None:
-            nonlocal is_subscribed
             unsubscribe()
-            if is_subscribed:
-                is_subscribed = False
-                self._count -= 1
-                if not self._count:
-                    self.announced = None
+            self._count -= 1
+            if not self._count:
+                self.announced = None
 
         return end
 

@@ -106,10 +106,6 @@ class PrincipalLimits:
         self._clock = clock
         self._accounts: dict[Key, _Account] = {}
 
-    def __len__(self) -> int:
-        """Return how many principals have an account."""
-        return len(self._accounts)
-
     @contextmanager
     def admitted(self, principal: Key, size: int = 0) -> Iterator[AdmittedRequest]:
         """Count a request with a body of `size` bytes as in progress within the block.
@@ -183,10 +179,6 @@ class OpenSessions:
         self._idle = idle_seconds
         self._clock = clock
         self._accounts: dict[Key, _SessionAccount] = {}
-
-    def __len__(self) -> int:
-        """Return how many principals have an account."""
-        return len(self._accounts)
 
     @contextmanager
     def opening(self, principal: Key) -> Iterator[Callable[[str], None]]:
@@ -327,10 +319,6 @@ class RequestTurns:
 
     def __init__(self) -> None:
         self._lanes: dict[Key, _Lane] = {}
-
-    def __len__(self) -> int:
-        """Return how many principals have a lane."""
-        return len(self._lanes)
 
     @asynccontextmanager
     async def turn(self, principal: Key) -> AsyncGenerator[Turn]:

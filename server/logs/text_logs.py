@@ -71,7 +71,6 @@ class RareWarnings(logging.Filter):
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with nothing counted."""
         super().__init__()
         self._clock = clock
         self._window = clock()

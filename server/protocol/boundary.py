@@ -31,8 +31,8 @@ from server.requests import (
     address_of,
     note_error,
 )
-from server.wire.errors import code_of, translated
-from server.wire.params import checked
+from server.wire.errors import code_of, protocol_error
+from server.wire.params import checked_message
 from skills_core.diagnostics import one_line
 from skills_core.errors import (
     EvalFileError,
@@ -61,8 +61,8 @@ class Boundary:
         self,
         host: Host,
         state: SealedState,
-        records: Records | None = None,
-        is_method: Callable[[str], bool] = lambda _: True,
+        records: Records,
+        is_method: Callable[[str], bool],
     ) -> None:
         """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
 
@@ -70,7 +70,7 @@ class Boundary:
         """
         self._host = host
         self._state = state
-        self._records = records or Records()
+        self._records = records
         self._is_method = is_method
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -80,16 +80,16 @@ class Boundary:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
         self._host.quiet.note_request()
-        if is_schema_lookup(ctx):
-            return tools_with_headers(self._host.view(ctx))
+        if _is_schema_lookup(ctx):
+            return _tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:
             method = ctx.method if self._is_method(ctx.method) else OTHER_METHOD
-            return await recorded(self._records, ctx, method, partial(self._answer, call_next))
+            return await _recorded(self._records, ctx, method, partial(self._answer, call_next))
         return await self._answer(call_next, ctx)
 
     async def _answer(self, call_next: CallNext, ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
         try:
-            message = checked(ctx)
+            message = checked_message(ctx)
             if message is None:
                 return None
             if (message.params or {}).get("requestState") is not None:
@@ -97,17 +97,17 @@ class Boundary:
             result = await call_next(message)
             if is_input_required(result):
                 return await self._state.seal(message, result)
-            return with_instructions(self._host, message, result) if message.method in OPENING else result
-        except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
+            return _with_instructions(self._host, message, result) if message.method in _OPENING else result
+        except Exception as error:  # noqa: BLE001 - protocol_error, and logged if it is unexpected
             note_error(error)
-            raise translated(error, ctx.method) from None
+            raise protocol_error(error, ctx.method) from None
 
 
-OPENING = frozenset({"initialize", "server/discover"})
+_OPENING = frozenset({"initialize", "server/discover"})
 """The methods that open a conversation."""
 
 
-def with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
+def _with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
     """Return the result of a request that opens a conversation; the SDK knows one text for all callers."""
     if not isinstance(result, dict):
         return result
@@ -116,18 +116,20 @@ def with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: H
     return {**result, "instructions": instructions} if instructions is not None else result
 
 
-def is_schema_lookup(ctx: ServerRequestContext[Any, Any]) -> bool:
-    """Tell whether the SDK, not the client, lists tools.
+def _is_schema_lookup(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Tell whether the SDK itself asks for the schema of a tool that is called.
 
-    A client cannot feign it: in the modern era the SDK has compared the header of each request with its body.
+    It compares the `Mcp-Param-*` headers of a modern `tools/call` over HTTP with the schema. Where callers have
+    different tools, it lists those of the caller for that, as if the client had asked; such a list is not recorded. A
+    client cannot cause this: the SDK has compared the header of each request with its body.
     """
     if ctx.method != "tools/list" or ctx.request is None or ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
         return False
     return bool(ctx.request.headers.get("mcp-method") == "tools/call")
 
 
-def tools_with_headers(view: View) -> dict[str, Any]:
-    """Return the tools that skills of a view declare, as a list of tools; those of our own ask for no headers."""
+def _tools_with_headers(view: View) -> dict[str, Any]:
+    """Return the tools whose schemas may name headers: those that skills of a view declare."""
     return {"tools": [{"name": name, "inputSchema": view.tool_schemas[name]} for name in view.declared]}
 
 
@@ -153,7 +155,7 @@ _PATH: Final = "path"
 # The argument that may be the URI of a file of any skill.
 
 
-async def recorded(
+async def _recorded(
     records: Records,
     ctx: ServerRequestContext[Any, Any],
     method: str,
@@ -164,7 +166,7 @@ async def recorded(
     `method` is the name under which the request is recorded.
     """
     notes = Notes(records.new_id(), principal=principal_of(ctx))
-    span = None if records.tracer is None else records.tracer.begin(_carrier(ctx))
+    span = None if records.tracer is None else records.tracer.begin(_trace_carrier(ctx))
     if span is not None:
         notes.trace_id = span.trace_id
     token = NOTES.set(notes)
@@ -172,26 +174,26 @@ async def recorded(
     decision, reason = RequestDecision.FAILED, str(RequestReason.CANCELLED)
     try:
         result = await answer(ctx)
-        decision, reason = _of_result(notes, result)
+        decision, reason = _decision_on_result(notes, result)
     except Exception as error:
-        decision, reason = _noted(notes) or _of_error(notes.error or error)
+        decision, reason = _noted_decision(notes) or _decision_on_error(notes.error or error)
         raise
     except BaseException:
         # A stream of events usually ends so; what was noted of it before still holds.
-        decision, reason = _noted(notes) or (decision, reason)
+        decision, reason = _noted_decision(notes) or (decision, reason)
         raise
     else:
         return result
     finally:
         seconds = perf_counter() - begin
         NOTES.reset(token)
-        record = _record(ctx, method, notes, decision, reason, seconds)
+        record = _record_of(ctx, method, notes, decision, reason, seconds)
         if span is not None:
             span.end(record)
         records.emit(record)
 
 
-def _record(
+def _record_of(
     ctx: ServerRequestContext[Any, Any],
     method: str,
     notes: Notes,
@@ -203,10 +205,10 @@ def _record(
         method=method,
         request_id=notes.request_id,
         principal=notes.principal,
-        client=_client(ctx),
+        client=_sender(ctx),
         era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
         address=address_of(getattr(ctx.request, "scope", None)),
-        target=_target(ctx, notes),
+        target=_target_of(ctx, notes),
         tool=notes.tool,
         skill=notes.skill,
         digest=notes.digest,
@@ -219,7 +221,7 @@ def _record(
     )
 
 
-def _carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
+def _trace_carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
     """Return what names the client's trace: the metadata of the message, or the headers of its HTTP request."""
     meta = (ctx.params or {}).get("_meta")
     if isinstance(meta, dict) and "traceparent" in meta:
@@ -228,15 +230,15 @@ def _carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
     return headers
 
 
-def _noted(notes: Notes) -> tuple[RequestDecision, str] | None:
+def _noted_decision(notes: Notes) -> tuple[RequestDecision, str] | None:
     return None if notes.decision is None else (notes.decision, notes.reason)
 
 
-def _of_result(notes: Notes, result: HandlerResult) -> tuple[RequestDecision, str]:
-    if (noted := _noted(notes)) is not None:
+def _decision_on_result(notes: Notes, result: HandlerResult) -> tuple[RequestDecision, str]:
+    if (noted := _noted_decision(notes)) is not None:
         return noted
     if notes.error is not None:
-        return _of_error(notes.error)
+        return _decision_on_error(notes.error)
     if is_input_required(result):
         return RequestDecision.ALLOWED, RequestReason.INPUT_REQUIRED
     if isinstance(result, dict) and result.get("isError"):
@@ -244,7 +246,7 @@ def _of_result(notes: Notes, result: HandlerResult) -> tuple[RequestDecision, st
     return RequestDecision.ALLOWED, RequestReason.NONE
 
 
-def _of_error(error: Exception) -> tuple[RequestDecision, str]:
+def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
     known = _REASONS.get(type(error))
     if isinstance(error, RunEndedError):
         return RequestDecision.INVALID, RequestReason.INVALID_REQUEST
@@ -261,12 +263,12 @@ def _of_error(error: Exception) -> tuple[RequestDecision, str]:
     return RequestDecision.FAILED, known or RequestReason.INTERNAL
 
 
-def _client(ctx: ServerRequestContext[Any, Any]) -> Client:
+def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
     name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
     return Client(name, version)
 
 
-def _target(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
+def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
     names: Any = ctx.params or {}
     keys: tuple[str, ...] = _TARGETS
     if ctx.method == "tools/call" and notes.tool:
@@ -276,11 +278,11 @@ def _target(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
             keys = (_PATH,)
     if not isinstance(names, dict):
         return ""
-    found = (notes.target, *(_name(names.get(key)) for key in keys))
+    found = (notes.target, *(_sent_names(names.get(key)) for key in keys))
     return one_line(next(filter(None, found), "")[:_MAX_TARGET])[:_MAX_TARGET]
 
 
-def _name(value: object) -> str:
+def _sent_names(value: object) -> str:
     """Return a name that a client sent, or several of them as one text; empty if there is none."""
     names = value[:_MAX_NAMES] if isinstance(value, list) else [value]
     return ", ".join(name[:_MAX_TARGET] for name in names if isinstance(name, str))

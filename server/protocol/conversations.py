@@ -78,7 +78,7 @@ class _Outlines:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A skill as the model received it (`given`), and as the model last heard of it (`known`).
+    """A skill as the model received it (`given`), and as the model was last told about it (`known`).
 
     `content` is the content that `known` was made of, while a catalog holds it. `values` is the digest of the parameter
     values. `short` tells that the last answer was the line that says that the skill has not changed.
@@ -92,29 +92,29 @@ class _Loaded:
     short: bool = False
 
 
-class _Heard(NamedTuple):
-    """The number of the last change of a view's list that a model has heard of."""
+class _SeenList(NamedTuple):
+    """The list of skills as a model knows it: the number of the last change that it was told."""
 
     changes: OfferChanges
     number: int
 
 
 class Conversation:
-    """The skills that one model has loaded, and what it has heard of the list of skills, as far as is known."""
+    """The skills that one model has loaded, and the list of skills as it knows it, as far as the server can tell."""
 
     def __init__(
-        self, outlines: _Outlines | None = None, begun: _Heard | None = None, *, continues: bool = True
+        self, outlines: _Outlines | None = None, begun: _SeenList | None = None, *, continues: bool = True
     ) -> None:
         """Begin with no skill loaded; `outlines` are shared by all conversations of a server.
 
-        `begun` is the state of the list that the model begins with, None if it hears nothing of the list. `continues`
+        `begun` is the list that the model begins with, None if it is told nothing about the list. `continues`
         is false for a single request, after which there is no use for what the model has loaded.
         """
         self._outlines = outlines or _Outlines()
         self._continues = continues
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._catalog: weakref.ref[Catalog] | None = None
-        self._heard = self.begun = begun
+        self._seen = self.begun = begun
 
     def deliver(
         self,
@@ -158,14 +158,14 @@ class Conversation:
         lines, told = self._news_of_loaded(catalog, tool)
         if changes is not None:
             lines += self.pending(catalog, changes, told)
-            self._heard = _Heard(changes, changes.last)
+            self._seen = _SeenList(changes, changes.last)
         return within_limit(lines)
 
     def has_news(self, catalog: Catalog, changes: OfferChanges | None = None) -> bool:
         """Tell whether there may be news; `news` takes the same arguments."""
-        heard = self._heard
+        seen = self._seen
         is_other = self._catalog is None or self._catalog() is not catalog
-        listed = changes is not None and heard is not None and heard.number != changes.last
+        listed = changes is not None and seen is not None and seen.number != changes.last
         return listed or (is_other and bool(self._loaded))
 
     def _news_of_loaded(self, catalog: Catalog, tool: str) -> tuple[list[str], set[str]]:
@@ -193,12 +193,12 @@ class Conversation:
     def pending(self, catalog: Catalog, changes: OfferChanges, told: Container[str] = ()) -> list[str]:
         """Return a text on the list of skills if there is news, without the skills that are `told` of.
 
-        The list of another view than before is no news.
+        A change of view is not news.
         """
-        heard = self._heard
-        if heard is None or heard.changes is not changes or heard.number == changes.last:
+        seen = self._seen
+        if seen is None or seen.changes is not changes or seen.number == changes.last:
             return []
-        return news_of_list(changes.since(heard.number, catalog, without=told))
+        return news_of_list(changes.since(seen.number, catalog, without=told))
 
 
 class _Key(NamedTuple):
@@ -219,10 +219,6 @@ class Conversations:
         self._outlines = _Outlines()
         self._kept: OrderedDict[_Key, Conversation] = OrderedDict()
 
-    def __len__(self) -> int:
-        """Return how many conversations are remembered."""
-        return len(self._kept)
-
     def of(self, ctx: ServerRequestContext[Any, Any], changes: OfferChanges) -> Conversation:
         """Return the conversation of a request; a new one if requests cannot be related.
 
@@ -230,7 +226,7 @@ class Conversations:
         that of a thread as its connection began, because the client lists the tools once for all threads.
         """
         session = "" if self._local else session_of(ctx)
-        now = _Heard(changes, changes.last)
+        now = _SeenList(changes, changes.last)
         if session is None:
             return Conversation(self._outlines, now, continues=False)
         principal = principal_of(ctx)
@@ -244,7 +240,7 @@ class Conversations:
         for key in [key for key in self._kept if key.session == session]:
             del self._kept[key]
 
-    def _used(self, key: _Key, begun: _Heard | None) -> Conversation:
+    def _used(self, key: _Key, begun: _SeenList | None) -> Conversation:
         """Return the conversation of a key, the latest one now; a new one has `begun` with a state of the list."""
         conversation = self._kept.get(key)
         if conversation is None:

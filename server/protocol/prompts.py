@@ -126,7 +126,6 @@ class CompletionHandlers:
     """The handler of `completion/complete`."""
 
     def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
         self._host = host
 
     def _is_scheduled(self, name: str, catalog: Catalog) -> bool:

@@ -26,7 +26,6 @@ class ResourceHandlers:
     """The handlers of `resources/list`, `resources/templates/list` and `resources/read`."""
 
     def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
         self._host = host
 
     async def list(
@@ -71,7 +70,6 @@ class SkillsExtension:
     """The handlers of `skills/list`, `skills/get` and `resources/directory/read`."""
 
     def __init__(self, host: Host) -> None:
-        """Answer from `host`."""
         self._host = host
 
     def register(self, server: Server[Any]) -> None:

@@ -87,7 +87,7 @@ def code_of(error: SkillsError) -> int:
     return CODES.get(type(error), INTERNAL_ERROR)
 
 
-def translated(error: Exception, method: str) -> Exception:
+def protocol_error(error: Exception, method: str) -> Exception:
     """Return an exception of a handler of `method` as a JSON-RPC error; the SDK translates its own."""
     if isinstance(error, MCPError | ValidationError):
         return error

@@ -35,7 +35,7 @@ _MAX_DEPTH = 100
 # No valid request nests deeper, and walking deeper values by recursion exhausts the stack.
 
 
-def checked(ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any] | None:
+def checked_message(ctx: ServerRequestContext[Any, Any]) -> ServerRequestContext[Any, Any] | None:
     """Return the message with lone surrogates replaced by U+FFFD; None for an invalid notification.
 
     JSON can hold a lone surrogate, for example where JavaScript has cut a string, but a result that repeats it cannot

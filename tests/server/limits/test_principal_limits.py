@@ -115,7 +115,7 @@ def test_accounts_that_are_as_new_are_dropped() -> None:
             is_admitted(limits, ("jwt", str(number)))
         clock.now += 1
         assert is_admitted(limits, BEN)
-        assert len(limits) == 2
+        assert len(limits._accounts) == 2
         assert not is_admitted(limits, ANNA)
 
 
