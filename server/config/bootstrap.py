@@ -126,18 +126,8 @@ def _environment_of(settings: Settings, machine: Machine) -> Callable[[], Enviro
     )
 
 
-def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
-    """Load skills to inspect them, without configuring logs; `flags` are those of `settings_with_logs`.
-
-    Raises:
-        ConfigurationError: a setting cannot be used.
-        InvalidSourceError: a directory is missing, or is a file.
-    """
-    return open_with_settings(directories, **flags)[0]
-
-
 def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
-    """Load the same library as `open_quietly`; return it with its settings.
+    """Load skills to inspect them, without configuring logs; `flags` are those of `settings_of`.
 
     Raises:
         ConfigurationError: a setting cannot be used.

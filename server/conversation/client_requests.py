@@ -103,7 +103,7 @@ class AttachedRequest(Protocol):
 
         Raises:
             MCPError: the client refused, or the connection is closed or cannot carry requests of the server.
-            pydantic.ValidationError: the answer is no result.
+            pydantic.ValidationError: the answer is not a result.
         """
         ...
 

@@ -40,7 +40,7 @@ from server.conversation.client_requests import (
     resumption_of,
 )
 from server.conversation.errors import RunEndedError
-from server.conversation.lifecycle import ENDED, ExchangeState
+from server.conversation.lifecycle import ATTACHED, ENDED, OVER, ExchangeState
 from server.requests import NOTES, Notes, RequestReason, adopt, note_denied
 
 if TYPE_CHECKING:
@@ -202,7 +202,7 @@ class ExchangeRegistry:
         entry = self._entries.get(exchange_id)
         if entry is None or not _is_resumable(entry, caller):
             raise RunEndedError(f"the run of this requestState has ended, or is not on this server; {_START_AGAIN}")
-        if entry.exchange.is_attached:
+        if entry.exchange.state in ATTACHED:
             raise RunEndedError("another request with this requestState is still in progress")
         awaits_answers = entry.answered < entry.asked
         if awaits_answers and number == str(entry.asked):
@@ -220,7 +220,7 @@ class ExchangeRegistry:
             why = "the token was used, or its run has ended or is not on this server"
             raise RunEndedError(f"no run waits for this {resumption.kind}: {why}; {_START_AGAIN}")
         entry, exchange = token.entry, token.entry.exchange
-        if exchange.is_attached:
+        if exchange.state in ATTACHED:
             raise RunEndedError("another request for this run is still in progress")
         self._revoke_model_tokens(entry)
         entry.asked_in_call = 0
@@ -240,7 +240,7 @@ class ExchangeRegistry:
                 tasks.start_soon(_stop_when_closed, request, exchange)
                 with exchange.attached(request):
                     await exchange.until_response_due()
-                    question = None if exchange.is_over else self._ask_for_input(entry, request.tool)
+                    question = None if exchange.state in OVER else self._ask_for_input(entry, request.tool)
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             if not request.is_lost:

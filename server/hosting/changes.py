@@ -151,7 +151,7 @@ class OfferChanges:
     def since(self, number: int, catalog: Catalog, without: Container[str] = ()) -> OfferNews | None:
         """Return the news of `catalog`, the view's current one, after change `number`; None if there is too much.
 
-        The news leave out the keys in `without`.
+        The news leaves out the keys in `without`.
         """
         if number < self._forgotten:
             return None

@@ -42,14 +42,14 @@ class LimitExceededError(SkillsError):
 
 
 MAX_ACCOUNTS = 10_000
-"""Accounts after which those are dropped that are as good as new."""
+"""With more accounts, those that are as good as new are dropped."""
 
 _BUSY_SECONDS = 1.0
-# When a client should try again that has too many requests in progress; nobody knows when one of them ends.
+# When a client with too many requests in progress should try again; nobody knows when one of them ends.
 
 _TOKEN_SECONDS = 0.05
 _TOKEN_BYTES = 65_536
-# What a request may cost that counts as one. Nearly all take some milliseconds, the first ones of a server more.
+# A request that costs no more counts as one. Nearly all take some milliseconds, the first ones of a server more.
 
 Key: TypeAlias = tuple[str, str]
 """A principal: how it logged in, and its subject."""
@@ -66,7 +66,7 @@ class _Account:
 
 @dataclass(slots=True)
 class AdmittedRequest:
-    """A request in progress; `size` are the bytes of its body, as long as it is not read those that it may have."""
+    """A request in progress; `size` is the length of its body in bytes: until it is read, the most that it may have."""
 
     account: _Account
     size: int

@@ -173,10 +173,7 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
 
 
 def served_uri(uri: str, skill: Skill, file: SkillFile) -> str:
-    """Return the URI under which a file is served that a client asked for as `uri`: the client's own spelling.
-
-    A client that spelled the path in another case gets the right URI.
-    """
+    """Return the URI of a served file: `uri` as the client spelled it, unless it has the path in another case."""
     right = skill.file_uri(file.path)
     return uri if decode_path(uri) == decode_path(right) else right
 

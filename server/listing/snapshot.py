@@ -84,7 +84,7 @@ class Snapshot:
 
     @property
     def default_layout(self) -> ListingLayout:
-        """The layout for clients of which nothing is known."""
+        """The layout for unknown clients."""
         return ListingLayout(self.settings.catalog.budget)
 
     @property

@@ -98,7 +98,7 @@ class Boundary:
             if is_input_required(result):
                 return await self._state.seal(message, result)
             return _with_instructions(self._host, message, result) if message.method in _OPENING else result
-        except Exception as error:  # noqa: BLE001 - protocol_error, and logged if it is unexpected
+        except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
             note_error(error)
             raise protocol_error(error, ctx.method) from None
 

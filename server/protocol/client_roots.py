@@ -4,7 +4,7 @@ Clients of the handshake era declare the capability `roots` and answer `roots/li
 the server, so there, and until an answer comes, the working directory counts for clients that are known to start
 servers in their workspace. All of this concerns stdio only, where the client has the server's disk.
 
-A client of which nothing is known most likely is an agent with a shell on this machine, because it started the server
+An unknown client is most likely an agent with a shell on this machine, because it started the server
 here: its model is told the folder, unless the client offers roots, which may be all that its tools read.
 """
 

@@ -140,7 +140,7 @@ class Conversation:
             now = self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
-        claimed = claimed and not _has_other_files(before, now)
+        claimed = claimed and (before is None or not _differing(before.given, now))
         short = (remembered or claimed) and not force and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, now, now, weakref.ref(skill.content), given, short)
         self._loaded.move_to_end(skill.path)
@@ -261,13 +261,9 @@ def _digest_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-def _has_other_files(before: _Loaded | None, now: _Outline) -> bool:
-    return before is not None and _differing(before.given, now) != []
-
-
 def _is_same(before: _Loaded, now: _Outline, values: str) -> bool:
     # The text names the folder to clients that share the disk.
-    return before.values == values and before.given.folder == now.folder and _differing(before.given, now) == []
+    return before.values == values and before.given.folder == now.folder and not _differing(before.given, now)
 
 
 def _changed(loaded: _Loaded, now: _Outline, tool: str) -> list[str]:

@@ -180,16 +180,12 @@ class HandshakeClients:
         connection = self._connections.get(session)
         return connection is not None and _identity(connection.owner) != _identity(principal)
 
-    def _wake(self, key: str) -> None:
-        connection = self._connections.get(key)
-        if connection is not None:
-            connection.wake.set()
-
     @contextmanager
     def reachable(self, session: str) -> Iterator[None]:
         """Forward events to a session over HTTP within this context: its event stream stands."""
         self._reachable[session] += 1
-        self._wake(session)
+        if (connection := self._connections.get(session)) is not None:
+            connection.wake.set()
         try:
             yield
         finally:

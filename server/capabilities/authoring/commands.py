@@ -12,7 +12,7 @@ import typer
 from server.capabilities.authoring.validation_report import ValidationResult, validation_lines, validation_object
 from server.cli.commands.options import AsJson, FollowSymlinks, Strict
 from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
-from server.config.bootstrap import open_quietly
+from server.config.bootstrap import open_with_settings
 from server.hosting.status import display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.locations import JDAI_FOLDER
@@ -113,7 +113,7 @@ def with_write_errors(results: Iterable[ValidationResult], applied: Iterable[App
 def _skills(target: ValidationTarget, strictness: Strictness | None, *, follow_symlinks: bool) -> list[Skill]:
     if target.folder is None:
         return []
-    library = open_quietly([target.folder], strictness=strictness, follow_symlinks=follow_symlinks)
+    library = open_with_settings([target.folder], strictness=strictness, follow_symlinks=follow_symlinks)[0]
     return [skill for skill in library.catalog.skills if target.only in {None, skill.content.place}]
 
 

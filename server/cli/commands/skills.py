@@ -23,7 +23,7 @@ from server.cli.commands.options import (
     parse_name_values,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.config.bootstrap import open_quietly, open_with_settings
+from server.config.bootstrap import open_with_settings
 from server.config.settings.skills import SkillFolder
 from server.hosting.status import StatusFilter, audit_object, skill_object, status_object
 from server.protocol.recipients import known_names, recipient_called
@@ -181,7 +181,7 @@ def show(
     follow_symlinks: FollowSymlinks = False,
 ) -> None:
     """Show the fields, files and diagnostics of a skill."""
-    catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
+    catalog = open_with_settings(directories, follow_symlinks=follow_symlinks)[0].catalog
     found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
     if not found:
         similar = similar_to(name, (skill.key for skill in catalog.skills))
