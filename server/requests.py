@@ -305,12 +305,6 @@ def note_invalid(reason: str) -> None:
         notes.decision, notes.reason = RequestDecision.INVALID, reason
 
 
-def note_failed(reason: str = RequestReason.TOOL_FAILED) -> None:
-    """Note that the work of a request failed, whatever its answer says."""
-    if (notes := NOTES.get()) is not None:
-        notes.decision, notes.reason = RequestDecision.FAILED, reason
-
-
 def adopt(earlier: Notes | None) -> None:
     """Take over what is noted of an earlier request, whose work the current request continues."""
     notes = NOTES.get()

@@ -1,22 +1,50 @@
-"""Rules of roles: what the skills of a role are, and how roles add up."""
+"""Rules of principals, roles and profiles: who asks, what the skills of a role are, and how roles add up."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.access import LOCAL, Principal, PrincipalKind, Roles
+from server.access import LOCAL, Principal, PrincipalKind, ProfileFault, Profiles, Roles, principal_of
 from server.config.machine import current_environment
 from server.config.settings.access import AccessSettings
-from server.config.values import InvalidValueError
+from server.config.values import InvalidValueError, read
 from skills_core import Library, Skill, explicit_sources
 from tests.conftest import write_skill
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+
+ANNA = Principal("anna", PrincipalKind.JWT, frozenset({"editor"}))
+
+
+def context(request: object) -> ServerRequestContext[Any, Any]:
+    return cast("ServerRequestContext[Any, Any]", SimpleNamespace(request=request))
+
+
+def with_user(user: object) -> ServerRequestContext[Any, Any]:
+    return context(SimpleNamespace(scope={"user": user}))
+
+
+def test_stdio_and_servers_without_login_have_the_local_principal() -> None:
+    assert principal_of(context(None)) is LOCAL
+    assert principal_of(context(SimpleNamespace(scope={}))) is LOCAL
+
+
+def test_the_principal_of_the_requests_own_token_counts() -> None:
+    assert principal_of(with_user(SimpleNamespace(access_token=SimpleNamespace(principal=ANNA)))) is ANNA
+
+
+@pytest.mark.parametrize("user", [None, "anna", SimpleNamespace(access_token=None), SimpleNamespace(principal=ANNA)])
+def test_what_the_login_did_not_leave_is_no_principal(user: object) -> None:
+    assert principal_of(with_user(user)) is LOCAL
 
 
 @pytest.fixture(scope="module")
@@ -146,3 +174,49 @@ def test_settings_name_no_tool_and_no_role_that_there_cannot_be(
         AccessSettings(**given)
     assert fault.value.path == path
     assert message in fault.value.message
+
+
+PROFILES = Profiles({"eng": ["a", "b"], "none": []})
+
+
+@pytest.mark.parametrize(
+    ("in_path", "in_headers", "expected"),
+    [
+        (None, [], None),
+        ("eng", [], "eng"),
+        (None, ["eng"], "eng"),
+        ("eng", ["eng"], "eng"),
+        ("eng", ["none"], ProfileFault.AMBIGUOUS),
+        ("eng", [""], ProfileFault.AMBIGUOUS),
+        ("eng", ["other"], ProfileFault.AMBIGUOUS),
+        (None, ["eng", "eng"], ProfileFault.AMBIGUOUS),
+        (None, ["eng", "none"], ProfileFault.AMBIGUOUS),
+        (None, ["eng, none"], ProfileFault.UNKNOWN),
+        (None, ["ENG"], ProfileFault.UNKNOWN),
+        (None, [""], ProfileFault.UNKNOWN),
+        (None, [" eng"], ProfileFault.UNKNOWN),
+        ("other", [], ProfileFault.UNKNOWN),
+    ],
+)
+def test_a_request_names_one_profile_or_none(in_path: str | None, in_headers: list[str], expected: str | None) -> None:
+    assert PROFILES.choose(in_path, in_headers) is expected or PROFILES.choose(in_path, in_headers) == expected
+
+
+HELD_ROLES = st.frozensets(st.sampled_from("abc"))
+
+
+@given(held=HELD_ROLES, profile=st.none() | st.sampled_from(["eng", "none", "other"]))
+def test_a_profile_adds_no_role(held: frozenset[str], profile: str | None) -> None:
+    narrowed = PROFILES.narrowed(held, profile)
+    assert narrowed <= held
+    assert (narrowed == held) or profile is not None
+    if profile == "eng":
+        assert narrowed == held & {"a", "b"}
+    elif profile is not None:
+        assert narrowed == frozenset()
+
+
+@pytest.mark.parametrize("name", ["", "Eng", "a/b", "..", ".", "a b", "é", "a%2f", "-a", "a" * 65, "a\n"])
+def test_the_name_of_a_profile_is_the_same_however_it_is_sent(name: str) -> None:
+    with pytest.raises(InvalidValueError):
+        read(AccessSettings, {"profiles": {name: []}})
