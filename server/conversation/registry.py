@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from server.conversation.client_exchange import ClientExchange, ConsentQuestion, ExchangeLimits, Work
+from server.conversation.client_exchange import ClientExchange, ConsentQuestion, ExchangeLimits
 from server.conversation.client_requests import (
     AttachedRequest,
     Caller,
@@ -48,6 +48,8 @@ if TYPE_CHECKING:
 
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
+
+    from server.conversation.client_exchange import Work
 
 
 logger = logging.getLogger(__name__)
