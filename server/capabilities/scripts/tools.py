@@ -42,10 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from server.capabilities.scripts.report import ScriptReport
-    from server.clients.layout import ResultRoom
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall, ToolServices
+    from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.interaction import User
     from skills_core.scripts.runner import ScriptSetup
 

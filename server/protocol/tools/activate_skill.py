@@ -30,9 +30,8 @@ from skills_core.skills.withheld_files import files_for_models
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from server.clients.layout import ResultRoom
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall, ToolServices
+    from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog
     from skills_core.rendering import Recipient
     from skills_core.rendering.parts import Beginning

@@ -12,7 +12,7 @@ from server.listing.envelope import text_block
 from skills_core.rendering.parts import end_of_part
 
 if TYPE_CHECKING:
-    from server.clients.layout import ResultRoom
+    from server.protocol.tool_call import ResultRoom
 
 __all__ = ["cut_to_room"]
 

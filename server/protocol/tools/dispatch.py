@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from server.capabilities.scripts.declared_tools import DeclaredToolHandler
 from server.clients.known import client_of, without_additions
-from server.clients.layout import called_in, layout_for, room_of
+from server.clients.layout import called_in, layout_for
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, CORE_TOOLS, SCHEDULE_TOOLS, load_tools
 from server.protocol.conversations import Conversations
-from server.protocol.tool_call import ToolCall, ToolServices
+from server.protocol.tool_call import ToolCall, ToolServices, room_of
 from server.protocol.tools.cut_results import cut_to_room
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
 from server.requests import RequestReason, note_denied, note_error, note_invalid, note_tool

@@ -24,10 +24,9 @@ from skills_core.skills.withheld_files import is_withheld_from_models, refuse_ev
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.clients.layout import ResultRoom
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall
+    from server.protocol.tool_call import ResultRoom, ToolCall
     from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["TOOLS"]

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.clients.layout import MARGIN, ResultRoom, result_size
 from server.clients.profile import Evidence, Limit, Unit
 from server.config.settings.tools import OptionalTool
+from server.protocol.tool_call import MARGIN, ResultRoom, result_size
 from server.protocol.tools.cut_results import cut_to_room
 from tests.conftest import write_skill
 
