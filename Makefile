@@ -15,7 +15,7 @@ RENDER = $(DEPLOY)/bin/helm template skillserve deploy/helm/skillserve --namespa
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -32,6 +32,11 @@ serve: install
 # Most tests wait for other processes, so that two cores are busy with five workers. The tests of a file share fixtures.
 test: install
 	$(BIN)/python -m pytest --numprocesses=5 --dist=loadfile --no-loadscope-reorder
+
+# The inner loop: the tests of the core but for those that start a process or are slow.
+test-core: install
+	$(BIN)/python -m pytest -p tests.no_processes -m "not slow" -r fE --numprocesses=3 --dist=loadfile --no-loadscope-reorder \
+		tests/core
 
 lint: install
 	$(BIN)/ruff check .

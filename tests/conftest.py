@@ -88,6 +88,16 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
             gc.freeze()
 
 
+MAX_ID = 60
+"""Characters of a long text that the id of a test shows; each report of a test has its id."""
+
+
+def pytest_make_parametrize_id(val: object) -> str | None:
+    if isinstance(val, str) and len(val) > 2 * MAX_ID:
+        return f"{val[:MAX_ID]} ({len(val)} characters)".encode("unicode_escape").decode()
+    return None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: item.get_closest_marker("slow") is None)
 

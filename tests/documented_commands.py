@@ -73,7 +73,10 @@ def command_lines(page: Path, shown: str) -> Iterator[CommandLine]:
 
 def commands_in_source(module: Path, shown: str) -> Iterator[CommandLine]:
     """Yield the commands in backticks or single quotes in the texts of a module: messages, help and docstrings."""
-    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+    source = module.read_text(encoding="utf-8")
+    if "skillserve " not in source:
+        return
+    for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.JoinedStr):
             text = "".join(str(part.value) if isinstance(part, ast.Constant) else "VALUE" for part in node.values)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):

@@ -113,13 +113,14 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-NEEDS_A_SHELL = re.compile(r"[|&;<>$~*?`]")
+NEEDS_A_SHELL = re.compile(r"[|&;<>$*?`]|(?<!\w)~")
+QUOTED = re.compile(r"'[^']*'|\"[^\"$`\\]*\"|(?<=\s)#.*")
 
 
 def words_of(command: str) -> list[str]:
     """Return the command to run: skillserve itself if that is all of it, because it starts faster without a shell."""
     words = shlex.split(command, comments=True)
-    if words[0] == "skillserve" and "\n" not in command and not NEEDS_A_SHELL.search(shlex.join(words)):
+    if words[0] == "skillserve" and "\n" not in command and not NEEDS_A_SHELL.search(QUOTED.sub("", command)):
         return [sys.executable, "-m", "server", *words[1:]]
     return ["sh", "-ec", command]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -38,12 +39,16 @@ def shown(path: Path) -> str:
 FOUND = [command for page in PAGES for command in command_lines(page, shown(page))]
 OURS = [command for command in FOUND if command.words[0] == "skillserve"]
 MAKE = [command for command in FOUND if command.words[0] == "make"]
-IN_SOURCE = [
-    command
-    for source in SOURCES
-    for module in sorted((REPOSITORY / source).rglob("*.py"))
-    for command in commands_in_source(module, shown(module))
-]
+
+
+@cache
+def in_source() -> list[CommandLine]:
+    return [
+        command
+        for source in SOURCES
+        for module in sorted((REPOSITORY / source).rglob("*.py"))
+        for command in commands_in_source(module, shown(module))
+    ]
 
 
 def line(text: str, *, whole: bool = True) -> CommandLine:
@@ -57,7 +62,7 @@ def test_each_command_line_of_a_page_is_accepted_by_the_parser(page: str) -> Non
 
 
 def test_each_command_that_a_message_or_a_docstring_names_is_accepted_by_the_parser() -> None:
-    faults = {str(command): fault_of(command) for command in IN_SOURCE}
+    faults = {str(command): fault_of(command) for command in in_source()}
     assert {command: fault for command, fault in faults.items() if fault} == {}
 
 
@@ -76,7 +81,7 @@ def test_there_are_commands_to_check() -> None:
     assert len(OURS) > 350
     assert len([command for command in OURS if command.whole]) > 150
     assert len(MAKE) > 15
-    assert len(IN_SOURCE) > 50
+    assert len(in_source()) > 50
     assert {command.words[1] for command in OURS} >= {
         "serve",
         "eval",

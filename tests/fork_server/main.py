@@ -35,10 +35,14 @@ HUGE_PAGE = 1 << 21
 LATER = (
     "anyio._backends._asyncio",
     "anyio._core._signals",
+    "anyio._core._subprocesses",
     "anyio.streams.stapled",
     "dbos._sys_db_sqlite",
+    "encodings.unicode_escape",
+    "encodings.utf_8_sig",
     "genai_prices.data",
     "jsonschema",
+    "openai.resources.chat.chat",
     "openai.resources.chat.completions.completions",
     "pydantic_ai.direct",
     "pydantic_ai.models.anthropic",
@@ -70,7 +74,7 @@ def import_product() -> None:
 
 
 def prepare_commands() -> None:
-    """Derive the commands from their annotations once, which each process would repeat."""
+    """Derive the commands and their parameters from their annotations once, which each process would repeat."""
     import typer.main  # noqa: PLC0415 - not at the import of this module
 
     from server.cli.app import app  # noqa: PLC0415 - likewise
@@ -79,13 +83,39 @@ def prepare_commands() -> None:
     derive = typer.main.get_command
     typer.main.get_command = lambda typer_instance: command if typer_instance is app else derive(typer_instance)
 
+    def prepare(parsed: Any) -> None:
+        for parameter in parsed.params:
+            parameter.get_runtime_param()
+        for inner in getattr(parsed, "commands", {}).values():
+            prepare(inner)
+
+    prepare(command)
+
 
 def read_certificates() -> None:
     """Read the certificates of the system once, which each client of HTTP would repeat."""
     import httpcore2  # noqa: PLC0415 - not at the import of this module
 
-    httpcore2.default_ssl_context = functools.cache(httpcore2.default_ssl_context)
-    httpcore2.default_ssl_context()
+    read = httpcore2.default_ssl_context
+
+    @functools.cache
+    def context(trust_env: bool, *_: str | None) -> Any:  # noqa: FBT001
+        return read(_trust_env=trust_env)
+
+    def default(*, _trust_env: bool = True) -> Any:
+        return context(_trust_env, os.environ.get("SSL_CERT_FILE"), os.environ.get("SSL_CERT_DIR"))
+
+    httpcore2.default_ssl_context = default
+    default()
+
+
+def build_schemas() -> None:
+    """Build what pydantic builds when it is first used: the schemas of a request to a model and of its answer."""
+    from pydantic_ai.messages import ModelMessagesTypeAdapter  # noqa: PLC0415 - not at the import of this module
+    from pydantic_ai.models.openai import _chat_completions as answers  # noqa: PLC0415 - likewise
+
+    ModelMessagesTypeAdapter.rebuild()
+    answers.LenientChatCompletion.model_rebuild()
 
 
 def join_pages() -> None:
@@ -189,6 +219,7 @@ if __name__ == "__main__":
     import_product()
     prepare_commands()
     read_certificates()
+    build_schemas()
     # Each process would do so before its first import; it writes to an object for each folder of modules.
     importlib.invalidate_caches()
     gc.freeze()

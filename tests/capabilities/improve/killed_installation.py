@@ -13,7 +13,7 @@ from server.capabilities.improve.installation import install
 from server.config.settings.model import Settings
 from skills_core.history.states import TEMPORARY
 from tests.capabilities.improve.loops import RIGHT, SKILL, WRONG
-from tests.core.history.killed_changes import die_at
+from tests.core.history.killed_changes import STRIDE, die_at
 
 OLD, NEW = SKILL.encode(), SKILL.replace(WRONG, RIGHT).encode()
 SETTINGS = Settings()
@@ -46,7 +46,7 @@ def main(base: Path) -> None:
     pristine = base.with_name("pristine")
     shutil.copytree(base, pristine)
     found = []
-    for step in range(1, 500):
+    for step in range(1, 500, STRIDE):
         shutil.rmtree(base)
         shutil.copytree(pristine, base)
         died = killed_at(base, step)

@@ -1,21 +1,20 @@
-"""Automatic fixes of a SKILL.md: what is fixed, what is left, and that nothing else changes."""
+"""Automatic fixes of a SKILL.md: what is fixed, what is left, and that nothing else changes.
+
+The advice for each reason.
+"""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from skills_core import Reason, Severity, Strictness
+from skills_core import Diagnostic, Reason, Severity, Strictness
+from skills_core.authoring.advice import ADVICE
 from skills_core.authoring.fixes import fix_main
 from skills_core.format.document import BOM, Fences, find_fences, parse_document
 from skills_core.format.hidden import find_hidden
 from skills_core.format.instructions import parse_instructions
-
-if TYPE_CHECKING:
-    from skills_core import Diagnostic
 
 NAME_FAULTS = {Reason.MISSING_NAME, Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH}
 
@@ -293,3 +292,13 @@ def test_fences_of_stars_become_dashes_and_breaks_in_the_body_stay(end: str) -> 
     assert result.raw.decode() == expected.replace("\n", end)
     assert [(fix.code, fix.line) for fix in result.fixes] == [(Reason.STAR_FENCES, 1)]
     assert found_in(result.raw, "my-skill") == ()
+
+
+@pytest.mark.parametrize("reason", list(ADVICE))
+def test_advice_is_one_short_sentence(reason: Reason) -> None:
+    advice = ADVICE[reason]
+    assert advice[0].isupper()
+    assert advice.endswith(".")
+    assert ". " not in advice
+    assert advice.isprintable()
+    assert len(advice) <= 100

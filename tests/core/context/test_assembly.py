@@ -1,15 +1,24 @@
-"""The assembled context of a message: section, best match or menu, and the message."""
+"""The assembled context of a message: section, best match or menu, and the message.
+
+The example in the documentation works as described.
+"""
 
 from __future__ import annotations
 
 import logging
+import re
+import subprocess
+import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from skills_core import (
+    AssembledContext,
+    Catalog,
     ContextBounds,
     Recipient,
     activation_of,
@@ -19,11 +28,6 @@ from skills_core import (
     request_of,
 )
 from skills_core.context.assembly import DEFAULT_CHOICE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from skills_core import AssembledContext, Catalog
 
 STAR = {"fields": 'triggers: ["*"]', "body": "Be brief."}
 GIT = {"fields": "triggers: [commit]", "body": "Small commits."}
@@ -250,3 +254,32 @@ def test_skills_of_the_section_take_no_place_of_the_best(catalog_of: Callable[..
     pdf = {"description": "Fill PDF forms.", "body": "Open."}
     catalog = catalog_of(always={**pdf, "fields": 'triggers: ["*"]'}, other=pdf)
     assert chosen(catalog, "fill pdf forms", top_k=1) == ("other", [])
+
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_the_example_for_programs_runs_and_prints_what_it_says() -> None:
+    page = (ROOT / "docs" / "reference" / "python.md").read_text(encoding="utf-8")
+    section = page.partition("\n## Contexts for programs\n")[2]
+    example = re.search(r"```python\n(.*?)```", section, re.DOTALL)
+    assert example
+    done = subprocess.run(
+        [sys.executable, "-X", "utf8", "-W", "error", "-c", example[1]],
+        cwd=ROOT,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (
+        0,
+        "context: release-notes is used without its missing tools: Write\n",
+    )
+    for part in (
+        "[skill:csv-insights]\n",
+        "[skill:git-bisect-guide]\n",
+        '<skill_content name="release-notes"',
+        "<skills>",
+    ):
+        assert part in done.stdout
+    assert done.stdout.startswith("release-notes ('Bash(git:*)', 'Read') ('Write',)\n[skill:release-notes]\n")

@@ -1,3 +1,5 @@
+"""No other module builds its own flags to open files."""
+
 from __future__ import annotations
 
 import os
@@ -8,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import skills_core
 from skills_core import Reason
 from skills_core.disk.files import MAX_SETTINGS, read_bounded
 from skills_core.errors import FileRefusedError
@@ -96,3 +99,15 @@ def test_a_huge_sparse_file_is_refused_by_its_size(tmp_path: Path) -> None:
 def test_an_impossible_file_name_is_refused(tmp_path: Path) -> None:
     with pytest.raises(FileRefusedError, match="not a valid path"):
         read_bounded(tmp_path / "a\0b")
+
+
+ROOT = Path(skills_core.__file__).parents[1]
+
+
+def test_only_one_module_opens_or_creates_files_by_flags() -> None:
+    modules = [*(ROOT / "skills_core").rglob("*.py"), *(ROOT / "server").rglob("*.py")]
+    flags = ("os.O_CREAT", "os.O_RDWR |", "os.O_RDONLY |", '"O_NONBLOCK"', '"O_CLOEXEC"')
+    found = {
+        path.relative_to(ROOT).as_posix() for path in modules if any(flag in path.read_text("utf-8") for flag in flags)
+    }
+    assert found == {"skills_core/disk/opening.py"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, Library, Reason
 from skills_core.disk.sources import explicit_sources
-from tests.thoroughness import examples
+from tests.thoroughness import combined, examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -96,6 +96,9 @@ def too_many(path: Path) -> None:
     path.write_text("".join(f"a{number}\n" for number in range(9000)))
 
 
+PLACES = ["skills", "skills/one", "."]
+
+
 def too_costly(path: Path) -> None:
     path.write_text("".join(f"*a{number}*b*c*d*\n" for number in range(2000)))
 
@@ -105,8 +108,7 @@ def too_large(path: Path) -> None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no such files")
-@pytest.mark.parametrize("place", ["skills", "skills/one", "."])
-@pytest.mark.parametrize("spoil", [endless, waiting, Path.mkdir])
+@pytest.mark.parametrize(("spoil", "place"), combined([endless, waiting, Path.mkdir], PLACES))
 def test_an_ignore_file_that_git_skips_ignores_nothing(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:
@@ -118,8 +120,7 @@ def test_an_ignore_file_that_git_skips_ignores_nothing(
     assert [*library.catalog.problems, *library.catalog.skill("one").diagnostics] == []
 
 
-@pytest.mark.parametrize("place", ["skills", "skills/one", "."])
-@pytest.mark.parametrize("spoil", [too_many, too_costly, too_large])
+@pytest.mark.parametrize(("spoil", "place"), combined([too_many, too_costly, too_large], PLACES))
 def test_unusable_rules_hide_all_they_may_hide_with_a_diagnostic(
     spoil: Callable[[Path], None], place: str, tmp_path: Path, write_skill: Callable[..., Path]
 ) -> None:

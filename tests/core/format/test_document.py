@@ -1,3 +1,5 @@
+""""""
+
 from __future__ import annotations
 
 import json
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 
 from skills_core import Reason, Severity
 from skills_core.format.document import Document, has_frontmatter, parse_document
+from skills_core.format.layout import read_lines
 
 HEAD = b"---\nname: a\ndescription: d\n---\n"
 
@@ -258,3 +261,34 @@ def test_frontmatter_between_stars_is_repaired_as_any_other() -> None:
 def test_a_thematic_break_is_not_a_fence(text: str) -> None:
     assert parse(text.encode()).fault is Reason.MISSING_FRONTMATTER
     assert not has_frontmatter(text.encode())
+
+
+TEXT = """\
+name: a
+steps:
+  - kind: x
+    deep:
+      list: [1,
+        2]
+  - plain
+base: &b
+  one: 1
+again: *b
+"""
+
+
+def test_each_field_and_each_item_has_the_line_where_it_begins() -> None:
+    assert {path: line for path, line in read_lines(TEXT).items() if path} == {
+        "name": 1,
+        "steps": 2,
+        "steps[0]": 3,
+        "steps[0].kind": 3,
+        "steps[0].deep": 4,
+        "steps[0].deep.list": 5,
+        "steps[0].deep.list[0]": 5,
+        "steps[0].deep.list[1]": 6,
+        "steps[1]": 7,
+        "base": 8,
+        "base.one": 9,
+        "again": 10,
+    }

@@ -1,8 +1,15 @@
-"""A full or read-only disk and a damaged repository are explained, and nothing is changed by halves."""
+"""A full or read-only disk and a damaged repository are explained, and nothing is changed by halves.
+
+A process that is killed at any step leaves the old files or the new ones, and a history that goes on.
+"""
 
 from __future__ import annotations
 
 import errno
+import json
+import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +26,7 @@ from skills_core.history.changes import PendingFile
 from skills_core.history.history import History
 from skills_core.history.store import open_history
 from tests.core.history.folders import SKILL, history_of, read, write
+from tests.core.history.killed_changes import STRIDE
 
 
 @pytest.mark.parametrize("damage", [b"", b"garbage\xff\n", b"ref: refs/heads/main\n", b"1234\n", b"packed"])
@@ -125,3 +133,29 @@ def test_the_names_that_a_history_leaves_out_are_not_lost_with_a_damaged_file(
     with pytest.raises(HistoryError, match=r"source\.json: this"):
         open_history(source, state)
     assert file.read_text() == content
+
+
+PROGRAM = Path(__file__).with_name("killed_changes.py")
+REPOSITORY = PROGRAM.parents[3]
+
+
+@pytest.mark.slow
+@pytest.mark.cold_start  # it forks hundreds of times: a small interpreter forks faster
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_killed_change_leaves_the_old_files_or_the_new() -> None:
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        cwd=REPOSITORY,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    for work, found in json.loads(done.stdout).items():
+        assert len(found) > 20 / STRIDE, work
+        assert all(each["whole"] and each["clean"] and each["one commit if new"] for each in found), (work, found)
+        assert found[-1]["is new"], work
+        # Where folders can be exchanged, not even a moment of the change is visible.
+        assert work == "one by one" or all(each["whole at once"] for each in found), (work, found)
+        assert work == "record" or not any("manual" in each["commits"] for each in found), (work, found)

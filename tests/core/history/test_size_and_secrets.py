@@ -23,7 +23,7 @@ from skills_core.errors import HistoryError
 from skills_core.history import maintenance
 from skills_core.history.commits import Cause
 from skills_core.history.history import History
-from skills_core.history.maintenance import FORGOTTEN, MAX_LOOSE, MAX_PACKS, Secret
+from skills_core.history.maintenance import FORGOTTEN, MAX_PACKS, Secret
 from tests.core.history.folders import SKILL, history_of, read, write
 
 SECRET = "sk-ant-0123456789-Ä"  # noqa: S105 - of no one
@@ -60,17 +60,17 @@ def files_of(history: History) -> int:
 def test_a_history_packs_itself_and_every_version_stays(
     source: Path, history: History, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maintenance, "MAX_LOOSE", 40)
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 20)
     monkeypatch.setattr(maintenance, "MAX_PACKS", 3)
     reader = history_of(source)
     assert len(reader.commits()) == 1
     most = 0
-    for step in range(2, 120):
+    for step in range(2, 60):
         edit(source, step)
         history.record_manual_edits()
         most = max(most, files_of(history))
-    assert most < 40 + 10 + 3 * 2
-    assert len(history.commits("a")) == 119
+    assert most < 20 + 10 + 3 * 2
+    assert len(history.commits("a")) == 59
     # Another process has the files open that are gone.
     assert [commit.rev for commit in reader.commits()] == [commit.rev for commit in history.commits()]
     first = history.commits("a")[-1]
@@ -82,18 +82,21 @@ def test_a_history_packs_itself_and_every_version_stays(
     reader.close()
 
 
-def test_packed_versions_are_stored_as_differences(source: Path, history: History) -> None:
-    for number in range(300):
+def test_packed_versions_are_stored_as_differences(
+    source: Path, history: History, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(maintenance, "MAX_LOOSE", 40)
+    for number in range(150):
         write(source / f"more-{number}", {"SKILL.md": os.urandom(400).hex().encode()})
     history.record_manual_edits()
     before = sum(file.stat().st_size for file in history.repository.rglob("*") if file.is_file())
-    for step in range(2, 182):
+    for step in range(2, 62):
         edit(source, step)
         history.record_manual_edits()
     grown = sum(file.stat().st_size for file in history.repository.rglob("*") if file.is_file()) - before
-    assert files_of(history) < MAX_LOOSE + 2 * MAX_PACKS
-    # A tree that names 300 skills has 9 KiB of digests; 180 of them would be 1.6 MB.
-    assert grown < 900_000
+    assert files_of(history) < 40 + 2 * MAX_PACKS
+    # A tree that names 150 skills has 3 kB of digests; 60 of them would be 180 kB.
+    assert grown < 120_000
 
 
 def test_a_full_disk_while_packing_loses_nothing(

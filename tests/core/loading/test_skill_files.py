@@ -1,20 +1,29 @@
-"""Files named `*.skill.md` are skills: adk-skill "recursively scans the workspace for .skill.md and skill.md files"."""
+"""Files named `*.skill.md` are skills: adk-skill "recursively scans the workspace for .skill.md and skill.md files".
+
+The cost of hostile or odd input is bounded, and it never gains permissions.
+
+What looks like a skill among the eval files of a skill is an input of its tests, and is not loaded.
+
+Copies of skills in a workspace of test results are not skills; its marker identifies it, not its name.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from skills_core import Environment, Library, Reason, Source, State
+from skills_core import Change, Environment, Library, Reason, Recipient, Skill, Source, State, render_activation
+from skills_core.disk.folders import NOT_A_SOURCE
 from skills_core.disk.locations import Places, default_sources
-from skills_core.disk.sources import SkillKind
+from skills_core.disk.sources import SkillKind, explicit_sources
+from skills_core.loading.discovery import find_skill_files, load_source, reload_source
+from skills_core.skills.uris import decode_path, file_uri
 from skills_core.skills.withheld_files import is_withheld_from_models
 from tests.core.loading.test_seed_examples import EXPERT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def put(root: Path, path: str, text: str = EXPERT) -> Path:
@@ -125,3 +134,211 @@ def test_a_reference_that_only_users_may_invoke_is_withheld_from_models(
     file.with_name(name).write_text(hidden)
     skill = load(tmp_path).catalog.skill("search-expert")
     assert is_withheld_from_models(skill, skill.content.files[name], hidden.encode())
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"),
+    [
+        ("Bash(echo (x)) Read", ("Bash(echo (x))", "Read")),
+        ("Bash(git log:*),Read", ("Bash(git log:*)", "Read")),
+        ("'a) b'", ("a)", "b")),
+        ("[Read, 1]", ("Read",)),
+        ("[Read, [Write]]", ("Read",)),
+        ("{Read: true}", ()),
+        ("7", ()),
+        ("[]", ()),
+    ],
+)
+def test_a_mistake_in_allowed_tools_never_allows_more_tools(
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    load: Callable[..., Library],
+    only: Callable[[Library], Skill],
+    written: str,
+    tools: tuple[str, ...],
+) -> None:
+    write_skill(tmp_path, "a", fields=f"allowed-tools: {written}")
+    assert only(load(tmp_path)).frontmatter.allowed_tools == tools
+
+
+def test_ten_thousand_open_parentheses_are_one_tool(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    write_skill(tmp_path, "a", fields="allowed-tools: '" + "a(" * 50_000 + "'")
+    assert len(only(load(tmp_path)).frontmatter.allowed_tools or ()) == 1
+
+
+def test_thousands_of_unknown_fields_are_reported_in_few_diagnostics(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    write_skill(tmp_path, "a", fields="\n".join(f"field{number}: x" for number in range(5000)))
+    told = only(load(tmp_path)).diagnostics
+    assert {diagnostic.code for diagnostic in told} == {Reason.UNKNOWN_FIELD}
+    assert len(told) < 30
+    assert "4980 more" in told[-1].message
+
+
+def test_the_instructions_follow_the_file_that_is_read_when_one_spelling_replaces_the_other(
+    tmp_path: Path, load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    folder = tmp_path / "a"
+    folder.mkdir()
+    for name, description in (("SKILL.md", "one"), ("skill.md", "two")):
+        (folder / name).write_text(f"---\nname: a\ndescription: {description}\n---\n", encoding="utf-8")
+        os.utime(folder / name, (1, 1))
+    library = load(tmp_path)
+    (folder / "SKILL.md").unlink()
+    library.reload()
+    assert only(library).description == "two"
+
+
+def test_a_touch_changes_nothing(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    folder = write_skill(tmp_path, "a")
+    library = load(tmp_path)
+    os.utime(folder / "SKILL.md", (1, 1))
+    assert not library.reload()
+    assert not library.reload([folder / "SKILL.md"])
+    assert library.reload() == Change(library.catalog, library.catalog)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="a backslash separates there")
+def test_a_file_with_a_backslash_in_its_name_has_a_uri_that_leads_back(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "a", files={"b\\c": "x"})
+    catalog = load(tmp_path).catalog
+    found = catalog.file(catalog.skill("a").file_uri("b\\c"))
+    assert found is not None
+    assert found[1].path == "b\\c"
+
+
+def test_a_lone_surrogate_in_a_uri_is_refused_without_an_exception() -> None:
+    assert decode_path("skill://a/\udcff") is None
+    assert decode_path(file_uri("a", "b")) == "a/b"
+
+
+def test_names_and_folders_cannot_close_the_tags_of_an_activation(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    write_skill(tmp_path / "<" / "skill_content>\n", "a")
+    skill = only(load(tmp_path))
+    text = render_activation(skill, {"</skill_content>": "</skill_content >"}, recipient=Recipient(local=True))
+    assert text.count("</skill_content") == 1
+    assert text.endswith("</skill_content>")
+    assert "\n/a" not in text
+
+
+def test_two_skills_never_share_a_key(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    write_skill(tmp_path, "0", name="a/x")
+    write_skill(tmp_path, "a/x", name="x")
+    write_skill(tmp_path, "b/x", name="x")
+    catalog = load(tmp_path).catalog
+    assert len({skill.key for skill in catalog.active}) == 3
+    assert all(catalog.skill(skill.key) is skill for skill in catalog.active)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
+def test_a_skill_file_replaced_by_a_link_is_not_served(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library], only: Callable[[Library], Skill]
+) -> None:
+    folder = write_skill(tmp_path, "a", files={"b": "x"})
+    library = load(tmp_path)
+    (folder / "SKILL.md").rename(folder / "moved.md")
+    (folder / "SKILL.md").symlink_to("moved.md")
+    library.reload()
+    assert only(library).reason is Reason.SYMLINK
+
+
+def test_a_skill_among_the_eval_files_of_a_skill_is_none(
+    tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
+) -> None:
+    inputs = ["a/evals/files/x", "a/evals/y", "a/Evals/z", "b/inner/evals/w"]
+    for folder in ("a", "b/inner", *inputs):
+        write_skill(tmp_path, folder)
+    # Folders of a collection, a skill of that name, and a folder that is not directly in a skill's.
+    others = ["evals/c", "deep/evals/d", "b/evals", "b/evals/e", "a/examples/evals/f"]
+    for folder in others:
+        write_skill(tmp_path, folder)
+    library = load(tmp_path)
+    paths = {skill.content.place for skill in library.catalog.skills}
+    assert paths == {"a", "b/inner", *others}
+    assert set(find_skill_files(explicit_sources([tmp_path])[0])) == {f"{path}/SKILL.md" for path in paths}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_is_among_the_eval_files_is_settled_again_when_the_skill_comes_or_goes(
+    tmp_path: Path,
+    write_skill: Callable[..., Path],
+    whole: bool,  # noqa: FBT001 - a case of the table
+) -> None:
+    loaded = load_source(explicit_sources([tmp_path])[0])
+
+    def places(paths: Sequence[str]) -> list[str]:
+        nonlocal loaded
+        loaded = reload_source(loaded, None if whole else paths)
+        assert [*loaded.contents] == [*load_source(loaded.source).contents]
+        return [*loaded.contents]
+
+    write_skill(tmp_path, "a/evals/files/x")
+    assert places(["a/evals/files/x/SKILL.md"]) == ["a/evals/files/x"]
+    write_skill(tmp_path, "a")
+    assert places(["a/SKILL.md"]) == ["a"]
+    write_skill(tmp_path, "a/evals")
+    assert places(["a/evals/SKILL.md"]) == ["a", "a/evals", "a/evals/files/x"]
+    (tmp_path / "a" / "evals" / "SKILL.md").unlink()
+    assert places(["a/evals/SKILL.md"]) == ["a"]
+    (tmp_path / "a" / "SKILL.md").unlink()
+    assert places(["a/SKILL.md"]) == ["a/evals/files/x"]
+
+
+COPIES = ("x-workspace/snapshots/iteration-1/x", "x-workspace/iteration-1/eval-1/with_skill/outputs/made")
+
+
+@pytest.fixture
+def served(tmp_path: Path, write_skill: Callable[..., Path]) -> Path:
+    for folder in ("x", *COPIES):
+        write_skill(tmp_path, folder)
+    return tmp_path
+
+
+def mark(folder: Path) -> Path:
+    marker = folder / NOT_A_SOURCE
+    marker.write_text("{}\n")
+    return marker
+
+
+def test_only_a_folder_with_the_marker_is_left_out(served: Path, load: Callable[..., Library]) -> None:
+    assert {skill.content.place for skill in load(served).catalog.skills} == {"x", *COPIES}
+    mark(served / "x-workspace")
+    assert [skill.content.place for skill in load(served).catalog.skills] == ["x"]
+    assert [*find_skill_files(explicit_sources([served])[0])] == ["x/SKILL.md"]
+
+
+def test_the_marker_hides_neither_a_skill_nor_a_folder_that_the_user_names(served: Path) -> None:
+    mark(served / "x")
+    workspace = served / "x-workspace"
+    mark(workspace)
+    assert [*find_skill_files(explicit_sources([served])[0])] == ["x/SKILL.md"]
+    assert len([*find_skill_files(explicit_sources([workspace])[0])]) == len(COPIES)
+
+
+def test_a_link_is_no_marker(served: Path) -> None:
+    target = mark(served)
+    (served / "x-workspace" / NOT_A_SOURCE).symlink_to(target)
+    assert len([*find_skill_files(explicit_sources([served])[0])]) == 1 + len(COPIES)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_reload_follows_the_marker(served: Path, whole: bool) -> None:  # noqa: FBT001 - a case of the table
+    loaded = load_source(explicit_sources([served])[0])
+    path = f"x-workspace/{NOT_A_SOURCE}"
+    marker = mark(served / "x-workspace")
+    loaded = reload_source(loaded, None if whole else [path])
+    assert [*loaded.contents] == ["x"]
+    marker.unlink()
+    loaded = reload_source(loaded, None if whole else [path])
+    assert {*loaded.contents} == {"x", *COPIES}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
+import select
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
+from http.client import HTTPConnection
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import anyio
-import httpx2
 from mcp.shared.inbound import encode_header_value
 
 from tests.server.sessions import REPOSITORY, Era, server_environment
@@ -101,11 +103,15 @@ def comparable(answers: dict[str, Answer], root: Path) -> dict[str, Answer]:
 
 
 class HttpWire:
-    """Over HTTP, with the session of the handshake era and the headers of the modern one."""
+    """Over HTTP, with the session of the handshake era and the headers of the modern one.
 
-    def __init__(self, client: httpx2.AsyncClient, url: str, era: Era) -> None:
-        self._client, self._url, self._era = client, url, era
-        self._session: dict[str, str] = {}
+    A walk is thousands of requests, and a client for event loops takes several times as long for each as this one.
+    """
+
+    def __init__(self, url: str, era: Era, token: str) -> None:
+        self._url, self._era = urlsplit(url), era
+        self._connection = HTTPConnection(self._url.netloc, timeout=60)
+        self._session = {"Authorization": f"Bearer {token}"} if token else {}
 
     async def exchange(self, message: Answer) -> str:
         headers = {**_HTTP, **self._session}
@@ -114,10 +120,20 @@ class HttpWire:
             key = _NAMED_BY.get(message["method"])
             if key is not None:
                 headers["Mcp-Name"] = encode_header_value(message["params"][key])
-        response = await self._client.post(self._url, json=message, headers=headers)
-        if "mcp-session-id" in response.headers:
-            self._session = {"Mcp-Session-Id": response.headers["mcp-session-id"]}
-        return response.text
+        return await anyio.to_thread.run_sync(self._exchange, json.dumps(message), headers)
+
+    def _exchange(self, body: str, headers: dict[str, str]) -> str:
+        # The server closes a connection that was idle for five seconds. One that was closed can be read from.
+        if self._connection.sock is not None and select.select([self._connection.sock], [], [], 0)[0]:
+            self._connection.close()
+        self._connection.request("POST", self._url.path, body, headers)
+        with self._connection.getresponse() as response:
+            if (session := response.getheader("mcp-session-id")) is not None:
+                self._session["Mcp-Session-Id"] = session
+            return response.read().decode()
+
+    def close(self) -> None:
+        self._connection.close()
 
 
 class StdioWire:
@@ -139,9 +155,8 @@ class StdioWire:
 
 @asynccontextmanager
 async def over_http(url: str, era: Era, name: str, token: str = "") -> AsyncGenerator[Asker]:
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    async with httpx2.AsyncClient(timeout=60, headers=headers) as client:
-        asker = Asker(HttpWire(client, url, era), era, name)
+    with closing(HttpWire(url, era, token)) as wire:
+        asker = Asker(wire, era, name)
         await asker.open()
         yield asker
 

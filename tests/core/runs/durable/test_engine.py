@@ -32,6 +32,8 @@ from tests.core.runs.durable.conftest import CALM, QUICK, REPOSITORY, StartWorke
 from tests.core.runs.durable.jobs import KINDS, lines, outcome_of
 from tests.processes import becomes
 
+pytestmark = pytest.mark.slow
+
 TERMS = WorkerConfig(**CALM)
 
 

@@ -22,6 +22,8 @@ from tests.core.runs.durable.conftest import CALM, QUICK
 from tests.core.runs.durable.test_engine import endless, until
 from tests.thoroughness import EVERY_CASE
 
+pytestmark = pytest.mark.slow
+
 ONE_AT_A_TIME = WorkerConfig(**CALM, at_once=1)
 
 

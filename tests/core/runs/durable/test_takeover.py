@@ -1,4 +1,7 @@
-"""Which interrupted runs a worker continues, and which it leaves."""
+"""Which interrupted runs a worker continues, and which it leaves.
+
+A job knows whether its worker still owns the run, and which attempt it is.
+"""
 
 from __future__ import annotations
 
@@ -19,9 +22,12 @@ from skills_core.runs.durable.heartbeat import InterruptedRun
 from skills_core.runs.durable.lifecycle import create_tables
 from skills_core.runs.durable.recorded_run import RunState, StoreError, UnknownRunError, WorkerConfig
 from skills_core.runs.durable.store import make_private, store_of
-from tests.core.runs.durable.conftest import QUICK
+from skills_core.runs.ports import Epoch
+from tests.core.runs.durable.conftest import CALM, QUICK
 from tests.core.runs.durable.test_engine import until
 from tests.thoroughness import EVERY_CASE
+
+pytestmark = pytest.mark.slow
 
 LIMIT = 600.0
 CAREFUL = WorkerConfig(**QUICK, resume_seconds=LIMIT)
@@ -211,3 +217,80 @@ async def until_left(engine: Engine, run_id: str) -> None:
     with anyio.fail_after(60):
         while not await engine.is_left(run_id):  # noqa: ASYNC110 - a worker that has just connected trusts no silence
             await anyio.sleep(0.05)
+
+
+TERMS = WorkerConfig(**CALM)
+
+
+class StandingJob:
+    """Stands in a step until it is cancelled, and notes what it knows of itself then."""
+
+    def __init__(self) -> None:
+        self.begun, self.ended = anyio.Event(), anyio.Event()
+        self.epochs: list[Epoch] = []
+        self.fenced = self.interrupted = False
+        self.went_on = False
+
+    async def __call__(self, journal: Any, given: Any) -> Any:
+        self.epochs.append(journal.epoch)
+        del given
+        try:
+            await journal.step("stand", self.stand)
+        finally:
+            self.fenced, self.interrupted = journal.fenced, journal.interrupted
+            with anyio.CancelScope(shield=True):
+                await self.goes_on(journal)
+            self.ended.set()
+        return {}
+
+    async def stand(self) -> None:
+        self.begun.set()
+        await anyio.sleep_forever()
+
+    async def goes_on(self, journal: Any) -> None:
+        with anyio.CancelScope() as scope:
+            try:
+                await journal.ensure_owned()
+                self.went_on = True
+            except anyio.get_cancelled_exc_class():
+                scope.cancel()
+
+
+@pytest.mark.parametrize(
+    ("to", "fenced", "interrupted"),
+    [
+        ("executor_id = 'another', owner_xid = 'another'", True, True),
+        ("status = 'ENQUEUED', owner_xid = NULL", True, True),
+        ("status = 'CANCELLED', owner_xid = NULL", False, False),
+    ],
+    ids=["taken", "handed back", "cancelled"],
+)
+async def test_a_job_is_fenced_once_another_worker_may_own_its_run(
+    url: str,
+    to: str,
+    fenced: bool,  # noqa: FBT001
+    interrupted: bool,  # noqa: FBT001
+) -> None:
+    job = StandingJob()
+    async with open_engine(store_of(url), {"job": job}, TERMS) as engine:
+        await engine.start("job", "one", {}, here=True)
+        await job.begun.wait()
+        change(url, f"UPDATE {{0}}workflow_status SET {to}")  # noqa: S608
+        with anyio.fail_after(60):
+            await job.ended.wait()
+    assert (job.fenced, job.interrupted, job.went_on) == (fenced, interrupted, False)
+
+
+async def test_each_attempt_at_a_run_has_a_higher_token(url: str) -> None:
+    job = StandingJob()
+    for attempt in (1, 2):
+        async with open_engine(store_of(url), {"job": job}, TERMS) as engine:
+            if attempt == 1:
+                await engine.start("job", "one", {}, here=True)
+            with anyio.fail_after(60):
+                await job.begun.wait()
+        job.begun = anyio.Event()
+    first, second = job.epochs
+    assert (first.attempt, second.attempt) == (1, 2)
+    assert first.recorded == second.recorded
+    assert not job.fenced
