@@ -27,6 +27,10 @@ MAX_HINT = 4000
 """Longest words for a client's own search of tools: Claude Code reads 4,096."""
 
 
+MAX_NEWS = 2000
+"""Most characters of all news in one result. An activation that is cut to a client's limit leaves room for them."""
+
+
 class CatalogPlace(StrEnum):
     """The text that carries the catalog."""
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.access import PrincipalKind, principal_of
 from server.conversation.client_requests import session_of
+from server.listing.layout import MAX_NEWS
 from skills_core.rendering import ACTIVATION_TOOL, entry_text
 from skills_core.rendering.escaping import escape_line
 from skills_core.skills.withheld_files import files_for_models
@@ -288,9 +289,6 @@ def _differing(one: _Outline, other: _Outline) -> list[str]:
     ours, theirs = dict(one.files), dict(other.files)
     return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
 
-
-MAX_NEWS = 2000
-"""Most characters of all news in one result. An activation that is cut to a client's limit leaves room for them."""
 
 TOO_MUCH = "The list of skills has changed much since you received it: find_skills finds what is there."
 

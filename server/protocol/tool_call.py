@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from server.clients.layout import is_structured
 from server.clients.profile import ClientProfile, Limit, Unit
 from server.listing.envelope import text_block, tool_result, without_envelope
+from server.listing.layout import MAX_NEWS
 from server.listing.tools import CORE_TOOLS, MAX_RESULT
-from server.protocol.conversations import MAX_NEWS, Conversation
 from skills_core.rendering import utf16_length
 from skills_core.rendering.escaping import escape_json
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.listing.tools import ToolListing
+    from server.protocol.conversations import Conversation
     from server.protocol.recipients import Recipients
     from skills_core.catalog.catalog import Catalog
     from skills_core.scripts.runner import ScriptSetup
