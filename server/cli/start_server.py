@@ -139,7 +139,7 @@ def _require_streams(settings: Settings) -> None:
 def _run(library: Library, settings: Settings, machine: Machine, listener: socket.socket | None = None) -> None:
     _require_streams(settings)
     defer_packages()
-    from server.hosting.reloads import log_catalog
+    from server.hosting.catalog_log import log_catalog
     from server.hosting.usage import UsageCounts, usage_file
     from server.transport.serving import serve as run
 

@@ -15,7 +15,7 @@ from server.capabilities.guard.server_guard import ServerGuard
 from server.capabilities.runs.offered import missing_tool_messages
 from server.config.settings.tools import OptionalTool
 from server.hosting.activation_texts import ActivationTexts, Quiet
-from server.hosting.reloads import ReloadFigures, log_change
+from server.hosting.catalog_log import ReloadFigures, log_change
 from server.hosting.searches import SearchTurns, load_reranker
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader

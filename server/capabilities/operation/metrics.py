@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from server.hosting.reloads import ReloadFigures
+    from server.hosting.catalog_log import ReloadFigures
     from server.requests import RequestRecord
 
 __all__ = ["Metrics", "ServerFigures"]

@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from server.access import Principal, PrincipalKind
 from server.capabilities.operation.metrics import Metrics, ServerFigures
-from server.hosting.reloads import ReloadFigures
+from server.hosting.catalog_log import ReloadFigures
 from server.logs.json_logs import JsonHandler, log_request
 from server.requests import Client, RequestDecision, RequestReason, RequestRecord, Use
 from tests.capabilities.operation.test_json_logs import objects

@@ -22,7 +22,7 @@ from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.config.machine import tokens_file
-from server.hosting.reloads import ReloadFigures
+from server.hosting.catalog_log import ReloadFigures
 from server.requests import RequestDecision, RequestRecord, Use
 from server.transport.http import serve_locally
 from tests.capabilities.operation.serving import METRICS_ROLE, Served, bearer, serving, until

@@ -196,7 +196,7 @@ async def test_a_wrong_setting_is_reported_before_anything_is_answered(skills: P
 
 def test_the_first_answers_import_neither_the_sdk_nor_the_command_line_library() -> None:
     code = (
-        "import sys, server.cli.start_server, server.hosting.reloads, server.transport.serving\n"
+        "import sys, server.cli.start_server, server.hosting.catalog_log, server.transport.serving\n"
         "late = ('asyncio', 'mcp', 'mcp_types', 'pydantic', 'starlette', 'typer', 'watchfiles')\n"
         "print([name for name in late if name in sys.modules])"
     )

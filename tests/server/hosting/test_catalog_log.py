@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.hosting.reloads import log_catalog, log_change
+from server.hosting.catalog_log import log_catalog, log_change
 from skills_core import Environment, Library, explicit_sources
 from tests.conftest import write_skill
 
