@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from skills_core.skills.choice import chooses, fits
@@ -77,9 +76,6 @@ def principal_of_scope(scope: object) -> Principal:
     return principal if isinstance(principal, Principal) else LOCAL
 
 
-_NOTHING: Mapping[str, Sequence[str]] = MappingProxyType({})
-
-
 class Roles:
     """The roles of one server.
 
@@ -88,10 +84,7 @@ class Roles:
     """
 
     def __init__(
-        self,
-        skills: Mapping[str, Sequence[str]],
-        default: Iterable[str] = (),
-        tools: Mapping[str, Sequence[str]] = _NOTHING,
+        self, skills: Mapping[str, Sequence[str]], default: Iterable[str], tools: Mapping[str, Sequence[str]]
     ) -> None:
         """Take the skills and tools of each role; with an empty table, all roles have all of them.
 

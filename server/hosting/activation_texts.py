@@ -43,7 +43,10 @@ _BURST_SECONDS = 0.02
 
 
 class Quiet:
-    """Knows when the last request came; used by the event loop, and `pause` by one worker thread at a time."""
+    """Knows when the last request came, so that background work can wait until a burst of requests has ended.
+
+    The event loop uses it, and `pause` one worker thread at a time.
+    """
 
     def __init__(self) -> None:
         self._last = -math.inf
@@ -52,10 +55,6 @@ class Quiet:
     def note_request(self) -> None:
         """Note that a request has come."""
         self._last = time.monotonic()
-
-    @property
-    def _is_burst(self) -> bool:
-        return time.monotonic() - self._last < _BURST_SECONDS
 
     async def wait(self, seconds: float = _BURST_SECONDS, at_most: float = math.inf) -> None:
         """Wait until no request has come for `seconds`, but not longer than `at_most` seconds."""
@@ -69,7 +68,7 @@ class Quiet:
         now = time.monotonic()
         if now - self._slice_began < _SLICE_SECONDS:
             return
-        if self._is_burst:
+        if now - self._last < _BURST_SECONDS:
             time.sleep(_YIELD_SECONDS)
         self._slice_began = time.monotonic()
 

@@ -46,16 +46,13 @@ ANSWER_SECONDS = 10.0
 class ClientRoots:
     """What is known of the folders of the client."""
 
-    def __init__(
-        self, *, local: bool, named: SkillFolder = SkillFolder.AUTO, answer_seconds: float = ANSWER_SECONDS
-    ) -> None:
+    def __init__(self, *, local: bool, named: SkillFolder = SkillFolder.AUTO) -> None:
         """Know nothing yet; `local` tells that there is a single client, which shares the server's disk.
 
         `named` is the user's setting, which `NEVER` and `ALWAYS` put above what is known.
         """
         self._is_local = local = local and named is not SkillFolder.NEVER
         self._is_always = named is SkillFolder.ALWAYS
-        self._answer_seconds = answer_seconds
         self._started_in = _real_folders(["."]) if local else frozenset()
         self._roots: frozenset[Path] | None = None
         self._is_asking = False
@@ -99,7 +96,7 @@ class ClientRoots:
 
     async def _answer(self, session: ServerSession) -> frozenset[Path] | None:
         """Return the client's roots; None without a usable answer in time."""
-        with anyio.move_on_after(self._answer_seconds):
+        with anyio.move_on_after(ANSWER_SECONDS):
             try:
                 answer = await session.send_request(types.ListRootsRequest(), _RootsAnswer)
             except (MCPError, ValidationError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
@@ -108,7 +105,7 @@ class ClientRoots:
             uris = [root.uri for root in answer.roots[:MAX_ROOTS]]
             paths = [path for uri in uris if (path := path_of(uri)) is not None]
             return await anyio.to_thread.run_sync(_real_folders, paths, abandon_on_cancel=True, limiter=self._looking)
-        logger.debug("the client did not tell its roots in %g seconds", self._answer_seconds)
+        logger.debug("the client did not tell its roots in %g seconds", ANSWER_SECONDS)
         return None
 
 

@@ -57,9 +57,7 @@ MAX_EVENTS = 20_000
 class RecentEvents:
     """Events in the order of their last occurrence."""
 
-    def __init__(self, limit: int = MAX_EVENTS) -> None:
-        """Remember `limit` events."""
-        self._limit = limit
+    def __init__(self) -> None:
         self._numbers: OrderedDict[ServerEvent, int] = OrderedDict()
         self._forgotten = 0
         self.last = 0
@@ -69,7 +67,7 @@ class RecentEvents:
         self.last += 1
         self._numbers[event] = self.last
         self._numbers.move_to_end(event)
-        if len(self._numbers) > self._limit:
+        if len(self._numbers) > MAX_EVENTS:
             _, self._forgotten = self._numbers.popitem(last=False)
 
     def since(self, number: int, subscriptions: AbstractSet[str]) -> list[ServerEvent]:

@@ -60,7 +60,7 @@ def skills(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Skill]:
 
 
 def seen(skills: dict[str, Skill], choices: dict[str, list[str]], held: frozenset[str]) -> set[str]:
-    roles = Roles(choices)
+    roles = Roles(choices, (), {})
     held = roles.of(Principal("anna", PrincipalKind.TOKEN, held))
     return {name for name, skill in skills.items() if roles.show(held, skill)}
 
@@ -109,7 +109,7 @@ def test_without_a_role_nothing_is_seen(skills: dict[str, Skill]) -> None:
 
 
 def test_unknown_roles_make_no_view_of_their_own() -> None:
-    roles = Roles({"reader": ["*"], "common": ["pdf"]}, ["common"])
+    roles = Roles({"reader": ["*"], "common": ["pdf"]}, ["common"], {})
     held = roles.of(Principal("anna", PrincipalKind.JWT, frozenset({"reader", "x", "y"})))
     assert held == {"reader", "common"}
     assert roles.of(LOCAL) == {"common"}
@@ -118,7 +118,7 @@ def test_unknown_roles_make_no_view_of_their_own() -> None:
 @given(st.text("ab*", min_size=1, max_size=8), st.text("ab", max_size=8))
 def test_asterisks_stand_for_any_characters(choice: str, name: str) -> None:
     skill: Any = SimpleNamespace(content=SimpleNamespace(name=name), source=None)
-    assert Roles({"reader": [choice]}).show(frozenset({"reader"}), skill) == fnmatchcase(name, choice)
+    assert Roles({"reader": [choice]}, (), {}).show(frozenset({"reader"}), skill) == fnmatchcase(name, choice)
 
 
 def test_a_default_role_must_be_one_of_the_roles() -> None:
@@ -151,7 +151,7 @@ def test_roles_allow_tools(held: set[str], tool: str, *, expected: bool) -> None
 def test_without_a_table_of_tools_all_are_allowed_and_without_one_of_skills_all_are_seen(
     skills: dict[str, Skill],
 ) -> None:
-    assert Roles({"reader": ["pdf"]}).allow(frozenset(), "reload_skills")
+    assert Roles({"reader": ["pdf"]}, (), {}).allow(frozenset(), "reload_skills")
     assert all(Roles({}, (), TOOLS).show(frozenset(), skill) for skill in skills.values())
     assert Roles({}, (), TOOLS).of(Principal("anna", PrincipalKind.JWT, frozenset({"guest", "x"}))) == {"guest"}
 

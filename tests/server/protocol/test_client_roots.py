@@ -253,8 +253,10 @@ def raising(error: Exception) -> Answer:
 
 
 async def known_after(answer: Answer, **how: Any) -> frozenset[Path]:
-    roots = ClientRoots(local=True, answer_seconds=0.2)
-    await roots.ask(request(answer, **how), types.NotificationParams())
+    roots = ClientRoots(local=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.protocol.client_roots.ANSWER_SECONDS", 0.2)
+        await roots.ask(request(answer, **how), types.NotificationParams())
     return roots.of(UNKNOWN)
 
 
