@@ -24,7 +24,7 @@ from corpus import OBJECTS, VERBS, skill_name, write_corpus
 
 from server.hosting.searches import load_reranker
 from skills_core import Environment, Library, SelectionPolicy, Similarities, SkillIndex, SkillSearch, explicit_sources
-from skills_core.selection import SIMILARITY_WEIGHT
+from skills_core.selection.fusion import SIMILARITY_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from skills_core.skills.choice import chooses, fits
+from skills_core.skills.skill import chooses, fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

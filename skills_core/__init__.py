@@ -25,39 +25,43 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog, FoundSource
-    from skills_core.context import (
+    from skills_core.context.assembly import (
         AssembledContext,
-        ByName,
-        ByQuery,
-        ByTag,
         ContextBounds,
-        ContextCoordinator,
-        CoordinatorConfig,
-        Injection,
-        Message,
-        MissingTools,
-        Ranking,
-        Rejected,
-        Rejection,
-        Resolution,
-        SkillBlock,
         SkillCall,
-        SkillContext,
-        Strategy,
-        TextPart,
-        ToolRegistry,
         Triggered,
         activation_of,
         always_on,
         assemble_context,
+        match_skill_call,
+        request_of,
+        stack_activations,
+        triggered_by,
+    )
+    from skills_core.context.coordinator import (
+        ByName,
+        ByQuery,
+        ByTag,
+        ContextCoordinator,
+        CoordinatorConfig,
+        MissingTools,
+        Rejected,
+        Rejection,
+        Resolution,
+        SkillContext,
+        Strategy,
+        ToolRegistry,
+    )
+    from skills_core.context.injection import (
+        Injection,
+        Message,
+        Ranking,
+        SkillBlock,
+        TextPart,
         by_full_text,
         by_shared_words,
         inject,
-        match_skill_call,
-        request_of,
         select_block,
-        stack_activations,
-        triggered_by,
     )
     from skills_core.diagnostics import Diagnostic, Reason, Severity
     from skills_core.disk.sources import ScanBounds, Scope, Source, Strictness, explicit_sources
@@ -87,10 +91,13 @@ if TYPE_CHECKING:
     )
     from skills_core.live.library import Change, Library
     from skills_core.loading.single_skill import parse_skill, read_skill
-    from skills_core.rendering import render_activation, render_catalog, render_request
+    from skills_core.rendering.activation import render_activation, render_request
+    from skills_core.rendering.catalog import render_catalog
     from skills_core.rendering.recipient import Recipient
-    from skills_core.selection import Band, Match, Reranker, SelectionPolicy, Similarities, SkillIndex, SkillSearch
     from skills_core.selection.embeddings import EmbeddingReranker
+    from skills_core.selection.fusion import Reranker, Similarities
+    from skills_core.selection.policy import Band, Match, SelectionPolicy
+    from skills_core.selection.ranking import SkillIndex, SkillSearch
     from skills_core.skills.gates import Credential, Environment, Exclusion, SkillEntry, evaluate_gate
     from skills_core.skills.skill import Skill, SkillContent, SkillFile, State
 
@@ -188,13 +195,19 @@ __all__ = [
 
 _HOMES = {
     "catalog.catalog": "Catalog FoundSource",
-    "context": (
-        "AssembledContext ByName ByQuery ByTag ContextBounds ContextCoordinator CoordinatorConfig Injection Message "
-        "MissingTools Ranking Rejected Rejection Resolution SkillBlock SkillCall SkillContext Strategy TextPart "
-        "ToolRegistry Triggered activation_of always_on assemble_context by_full_text by_shared_words inject "
-        "match_skill_call request_of select_block stack_activations triggered_by"
+    "context.assembly": (
+        "AssembledContext ContextBounds SkillCall Triggered activation_of always_on assemble_context match_skill_call "
+        "request_of stack_activations triggered_by"
+    ),
+    "context.coordinator": (
+        "ByName ByQuery ByTag ContextCoordinator CoordinatorConfig MissingTools Rejected Rejection Resolution "
+        "SkillContext Strategy ToolRegistry"
+    ),
+    "context.injection": (
+        "Injection Message Ranking SkillBlock TextPart by_full_text by_shared_words inject select_block"
     ),
     "diagnostics": "Diagnostic Reason Severity",
+    "disk.sources": "ScanBounds Scope Source Strictness explicit_sources",
     "errors": (
         "AmbiguousSkillError FileRefusedError InvalidFrontmatterError InvalidSkillError InvalidSkillsRootError "
         "InvalidSourceError MissingFieldError SkillIoError SkillYamlError SkillsError UnknownFileError "
@@ -203,16 +216,18 @@ _HOMES = {
     "format.frontmatter": "Evaluation Frontmatter ToolDeclaration",
     "format.gate": "Gate",
     "format.instructions": "Instructions",
-    "skills.gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
-    "live.library": "Change Library",
     "integrations.project": "Injector discover_instruction_files discover_skill_files load_skills project_sources",
-    "rendering": "render_activation render_catalog render_request",
-    "rendering.recipient": "Recipient",
-    "selection": "Band Match Reranker SelectionPolicy Similarities SkillIndex SkillSearch",
-    "selection.embeddings": "EmbeddingReranker",
-    "skills.skill": "Skill SkillContent SkillFile State",
-    "disk.sources": "ScanBounds Scope Source Strictness explicit_sources",
+    "live.library": "Change Library",
     "loading.single_skill": "parse_skill read_skill",
+    "rendering.activation": "render_activation render_request",
+    "rendering.catalog": "render_catalog",
+    "rendering.recipient": "Recipient",
+    "selection.embeddings": "EmbeddingReranker",
+    "selection.fusion": "Reranker Similarities",
+    "selection.policy": "Band Match SelectionPolicy",
+    "selection.ranking": "SkillIndex SkillSearch",
+    "skills.gates": "Credential Environment Exclusion SkillEntry evaluate_gate",
+    "skills.skill": "Skill SkillContent SkillFile State",
 }
 # The public names of each module.
 

@@ -12,18 +12,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-__all__ = [
-    "Diagnostic",
-    "Reason",
-    "Severity",
-    "agreeing",
-    "capped",
-    "counted",
-    "one_line",
-    "printable",
-    "shortened",
-    "without_lone_surrogates",
-]
 
 MAX_PER_REASON = 20
 """Diagnostics of one reason that are reported one by one; a file may have thousands."""

@@ -1,4 +1,4 @@
-"""Whom work tells and asks while it goes on: a user who answers questions, and who receives its progress.
+"""The user of a run, who answers its questions, and the receiver of its progress.
 
 Each is a protocol, so that the command line, a server and a test can implement it.
 """

@@ -58,7 +58,7 @@ CORE_FLOORS = (
     {"disk"},
     {"schedules", "texts"},
     {"errors", "mentions"},
-    {"diagnostics", "interaction", "system_faults", "toolboxes"},
+    {"diagnostics", "interaction", "toolboxes"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from server.hosting.status import StatusFilter
     from skills_core.catalog.catalog import Catalog
-    from skills_core.selection import Match
     from skills_core.selection.drift import FoundBefore, QueryDrift
+    from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
 
 __all__ = ["console_for_people", "print_drift", "print_matches", "print_status"]

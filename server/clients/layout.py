@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from server.clients.profile import ClientProfile, holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
-from skills_core.rendering import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.toolboxes import Capability, toolbox_named
 
 if TYPE_CHECKING:

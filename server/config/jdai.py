@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.files import read_bounded
-from skills_core.errors import FileRefusedError
+from skills_core.errors import Fault, FileRefusedError
 from skills_core.skills.gates import SkillEntry
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -12,12 +12,10 @@ from server.capabilities.auditlog.settings import AuditLogSettings
 from server.capabilities.runs.settings import RunSettings
 from server.config.jdai import JdaiFiles
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
-from skills_core.disk.locations import Places, project_of
-from skills_core.disk.sources import real_path
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.disk.sources import Places, project_of, real_path
+from skills_core.disk.writing import InvalidJsonError, JsonFile
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 from skills_core.skills.gates import Environment
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -21,8 +21,7 @@ from server.config.settings.skills import SourceSettings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
-from skills_core.disk.locations import Places, project_of
-from skills_core.disk.sources import real_path
+from skills_core.disk.sources import Places, project_of, real_path
 from skills_core.errors import FileRefusedError
 
 _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)

@@ -9,13 +9,24 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.skills import Conventions, DiscoverySettings, SourceSettings
-from skills_core.disk.locations import DEFAULT_BOUNDS, Places, default_sources, project_of
-from skills_core.disk.sources import ScanBounds, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
+from skills_core.disk.sources import (
+    DEFAULT_BOUNDS,
+    ScanBounds,
+    Scope,
+    SkillKind,
+    Source,
+    Strictness,
+    default_sources,
+    explicit_sources,
+    project_of,
+    real_path,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from server.config.settings.model import Settings
+    from skills_core.disk.sources import Places
 
 
 Value = TypeVar("Value")

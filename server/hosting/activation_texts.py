@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 
 from skills_core.diagnostics import one_line
-from skills_core.rendering import render_activation
+from skills_core.rendering.activation import render_activation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

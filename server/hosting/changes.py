@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from server.hosting.status import skill_object
 from server.listing import prompts, resources, tools
 from server.listing.resources import STATUS_URI, offers_status
-from skills_core.rendering import render_entry
+from skills_core.rendering.catalog import render_entry
 from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:

@@ -12,12 +12,14 @@ import anyio.to_thread
 
 from server.access import Principal, PrincipalKind, principal_of
 from server.config.files import ConfigurationError
-from skills_core.selection import Match, Reranker, menu_of
+from skills_core.selection.policy import Match, menu_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from mcp.server.context import ServerRequestContext
+
+    from skills_core.selection.fusion import Reranker
 
 
 MAX_SEARCHES: Final = 16

@@ -24,7 +24,7 @@ from server.hosting.changes import OfferChanges, events_of
 from server.listing.snapshot import Snapshot, allow_all
 from server.listing.tools import SCHEDULE_TOOLS
 from skills_core.live.library import Change, Library
-from skills_core.selection import TOP_TEN, Match, Reranker, SelectionPolicy, SkillSearch
+from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
     from skills_core.scripts.runner import ScriptSetup
+    from skills_core.selection.fusion import Reranker
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
 from skills_core.diagnostics import one_line
-from skills_core.rendering import (
-    CatalogText,
+from skills_core.rendering.catalog import (
     activation_rule,
     entries_within,
     listing_order,
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
 
     from server.config.settings.skills import CatalogSettings
     from skills_core.catalog.catalog import Catalog
+    from skills_core.rendering.catalog import CatalogText
     from skills_core.skills.skill import Skill
 
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.rendering import ACTIVATION_TOOL, listing_order, texts_within
+from skills_core.rendering.catalog import ACTIVATION_TOOL, listing_order, texts_within
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.rendering import FREE_ARGUMENT, parameters_of
+from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,7 +13,7 @@ from server.config.settings.tools import OptionalTool
 from server.listing.envelope import COMPLETE
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:

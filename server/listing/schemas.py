@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from skills_core.selection import Band
+from skills_core.selection.policy import Band
 
 TEXT: dict[str, Any] = {"type": "string"}
 MAX_TAGS = 50

@@ -14,7 +14,7 @@ from server.config.settings.tools import OptionalTool
 from server.listing.catalog_texts import topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS
-from skills_core.rendering import ACTIVATION_TOOL, render_entry
+from skills_core.rendering.catalog import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

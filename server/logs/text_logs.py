@@ -148,7 +148,7 @@ def _indented(traceback: str) -> list[str]:
 
 
 def _without_secrets(text: str) -> str:
-    from skills_core.texts.token_forms import without_secrets  # noqa: PLC0415 - most servers have little to warn of
+    from skills_core.texts import without_secrets  # noqa: PLC0415 - most servers have little to warn of
 
     half = _MAX_TEXT // 2
     return without_secrets(text if len(text) <= _MAX_TEXT else f"{text[:half]}\n…\n{text[-half:]}")

@@ -42,7 +42,7 @@ from skills_core.errors import (
     UnknownFileError,
     UnknownSkillError,
 )
-from skills_core.skills.uris import SCHEME
+from skills_core.skills.skill import SCHEME
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from server.access import PrincipalKind, principal_of
 from server.conversation.client_requests import session_of
 from server.listing.layout import MAX_NEWS
-from skills_core.rendering import ACTIVATION_TOOL, entry_text
+from skills_core.rendering.catalog import ACTIVATION_TOOL, entry_text
 from skills_core.rendering.escaping import escape_line
 from skills_core.skills.withheld_files import files_for_models
 

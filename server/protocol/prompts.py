@@ -22,8 +22,8 @@ from server.requests import RequestReason, Use, note_invalid, note_skill, note_t
 from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import UnknownSkillError
-from skills_core.rendering import activation_inputs, parameters_of, render_request
-from skills_core.skills.uris import SCHEME, decode_path
+from skills_core.rendering.activation import activation_inputs, parameters_of, render_request
+from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -10,7 +10,8 @@ from server.clients.known import KNOWN_CLIENTS, client_called, client_of, find_c
 from server.clients.layout import called_in, link_reader_of
 from server.clients.profile import UNKNOWN, ClientProfile, holds
 from server.config.settings.tools import OptionalTool
-from skills_core.rendering import ACTIVATION_TOOL, Recipient
+from skills_core.rendering.catalog import ACTIVATION_TOOL
+from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:

@@ -34,7 +34,7 @@ from server.limits.pacing import TokenBucket
 from server.listing.resources import STATUS_URI, offers_status
 from server.requests import RequestReason, note_denied, note_invalid, note_target
 from server.wire.params import InvalidRequestError
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -10,7 +10,7 @@ from server.clients.profile import ClientProfile, Limit, Unit
 from server.listing.envelope import text_block, tool_result, without_envelope
 from server.listing.layout import MAX_NEWS
 from server.listing.tools import CORE_TOOLS, MAX_RESULT
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:

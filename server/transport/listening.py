@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.login.settings import LoginSettings
 from skills_core.diagnostics import one_line
-from skills_core.errors import SkillsError
-from skills_core.system_faults import system_message
+from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
     import asyncio

@@ -21,10 +21,9 @@ from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.disk.sources import Strictness
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, system_message
 from skills_core.format.instructions import parse_instructions
 from skills_core.mentions.markdown import without_fences
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

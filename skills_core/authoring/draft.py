@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError
-from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document
+from skills_core.format.document import BOM, Document, Fences, find_fences, parse_document, read_layout
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
-from skills_core.format.layout import read_layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

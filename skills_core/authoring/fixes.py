@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.authoring.draft import Draft, Fix, split_draft
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped, printable
-from skills_core.format.document import BOM, Document, repair
+from skills_core.format.document import BOM, Document, read_layout, repair
 from skills_core.format.frontmatter import (
     is_folder_name,
     parse_frontmatter,
@@ -22,9 +22,8 @@ from skills_core.format.frontmatter import (
     unknown_fields,
     unquoted_fields,
 )
-from skills_core.format.hidden import find_hidden, without_hidden
-from skills_core.format.layout import read_layout
-from skills_core.mentions import mentioned_paths
+from skills_core.mentions.paths import mentioned_paths
+from skills_core.texts import find_hidden, without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -1,1 +1,1 @@
-"""Loaded skills as a catalog: which are active, which answers to which name, and which a caller may see."""
+"""The catalog, fourth step of the data: which skills are active, and which of them a name means or a caller may see."""

@@ -11,11 +11,10 @@ from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from skills_core.catalog.conflicts import NOTHING_SETTLED, Settlement
+from skills_core.catalog.conflicts import Settlement
 from skills_core.catalog.filter import keeps_name, visible_skills
 from skills_core.errors import AmbiguousSkillError, UnknownFileError, UnknownSkillError
-from skills_core.skills.skill import Skill, SkillFile, State, is_same_skill
-from skills_core.skills.uris import SCHEME, decode_path
+from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_path, is_same_skill
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source
 
-__all__ = ["MAX_ENTRY", "Catalog", "Folder", "FoundSource", "order_of"]
 
 _name_of = attrgetter("name")
 
@@ -42,7 +40,7 @@ class FoundSource:
     skills: int
 
 
-class Folder(NamedTuple):
+class DirectoryContents(NamedTuple):
     """A folder: its path, which starts with that of a skill or leads to one, and its direct children by name.
 
     A file is paired with the innermost skill that has it, a folder is None.
@@ -64,7 +62,7 @@ class Catalog:
     skills: tuple[Skill, ...] = ()
     problems: tuple[Diagnostic, ...] = ()
     sources: tuple[FoundSource, ...] = ()
-    settlement: Settlement = field(default=NOTHING_SETTLED, compare=False)
+    settlement: Settlement = field(default=Settlement(), compare=False)
     conditional: tuple[Skill, ...] = field(init=False, compare=False)
     active: tuple[Skill, ...] = field(init=False)
     offered: tuple[Skill, ...] = field(init=False, compare=False)
@@ -179,7 +177,7 @@ class Catalog:
         because = f"it is {other.state} ({other.reason}: {other.detail})" if other is not None else ""
         raise UnknownSkillError(name, known, because)
 
-    def required(self, name: str) -> Skill | None:
+    def provider(self, name: str) -> Skill | None:
         """Return the active skill that a `requires` names: that of `get`, or the first of several with this name."""
         return self.get(name) or next((self._by_key[key] for key in self._keys_of.get(name, ())), None)
 
@@ -198,10 +196,9 @@ class Catalog:
 
     def shown(self, skill: Skill) -> Skill | None:
         """Return an active skill as this catalog has it, None if it has not; `skill` may be of one that shows more."""
-        place = skill.source.root, skill.content.place
         ((_, found),) = self.named((skill.name,))
         active = (each for each in found if each.state is State.ACTIVE)
-        return next((each for each in active if (each.source.root, each.content.place) == place), None)
+        return next((each for each in active if each.identity == skill.identity), None)
 
     def offer(self, name: str) -> Skill | None:
         """Return the active skill that `get` finds if a model may activate it, else None."""
@@ -241,7 +238,7 @@ class Catalog:
             if skill is not None:
                 yield skill, "/".join(segments[count:])
 
-    def directory(self, uri: str) -> Folder | None:
+    def directory(self, uri: str) -> DirectoryContents | None:
         """Return the folder that `uri` names; None if there is no such folder. Folders above skills count as folders.
 
         A folder of a skill is found as `SkillContent.subfolder` finds it, if there is none of this spelling.
@@ -259,7 +256,7 @@ class Catalog:
         spelled = next(near, None)
         return self._folder_at(spelled) if spelled is not None else None
 
-    def _folder_at(self, path: str) -> Folder | None:
+    def _folder_at(self, path: str) -> DirectoryContents | None:
         children: dict[str, tuple[Skill, SkillFile] | None] = {}
         segments, is_folder = path.split("/"), False
         for count in range(1, min(self._depth, len(segments)) + 1):
@@ -274,7 +271,7 @@ class Catalog:
                 break
             is_folder = True
             children.setdefault(self._paths[number][len(below) :].partition("/")[0], None)
-        return Folder(path, dict(sorted(children.items()))) if is_folder else None
+        return DirectoryContents(path, dict(sorted(children.items()))) if is_folder else None
 
     def file_of(self, skill: Skill, path: str) -> SkillFile:
         """Return the file at `path`, which is relative to the skill's folder, as `SkillContent.file` finds it.

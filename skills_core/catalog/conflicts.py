@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 
-__all__ = ["NOTHING_SETTLED", "Candidate", "Placement", "Position", "Settlement", "place_on_disk", "settle"]
-
 
 Position: TypeAlias = tuple[int, str]
 """The rank of a source, and the place of a skill in it."""
@@ -56,7 +54,7 @@ class Candidate(NamedTuple):
         if not placement.shares_name:
             return ()
         message = f"another skill of this source is also named {self.name!r}; use {placement.key!r} for this one"
-        where = place_on_disk(self.source, self.content.place)
+        where = self.source.shown(self.content.place)
         return (Diagnostic(Severity.WARNING, Reason.DUPLICATE_NAME, message, where),)
 
 
@@ -69,7 +67,7 @@ class Placement:
     shares_name: bool
 
 
-class Spot(NamedTuple):
+class MappedPath(NamedTuple):
     """A path below a skill's folder to which a nested skill might be mapped."""
 
     rank: int
@@ -87,14 +85,11 @@ class Settlement:
     """
 
     claims: tuple[tuple[int, str, str], ...] = ()
-    room: Mapping[Spot, bool] = field(default_factory=dict, repr=False)
+    room: Mapping[MappedPath, bool] = field(default_factory=dict, repr=False)
     placements: Mapping[Position, Placement] = field(default_factory=dict, repr=False)
     shadowing: Mapping[Position, Position] = field(default_factory=dict, repr=False)
     names: frozenset[str] = frozenset()
     lowered_names: frozenset[str] = frozenset()
-
-
-NOTHING_SETTLED = Settlement()
 
 
 def settle(candidates: Sequence[Candidate], before: Settlement | None = None) -> Settlement:
@@ -113,16 +108,11 @@ def settle(candidates: Sequence[Candidate], before: Settlement | None = None) ->
     return Settlement(claims, paths.room, _placements(kept, paths.path_of), shadowing, names, lowered)
 
 
-def place_on_disk(source: Source, place: str) -> str:
-    """Return where a skill lies, for messages."""
-    return printable("/".join(part for part in (str(source.root), place) if part))
-
-
-def _same_room(candidates: Sequence[Candidate], room: Mapping[Spot, bool]) -> bool:
+def _same_room(candidates: Sequence[Candidate], room: Mapping[MappedPath, bool]) -> bool:
     if not room:
         return True
     contents = {(each.rank, each.content.place): each.content for each in candidates}
-    return all(_is_room(contents[spot.rank, spot.place], spot.inside) is was for spot, was in room.items())
+    return all(_is_room(contents[mapped.rank, mapped.place], mapped.inside) is was for mapped, was in room.items())
 
 
 def _is_room(outer: SkillContent, inside: str) -> bool:
@@ -162,7 +152,7 @@ class _Paths:
 
     def __init__(self, candidates: Mapping[Position, Candidate]) -> None:
         self.path_of: dict[Position, str] = {}
-        self.room: dict[Spot, bool] = {}
+        self.room: dict[MappedPath, bool] = {}
         self._candidates = candidates
         self._holder: dict[str, Position] = {}
         self._occupied: set[str] = set()
@@ -207,9 +197,9 @@ class _Paths:
         real = candidate.content.place.removeprefix(f"{outer.place}/")
         if not path.startswith(base) or inside == real:
             return True
-        spot = Spot(candidate.rank, outer.place, inside)
-        self.room[spot] = _is_room(outer, inside)
-        return self.room[spot]
+        mapped = MappedPath(candidate.rank, outer.place, inside)
+        self.room[mapped] = _is_room(outer, inside)
+        return self.room[mapped]
 
     def _choices(self, candidate: Candidate, enclosing: Sequence[SkillContent]) -> Iterator[str]:
         """Yield possible paths for a candidate, the best first, without end."""

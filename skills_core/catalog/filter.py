@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.conflicts import Placement
     from skills_core.skills.skill import SkillContent, SkillFile
 
-__all__ = ["keeps_name", "visible_skills"]
 
 _OF_REQUIREMENTS = frozenset({Reason.UNMET_REQUIREMENT, Reason.CIRCULAR_REQUIREMENT})
 
@@ -40,14 +39,17 @@ def visible_skills(
     more = {id(skill) for skill in skills if not admits(skill)}
     if not more:
         return skills
-    named, provided = _by_name(skills), _by_names(skills)
+    named = _by_names(skills, lambda skill: (skill.name,))
+    # The names that a `requires` may use.
+    provided = _by_names(skills, lambda skill: skill.content.names)
     hidden, places = frozenset[int](), _Places(())
     while more:
         hidden |= more
         places = _Places(skill for skill in skills if id(skill) in hidden)
         rest = (skill for skill in skills if id(skill) not in hidden)
         more = {id(skill) for skill in rest if places.enclose(skill) or _depends(skill, named, provided, hidden)}
-    left = [_without_trace(skill, places) for skill in skills if id(skill) not in hidden]
+    rest = (skill for skill in skills if id(skill) not in hidden)
+    left = [replace(skill, content=_cut(skill, places)) if places.are_within(skill) else skill for skill in rest]
     # A source without a skill that is left does not count for the rank of the others.
     used = {skill.source.root for skill in left}
     rank_of = {root: rank for rank, root in enumerate(root for root in dict.fromkeys(roots) if root in used)}
@@ -62,7 +64,7 @@ class _Places:
         self._documents: set[tuple[Path, str]] = set()
         self._above: set[tuple[Path, str]] = set()
         for skill in hidden:
-            root, place = skill.source.root, skill.content.place
+            root, place = skill.identity
             (self._folders if skill.content.kind is SkillKind.FOLDER else self._documents).add((root, place))
             self._above.update((root, folder) for folder in _folders_above(place))
 
@@ -80,13 +82,13 @@ class _Places:
         """Tell whether a skill lies in the folder of a hidden one, or its main file does."""
         main = skill.content.main
         linked = main.linked if main is not None else None
-        return self.hold(skill.source.root, skill.content.place) or (linked is not None and self.hold(*linked))
+        return self.hold(*skill.identity) or (linked is not None and self.hold(*linked))
 
     def are_within(self, skill: Skill) -> bool:
         """Tell whether a hidden skill lies in the folder of a skill, or one of its files belongs to a hidden one."""
         files = skill.content.files.values()
         if skill.content.kind is SkillKind.FOLDER:
-            is_around = self.are_below(skill.source.root, skill.content.place)
+            is_around = self.are_below(*skill.identity)
             return is_around or any(file.linked is not None and self.hold(*file.linked) for file in files)
         return any(self.hold_file(skill, file) for file in files)
 
@@ -103,20 +105,12 @@ def _folders_above(path: str) -> Iterator[str]:
         yield path
 
 
-def _by_name(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
+def _by_names(skills: Iterable[Skill], names_of: Callable[[Skill], Iterable[str]]) -> dict[str, list[Skill]]:
     named: dict[str, list[Skill]] = {}
     for skill in skills:
-        named.setdefault(skill.name, []).append(skill)
+        for name in names_of(skill):
+            named.setdefault(name, []).append(skill)
     return named
-
-
-def _by_names(skills: Iterable[Skill]) -> dict[str, list[Skill]]:
-    """Return the skills by each name that a `requires` may use."""
-    provided: dict[str, list[Skill]] = {}
-    for skill in skills:
-        for name in skill.content.names:
-            provided.setdefault(name, []).append(skill)
-    return provided
 
 
 def _depends(
@@ -138,11 +132,6 @@ def _depends(
 def keeps_name(skill: Skill) -> bool:
     """Tell whether a skill has won its name: it is served under it, or would be but for a gate or a requirement."""
     return skill.state is State.ACTIVE or (skill.state is State.EXCLUDED and skill.reason is not Reason.UNTRUSTED)
-
-
-def _without_trace(skill: Skill, places: _Places) -> Skill:
-    """Return the skill without the files of hidden ones; the same object if it has none."""
-    return replace(skill, content=_cut(skill, places)) if places.are_within(skill) else skill
 
 
 def _placed_anew(skills: list[Skill], rank_of: Mapping[Path, int]) -> Iterator[Skill]:

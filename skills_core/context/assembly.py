@@ -1,34 +1,235 @@
 """Assemble the context of one message, for programs that build their own prompts.
 
-The order is: the section of always-on and triggered skills; then the called skill, the best match or a menu of matches;
-then the message.
+The order is: the section `<skills>`, with whole bodies of always-on and triggered skills within a budget; then the
+called skill, the best match or a menu of matches; then the message.
+
+A message calls a skill with `/name`, `/skill name`, `@name` or `$name` at its beginning. Source: Agenvoy's
+`MatchSkillCall`; the `key=value` words after the name are JD.AI's. The rest is the user's text and stays as typed.
 """
 
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, replace
+import re
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from skills_core.context.calls import activation_of, match_skill_call, request_of
-from skills_core.context.injection import MAX_INJECTED_CHARS, prompt_block
-from skills_core.context.section import section_of
+from skills_core.context.injection import MAX_INJECTED_CHARS, prompt_block, section_entry
 from skills_core.diagnostics import one_line
+from skills_core.rendering.activation import (
+    FREE_ARGUMENT,
+    activation_inputs,
+    parameters_of,
+    render_activation,
+    render_activations,
+    render_request,
+)
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
+from skills_core.selection.fulltext import phrase
 from skills_core.selection.policy import MAX_MENU, menu_of
 from skills_core.selection.ranking import TOP_TEN
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
 
     from skills_core.catalog.catalog import Catalog
-    from skills_core.context.calls import SkillCall
     from skills_core.context.injection import Ranking
-    from skills_core.context.section import Section, Triggered
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
+
+
+_BLANKS = " \t\r\n"
+_BLANK = re.compile(f"[{_BLANKS}]")
+_SIGNS = ("/", "@", "$")
+_COMMAND = "skill"
+
+_ASSIGNMENT = re.compile(
+    rf"""([A-Za-z_][A-Za-z0-9_-]*)=(?:"([^"\\]*(?:\\.[^"\\]*)*)"|'([^']*)'|([^"'{_BLANKS}][^{_BLANKS}]*))"""
+    # A quoted value must end its word.
+    rf"(?:[{_BLANKS}]+|\Z)",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r'\\(["\\])')
+
+
+@dataclass(frozen=True, slots=True)
+class SkillCall:
+    """A skill that a user called by name.
+
+    `parameters` are the values of the skill's parameters that the message gives as `key=value`. `arguments` is the text
+    after the name and these, possibly empty. `request` is the rest of the message: the arguments, or without any the
+    message itself, stripped on the left.
+    """
+
+    skill: Skill
+    arguments: str
+    request: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+def match_skill_call(text: str, catalog: Catalog) -> SkillCall | None:
+    r"""Return the call at the beginning of `text`; None if there is none.
+
+    The name extends to the next blank and must be the exact key or path of an active skill that users may invoke. Only
+    the first call counts: another one after it is part of the arguments. `/skill` calls a skill named `skill` if there
+    is one, whatever follows.
+
+    Words `key=value` right after the name fill the skill's `{{key}}`, up to the first word that is not of this form or
+    whose key is not a parameter of the skill. A value with blanks stands in `"…"`, where `\"` and `\\` are a quote
+    and a backslash, or in `'…'`, where every character stands for itself.
+    """
+    literal = text.lstrip(_BLANKS)
+    if not literal.startswith(_SIGNS):
+        return None
+    name, arguments = _split_word(literal[1:])
+    skill = _invocable_skill(name, catalog)
+    if skill is None and literal[0] == "/" and name == _COMMAND:
+        name, arguments = _split_word(arguments)
+        skill = _invocable_skill(name, catalog)
+    if skill is None:
+        return None
+    values, arguments = _assignments(arguments, frozenset(parameters_of(skill.body)) - {FREE_ARGUMENT})
+    return SkillCall(skill, arguments, arguments or literal, values)
+
+
+def activation_of(call: SkillCall, recipient: Recipient = UNKNOWN_RECIPIENT) -> str:
+    """Return the skill's activation: the same bytes as from the tool with these arguments."""
+    return render_activation(call.skill, _values_of(call), recipient)
+
+
+def request_of(call: SkillCall) -> str:
+    """Return the user's message for the activation: binding context, or the message as typed if it has no arguments."""
+    return render_request(call.skill, call.arguments) if call.arguments else call.request.rstrip(_BLANKS)
+
+
+def stack_activations(calls: Sequence[SkillCall], recipient: Recipient = UNKNOWN_RECIPIENT) -> tuple[str, ...]:
+    """Return the activations of one conversation in order, and after several a text on which of them prevails."""
+    return render_activations([(call.skill, _values_of(call)) for call in calls], recipient)
+
+
+def _values_of(call: SkillCall) -> Mapping[str, str]:
+    values, _ = activation_inputs(call.skill, {**call.parameters, FREE_ARGUMENT: call.arguments})
+    return values
+
+
+def _assignments(text: str, known: Container[str]) -> tuple[dict[str, str], str]:
+    """Split the words `key=value` with `known` keys from the beginning of a text; return them and the rest."""
+    values: dict[str, str] = {}
+    end = 0
+    while (match := _ASSIGNMENT.match(text, end)) is not None and match[1] in known:
+        key, double, single, plain = match.groups()
+        values[key] = _ESCAPED.sub(r"\1", double) if double is not None else single if single is not None else plain
+        end = match.end()
+    return values, text[end:]
+
+
+def _split_word(text: str) -> tuple[str, str]:
+    """Split a text at its first blank; return the first word and the rest without leading blanks."""
+    blank = _BLANK.search(text)
+    return (text[: blank.start()], text[blank.end() :].lstrip(_BLANKS)) if blank else (text, "")
+
+
+def _invocable_skill(name: str, catalog: Catalog) -> Skill | None:
+    skill = catalog.get(name)
+    return skill if skill is not None and skill.user_invocable else None
+
+
+MAX_NAMED = 20
+# Maximum number of skills named that do not fit.
+
+
+@dataclass(frozen=True, slots=True)
+class Triggered:
+    """A triggered skill, with those of its triggers that occur in the message."""
+
+    skill: Skill
+    triggers: tuple[str, ...]
+
+
+def always_on(skill: Skill) -> bool:
+    """Tell whether the skill applies to every message: trigger `*` or `metadata.jdai.always`, and no declared tools."""
+    return skill.frontmatter.always_on and not skill.frontmatter.tools
+
+
+def triggered_by(message: str, skills: Iterable[Skill]) -> tuple[Triggered, ...]:
+    """Return those of `skills` with a trigger in `message`, in order; always-on skills are left out.
+
+    A trigger occurs in a message if its words do, whole, adjacent and in order. Case, accents, hyphens and the width of
+    gaps do not matter; other signs do.
+    """
+    said = phrase(message)
+    words = frozenset(said.split())
+    found: list[Triggered] = []
+    for skill in skills:
+        front = skill.frontmatter
+        if front.triggers and not front.tools and not front.always_on:
+            triggers = tuple(trigger for trigger in front.triggers if _occurs(trigger, said, words))
+            if triggers:
+                found.append(Triggered(skill, triggers))
+    return tuple(found)
+
+
+def _occurs(trigger: str, said: str, words: frozenset[str]) -> bool:
+    asked = phrase(trigger)
+    parts = asked.split()
+    # Cheap test first: most triggers have a word that is not in the message, and searching a long message is slow.
+    return bool(parts) and words.issuperset(parts) and asked in said
+
+
+@dataclass(frozen=True, slots=True)
+class SkillsSection:
+    """The section's text, empty without skills, and its skills; those of `left_out` are only named in the text."""
+
+    text: str
+    always: tuple[Skill, ...]
+    triggered: tuple[Triggered, ...]
+    left_out: tuple[Skill, ...]
+
+    @property
+    def skills(self) -> tuple[Skill, ...]:
+        """All skills of the section, including those that did not fit."""
+        return (*self.always, *(each.skill for each in self.triggered))
+
+
+def section_of(message: str, skills: Sequence[Skill], budget: int, tool: str = ACTIVATION_TOOL) -> SkillsSection:
+    """Return the section for a message: always-on skills, then triggered ones, each in the order of `skills`.
+
+    Entries are whole and have at most `budget` characters in total; an entry that does not fit is skipped, and the text
+    says to load the skill with `tool`.
+    """
+    always = tuple(skill for skill in skills if always_on(skill))
+    triggered = triggered_by(message, skills)
+    entries: list[str] = []
+    left_out: list[Skill] = []
+    left = budget
+    for skill in (*always, *(each.skill for each in triggered)):
+        entry = section_entry(skill)
+        if len(entry) > left:
+            left_out.append(skill)
+            continue
+        left -= len(entry)
+        entries.append(entry)
+    lines = [*entries, *([left_out_note(left_out, tool=tool)] if left_out else [])]
+    text = "\n".join(["<skills>", *lines, "</skills>"]) if lines else ""
+    return SkillsSection(text, always, triggered, tuple(left_out))
+
+
+def left_out_note(left_out: Sequence[Skill], *, loadable: bool = True, tool: str = ACTIVATION_TOOL) -> str:
+    """Return the line that names skills whose texts do not fit.
+
+    `loadable` tells that the model can activate them, with `tool`.
+    """
+    names = ", ".join(escape_tags_and_marks(one_line(skill.key)) for skill in left_out[:MAX_NAMED])
+    more = f" and {len(left_out) - MAX_NAMED} more" if len(left_out) > MAX_NAMED else ""
+    rule = (
+        f"They apply as well, so call {tool} for each of them first."
+        if loadable
+        else "They apply as well, but cannot be loaded here: say so in the result where it matters."
+    )
+    return f"Too long to stand here: {names}{more}. {rule}"
 
 
 logger = logging.getLogger(__name__)
@@ -113,7 +314,7 @@ def assemble_context(
 
 
 def _choose(
-    message: str, section: Section, ranking: Ranking, choice: SelectionPolicy
+    message: str, section: SkillsSection, ranking: Ranking, choice: SelectionPolicy
 ) -> tuple[Match | None, tuple[Match, ...]]:
     """Return the best match, or a menu if several are close, among skills that are not in the section."""
     there = {id(skill) for skill in section.skills}

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import one_line
 from skills_core.rendering.escaping import escape_line, escape_tags_and_marks, quote_attribute
-from skills_core.selection import SkillIndex, SkillSearch
 from skills_core.selection.policy import Match, SelectionPolicy
+from skills_core.selection.ranking import SkillIndex, SkillSearch
 
 if TYPE_CHECKING:
     from skills_core.skills.skill import Skill

@@ -1,1 +1,1 @@
-"""Access to the disk: scanning folders, and reading and writing files only within a root."""
+"""The disk, first step of the data: sources (directories of skills), their listings, and safe reads and writes."""

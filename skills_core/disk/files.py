@@ -1,4 +1,4 @@
-"""Read files that others may write: below a root and never outside of it, or one file at a path.
+"""Open and read files that others may write: below a root and never outside of it, or one file at a path.
 
 Invariant of `Reader`: no symbolic link, no `..`, no special file and no race between check and open leads out of the
 root. Where the system can open relative to a directory handle, each component is opened from the one above without
@@ -9,6 +9,9 @@ the open file is compared with the one that was checked.
 device may have no end, a FIFO blocks until another process writes to it, and opening some devices has effects. So the
 type is checked before the file is opened, the file is opened without blocking, and the type of the open file is checked
 again.
+
+No other module builds flags for `os.open`: a link in the place of a file would lead elsewhere, and a FIFO would block.
+Child processes never inherit a handle, and no system changes line ends.
 """
 
 from __future__ import annotations
@@ -20,13 +23,50 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from skills_core.diagnostics import Reason, printable
-from skills_core.disk.opening import open_folder, open_to_read
-from skills_core.errors import FileRefusedError, FileUnavailableError
-from skills_core.system_faults import Fault, fault_of, system_message
+from skills_core.errors import Fault, FileRefusedError, FileUnavailableError, fault_of, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
+
+
+_COMMON: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
+_NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)
+# Without O_NONBLOCK, opening a FIFO blocks until another process writes to it.
+_NO_WAIT: Final = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+_FOLDER: Final = os.O_RDONLY | _COMMON | getattr(os, "O_DIRECTORY", 0)
+
+PATH_ONLY: Final = getattr(os, "O_PATH", None)
+"""The flag that opens what may not be read; None on most systems."""
+
+
+def open_to_read(path: str | Path, *, dir_fd: int | None = None, follows_links: bool = False) -> int:
+    """Open a file to read it, without blocking; the caller checks that it is a regular one."""
+    return os.open(path, os.O_RDONLY | _COMMON | _NO_WAIT | (0 if follows_links else _NO_LINK), dir_fd=dir_fd)
+
+
+def open_folder(
+    path: str | Path, *, dir_fd: int | None = None, follows_links: bool = False, more_flags: int = 0
+) -> int:
+    """Open a folder, to name its entries relative to the handle."""
+    return os.open(path, _FOLDER | (0 if follows_links else _NO_LINK) | more_flags, dir_fd=dir_fd)
+
+
+def open_new(path: str | Path, mode: int = 0o600, *, dir_fd: int | None = None, appends: bool = False) -> int:
+    """Create a file to write it; with `appends`, every write goes to its end.
+
+    Raises:
+        FileExistsError: the name is taken, be it by a link.
+        OSError: the folder cannot be written.
+    """
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _COMMON | _NO_LINK | (os.O_APPEND if appends else 0)
+    return os.open(path, flags, mode, dir_fd=dir_fd)
+
+
+def open_to_change(path: str | Path, mode: int = 0o600, *, creates: bool = True, appends: bool = False) -> int:
+    """Open a file to read and write it; with `creates`, a missing one is created."""
+    flags = os.O_RDWR | _COMMON | _NO_LINK | _NO_WAIT
+    return os.open(path, flags | (os.O_CREAT if creates else 0) | (os.O_APPEND if appends else 0), mode)
 
 
 MAX_FILE_SIZE = 16 * 1024 * 1024
@@ -284,11 +324,15 @@ def _refusal(relative: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(relative, Reason.SYMLINK, "the path contains a symbolic link; links are not followed")
     if error.errno == errno.ENXIO:
         return FileRefusedError(relative, Reason.SPECIAL_FILE, "this is not a regular file")
+    return _refusal_by_fault(relative, error, system_message(error))
+
+
+def _refusal_by_fault(shown: str, error: OSError, message: str) -> FileRefusedError:
     fault = fault_of(error)
     if fault is Fault.TRANSIENT:
-        return FileUnavailableError(relative, Reason.UNREADABLE, system_message(error))
+        return FileUnavailableError(shown, Reason.UNREADABLE, message)
     reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
-    return FileRefusedError(relative, reason, system_message(error), fault)
+    return FileRefusedError(shown, reason, message, fault)
 
 
 MAX_SETTINGS: Final = 1024 * 1024
@@ -344,8 +388,4 @@ def _refusal_of_path(shown: str, error: OSError) -> FileRefusedError:
         return FileRefusedError(shown, Reason.UNREADABLE, "this link is circular")
     if error.errno == errno.ENXIO:
         return _special(shown)
-    fault, message = fault_of(error), f"cannot be read: {system_message(error)}"
-    if fault is Fault.TRANSIENT:
-        return FileUnavailableError(shown, Reason.UNREADABLE, message)
-    reason = Reason.PERMISSION_DENIED if fault is Fault.DENIED else Reason.UNREADABLE
-    return FileRefusedError(shown, reason, message, fault)
+    return _refusal_by_fault(shown, error, f"cannot be read: {system_message(error)}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import UNKNOWN_FINGERPRINT, Fingerprint
-from skills_core.system_faults import Fault, fault_of
+from skills_core.errors import Fault, fault_of
 
 if TYPE_CHECKING:
     import os

@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import Reason
 from skills_core.disk.files import Location, read_bounded
 from skills_core.disk.folders import Listing
-from skills_core.errors import FileRefusedError
-from skills_core.system_faults import Fault, fault_of
+from skills_core.errors import Fault, FileRefusedError, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
 
     Rules = PathSpec[RegexPattern]
 
-__all__ = ["FILE_NAME", "UNUSABLE_RULES", "GitIgnore"]
 
 FILE_NAME = ".gitignore"
 

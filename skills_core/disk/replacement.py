@@ -21,7 +21,7 @@ import sys
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from skills_core.disk.opening import PATH_ONLY, open_folder
+from skills_core.disk.files import PATH_ONLY, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable

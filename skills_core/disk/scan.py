@@ -41,7 +41,7 @@ from skills_core.disk.folders import (
     unreadable_listing,
 )
 from skills_core.disk.gitignore import GitIgnore
-from skills_core.system_faults import Fault, fault_of, is_absence
+from skills_core.errors import Fault, fault_of, is_absence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -53,16 +53,8 @@ _NOWHERE = frozenset({Fault.ABSENT, Fault.REFUSED})
 # The link is broken or circular.
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """The target of a link; a file has a fingerprint, a folder has none."""
-
-    location: Location
-    fingerprint: Fingerprint | None
-
-
-def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> Target | None:
-    """Return the target of the link `name`, None if the link may not be followed.
+def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> tuple[Location, Fingerprint | None] | None:
+    """Return the target of the link `name`, None if the link may not be followed; a folder has no fingerprint.
 
     `above` are the folders on the path to the link, ending with the one that contains it. The target must be below the
     root of that folder; with `may_leave` it may also be a skill folder elsewhere. Ignored names, special files, and
@@ -83,13 +75,13 @@ def follow(name: str, above: Sequence[Location], *, may_leave: bool) -> Target |
         raise
     if stat.S_ISREG(status.st_mode):
         location = _inside(path, here.root)
-        return Target(location, Fingerprint.of(status)) if location else None
+        return (location, Fingerprint.of(status)) if location else None
     if not stat.S_ISDIR(status.st_mode) or any(folder.path.is_relative_to(path) for folder in above):
         return None
     location = _inside(path, here.root)
     if location is None and may_leave and _is_skill(path) and not path.is_relative_to(here.root):
         location = Location(path, "")
-    return Target(location, None) if location else None
+    return (location, None) if location else None
 
 
 def _inside(path: Path, root: Path) -> Location | None:
@@ -436,11 +428,12 @@ class _Walk:
                 if target is None:
                     found.refused.append((name, Reason.SYMLINK_OUTSIDE))
                     continue
-                found.links.append((name, target.location))
-                if target.fingerprint is None:
+                location, fingerprint = target
+                found.links.append((name, location))
+                if fingerprint is None:
                     found.folders.append(name)
                 else:
-                    found.files.append((name, target.fingerprint))
+                    found.files.append((name, fingerprint))
         return found.listing()
 
 

@@ -1,1 +1,1 @@
-"""Parsing of skills: from the bytes of a SKILL.md to typed frontmatter, body and diagnostics."""
+"""The format, second step of the data: from the bytes of a SKILL.md to typed frontmatter, body and diagnostics."""

@@ -12,14 +12,13 @@ from typing import TYPE_CHECKING, cast
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity
 from skills_core.errors import did_you_mean
 from skills_core.format.yaml12 import YamlError, load_mapping
-from skills_core.texts.patterns import MAX_PATTERNS, decoded_part, pattern_fault
+from skills_core.texts import MAX_PATTERNS, decoded_part, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = ["FieldReader"]
 
 _SHOWN = 60
 # Characters of a pattern that a message quotes.

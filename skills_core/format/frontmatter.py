@@ -7,16 +7,16 @@ Sources of the rules: agentskills.io (`name description license compatibility me
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import MAX_PER_REASON, Diagnostic, Reason, Severity, capped
 from skills_core.errors import did_you_mean
+from skills_core.format.document import read_lines
 from skills_core.format.fields import FieldReader
 from skills_core.format.gate import OPEN, Gate, read_gate, read_metadata, read_requires, read_stray_conditions
-from skills_core.format.layout import read_lines
-from skills_core.format.semantic_version import parse_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -24,19 +24,36 @@ if TYPE_CHECKING:
     from skills_core.format.document import Document
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = [
-    "Evaluation",
-    "Frontmatter",
-    "ToolDeclaration",
-    "is_folder_name",
-    "name_fault",
-    "name_length",
-    "parse_frontmatter",
-    "similar_fields",
-    "unknown_fields",
-    "unquoted_fields",
-    "written_length",
-]
+
+_MAX_LENGTH = 256
+# Maximum characters of a version; npm has the same limit.
+
+_NUMBER = r"0|[1-9][0-9]*"
+_PRERELEASE = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+_BUILD = r"[0-9A-Za-z-]+"
+_VERSION = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-({_PRERELEASE}(?:\.{_PRERELEASE})*))?(?:\+{_BUILD}(?:\.{_BUILD})*)?"
+)
+
+
+Precedence: TypeAlias = tuple[int, int, int, bool, tuple[tuple[int, int, str], ...]]
+"""What orders semantic versions: three numbers, whether it is a release, and the identifiers of a prerelease."""
+
+
+def version_precedence(text: str) -> Precedence | None:
+    """Return the precedence of a semantic version (semver.org 2.0.0), None if the text, such as `v1.0`, is not one.
+
+    A release follows its prereleases, numbers precede texts, more identifiers win, and builds do not count.
+    `packaging` implements another standard, that of Python: it refuses most prereleases, and ranks builds.
+    """
+    parts = _VERSION.fullmatch(text) if len(text) <= _MAX_LENGTH else None
+    if parts is None:
+        return None
+    major, minor, patch, prerelease = parts.groups()
+    written = prerelease.split(".") if prerelease else []
+    identifiers = tuple((0, int(each), "") if each.isdigit() else (1, 0, each) for each in written)
+    return int(major), int(minor), int(patch), not prerelease, identifiers
+
 
 NAME_LIMIT = 64
 DESCRIPTION_LIMIT = 1024
@@ -246,7 +263,7 @@ def _read_version(reader: FieldReader, metadata: Mapping[str, JsonValue]) -> str
         other = metadata.get("version")
         is_text = isinstance(other, str | int | float) and not isinstance(other, bool)
         return str(other).strip() or None if is_text else None
-    if parse_version(version) is None:
+    if version_precedence(version) is None:
         message = f"version {version[:_SHOWN]!r} is not a semantic version, which has three numbers as in 1.4.0"
         reader.add(Severity.INFO, Reason.INVALID_VERSION, message, "version")
     return version or None

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import Reason, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from skills_core.format.document import Document
     from skills_core.format.fields import FieldReader
@@ -50,7 +50,7 @@ _SIMILAR_TO_A_PART: Final = 0.75
 # The ratios from which on a key counts as misspelt; `when` must also hold the parts of one.
 
 
-def meant_by(key: str, known: Iterable[str]) -> str | None:
+def _meant_by(key: str, known: Iterable[str]) -> str | None:
     """Return the known key that an unknown one means, None if it means none."""
     if len(key) > _MAX_KEY:
         return None
@@ -58,41 +58,29 @@ def meant_by(key: str, known: Iterable[str]) -> str | None:
     return next((name for name in known if _folded(name) in written), None)
 
 
-def lost_conditions(document: Document, field: str) -> str | None:
-    """Return how a field of conditions lost a part of its text, None if it did not."""
-    if field in document.lossy:
-        return f"{field}: {document.lossy[field]}"
-    if document.broken and field not in document.fields and _LOST[field].search(document.broken):
-        return f"{field}: the text is not valid YAML"
-    return None
+def _meant_field(key: str, value: JsonValue) -> str | None:
+    """Return the known field that an unknown top-level field means if it states conditions, else None."""
+    if value in (None, "", [], {}):
+        return None
+    if key == _MERGE_KEY:
+        merged = value if isinstance(value, list) else [value]
+        names = (name for each in merged if isinstance(each, dict) for name in each)
+        return next((name for name in names if name in {*_FIELDS, "metadata"}), None)
+    if meant := _meant_by(key, _FIELDS) or ("when" if _resembles_when(key, value) else None):
+        return meant
+    return "metadata" if _meant_by(key, ("metadata",)) and _names_a_host(value) else None
 
 
-def stray_conditions(fields: Mapping[str, JsonValue], unknown: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Yield each unknown top-level field that states conditions, with the known field that it means."""
-    for key in unknown:
-        value = fields[key]
-        if value in (None, "", [], {}):
-            continue
-        if key == _MERGE_KEY:
-            merged = value if isinstance(value, list) else [value]
-            names = (name for each in merged if isinstance(each, dict) for name in each)
-            meant = next((name for name in names if name in {*_FIELDS, "metadata"}), None)
-        else:
-            meant = meant_by(key, _FIELDS) or ("when" if _resembles_when(key, value) else None)
-        if meant is not None:
-            yield key, meant
-
-
-def stray_settings(keys: Iterable[str], *, strict: bool) -> dict[str, str]:
+def _stray_settings(keys: Iterable[str], *, strict: bool) -> dict[str, str]:
     """Return the unknown keys in the settings of a host that state conditions, with the known keys that they mean.
 
     With `strict`, misspelt and misplaced conditions count too; else, the host may know such a key.
     """
     found: dict[str, str] = {}
     for key in keys:
-        meant = "requires" if key == _MERGE_KEY else meant_by(key, ("os", "requires"))
+        meant = "requires" if key == _MERGE_KEY else _meant_by(key, ("os", "requires"))
         if strict and meant is None:
-            meant = "requires" if meant_by(key, (*_PARTS, "when")) else _similar_part(key)
+            meant = "requires" if _meant_by(key, (*_PARTS, "when")) else _similar_part(key)
         if meant is not None:
             found[key] = meant
     return found
@@ -109,7 +97,7 @@ def _similar_part(key: str) -> str | None:
 
 def _resembles_when(key: str, value: JsonValue) -> bool:
     """Tell whether a misspelt `when` holds the parts of one."""
-    if not isinstance(value, dict) or len(key) > _MAX_KEY or not any(meant_by(part, _PARTS) for part in value):
+    if not isinstance(value, dict) or len(key) > _MAX_KEY or not any(_meant_by(part, _PARTS) for part in value):
         return False
     import difflib  # noqa: PLC0415 - few keys are unknown; at the top, every start would pay for it
 
@@ -216,18 +204,19 @@ def read_stray_conditions(front: FieldReader, unknown: Sequence[str]) -> tuple[G
     if not unknown:
         return OPEN, frozenset()
     unreadable: list[str] = []
-    strays = dict(stray_conditions(front.fields, unknown))
-    for key in unknown:
-        if meant_by(key, ("metadata",)) and _names_a_host(front.fields[key]):
-            strays[key] = "metadata"
-    conditions = front.gating(unreadable)
-    conditions.check_meant(strays)
+    meant = ((key, _meant_field(key, front.fields[key])) for key in unknown)
+    strays = {key: field for key, field in meant if field is not None}
+    front.gating(unreadable).check_meant(strays)
     return Gate(unreadable=tuple(unreadable)), frozenset(strays)
 
 
 def _lost_conditions(front: FieldReader, document: Document, field: str) -> str | None:
     """Return and diagnose how a field of conditions lost a part of its text, None if it did not."""
-    lost = lost_conditions(document, field)
+    lost = None
+    if field in document.lossy:
+        lost = f"{field}: {document.lossy[field]}"
+    elif document.broken and field not in document.fields and _LOST[field].search(document.broken):
+        lost = f"{field}: the text is not valid YAML"
     if lost is not None:
         front.add(Severity.WARNING, Reason.INVALID_FIELD, f"{lost}; the skill is excluded", field)
     return lost
@@ -256,7 +245,7 @@ def read_metadata(front: FieldReader, document: Document) -> HostMetadata:
     is_jdai = host == "jdai"
     gates = is_jdai or _states_conditions(metadata.fields[host])
     settings = metadata.gating(unreadable if gates else None).within(host).gating(None)
-    strays = stray_settings((key for key in settings.fields if key not in _JDAI), strict=is_jdai)
+    strays = _stray_settings((key for key in settings.fields if key not in _JDAI), strict=is_jdai)
     settings.gating(unreadable).check_meant(strays)
     if is_jdai:
         settings.without(strays).check_keys(_JDAI)
@@ -276,7 +265,7 @@ def _check_hosts(metadata: FieldReader, host: str | None, unreadable: list[str])
     """Diagnose keys that mean a host, unless another one counts before it."""
     counting = _HOSTS if host is None else _HOSTS[: _HOSTS.index(host) + 1]
     unknown = (key for key in metadata.fields if key not in _HOSTS)
-    meant = {key: name for key in unknown if (name := meant_by(key, counting)) is not None}
+    meant = {key: name for key in unknown if (name := _meant_by(key, counting)) is not None}
     strays = {key: name for key, name in meant.items() if _states_conditions({key: metadata.fields[key]})}
     metadata.gating(unreadable).check_meant(strays)
 

@@ -1,18 +1,25 @@
-"""Parse a SKILL.md, a document or a convention file: from bytes to typed frontmatter, body and diagnostics."""
+"""Parse a skill's file: a SKILL.md, a document or a convention file, as its path decides.
+
+Rules: adk-skill's. A file named `*.skill.md`, or a Markdown file below `.skills` or `.claude/skills`, is a document:
+it needs frontmatter with name and description. A convention file (`AGENTS.md` and others) needs none.
+"""
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
-from skills_core.disk.sources import Strictness
+from skills_core.disk.folders import CLAUDE_SKILLS, DOCUMENTS_FOLDER, MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.disk.sources import SkillKind, Strictness
 from skills_core.format.document import Document, has_frontmatter, parse_document
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter, parse_frontmatter
-from skills_core.format.hidden import find_hidden
+from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from skills_core.format.yaml12 import JsonValue
 
@@ -30,6 +37,51 @@ CONVENTIONS = {
 
 _FIRST_LINE = 120
 # Characters of the first line that are the description if it is not a heading.
+
+
+_SKILL_SUFFIX = ".skill.md"
+
+
+def kind_of_file(folders: Sequence[str], name: str) -> SkillKind | None:
+    """Return the kind of skill that a file is by the names of its folders and its own; None for any other file."""
+    if name in {MAIN_FILE, MAIN_FILE_LOWERCASE}:
+        return SkillKind.FOLDER
+    is_markdown = name.lower().endswith(".md")
+    if is_named_as_skill(name) or (DOCUMENTS_FOLDER in folders and is_markdown):
+        return SkillKind.DOCUMENT
+    if name.upper() in CONVENTIONS:
+        return SkillKind.CONVENTION
+    return SkillKind.DOCUMENT if is_markdown and holds_documents(folders) else None
+
+
+def may_be_document(path: Path) -> bool:
+    """Tell whether the file at an absolute path may be a skill by itself, if its folder is a source."""
+    return kind_of_file(path.parts[:-1], path.name) in {SkillKind.DOCUMENT, SkillKind.CONVENTION}
+
+
+def holds_documents(folders: Sequence[str]) -> bool:
+    """Tell whether Markdown files in a folder, given by the names of the folders that lead to it, are documents."""
+    if DOCUMENTS_FOLDER in folders:
+        return True
+    above, below = CLAUDE_SKILLS.split("/")
+    return any(pair == (above, below) for pair in itertools.pairwise(folders))
+
+
+def is_named_as_skill(name: str) -> bool:
+    """Tell whether a file is named `*.skill.md`; case does not matter."""
+    return name.lower().endswith(_SKILL_SUFFIX)
+
+
+def default_name(name: str) -> str:
+    """Return the name of a skill whose file, called `name`, does not tell it."""
+    return name[: -len(_SKILL_SUFFIX)] if is_named_as_skill(name) else name.rpartition(".")[0]
+
+
+def strictness_for(strictness: Strictness, folders: Sequence[str], kind: SkillKind | None) -> Strictness:
+    """Return the strictness for a file: documents, and all skills below `.skills`, need name and description."""
+    if strictness is Strictness.LENIENT and (kind is SkillKind.DOCUMENT or DOCUMENTS_FOLDER in folders):
+        return Strictness.REQUIRED
+    return strictness
 
 
 def convention_frontmatter(file_name: str, text: str) -> Frontmatter:
@@ -120,6 +172,19 @@ def parse_convention(raw: bytes, file_name: str, path: str) -> Instructions:
         unused = (Diagnostic(Severity.WARNING, Reason.MISSING_FRONTMATTER, message, path, 1),)
     offset = len(whole) - len(text.lstrip())
     return Instructions(front.name, front, text.strip(), (*unused, *hidden), verbatim=False, body_offset=offset)
+
+
+def parse_single_file(raw: bytes, kind: SkillKind, name: str, path: str, strictness: Strictness) -> Instructions | None:
+    """Parse a document or a convention file called `name`; diagnostics name it as `path`.
+
+    Returns None if the file is not a skill: an empty convention file, and a document without frontmatter that is not
+    named `*.skill.md`.
+    """
+    if kind is SkillKind.CONVENTION:
+        return parse_convention(raw, name, path) if raw.strip() else None
+    if not has_frontmatter(raw) and not is_named_as_skill(name):
+        return None
+    return parse_instructions(raw, default_name(name), path, strictness, in_folder=False)
 
 
 def _invalidates(diagnostic: Diagnostic, strictness: Strictness) -> bool:

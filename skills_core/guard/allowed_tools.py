@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.mentions import capabilities_of
-from skills_core.texts.patterns import compile_matcher, pattern_fault
+from skills_core.mentions.tools import capabilities_of
+from skills_core.texts import compile_matcher, pattern_fault
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import InvalidPatternError, InvalidSchemaError
-from skills_core.texts.patterns import compile_matcher, pattern_fault
+from skills_core.texts import compile_matcher, pattern_fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

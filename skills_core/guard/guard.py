@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 from skills_core.errors import NestedTooDeepError
 from skills_core.guard.arguments import argument_texts, json_text
-from skills_core.texts.patterns import compile_matcher
+from skills_core.texts import compile_matcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
 from skills_core.disk.replacement import exchange_within, remove_tree
+from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.commits import Cause, message_with_trailers
 from skills_core.history.on_disk import DiskState, entry_at, is_same, make_folder, read_state, remove_entry, write_state

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import printable
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
 from skills_core.disk.writing import random_name, rename_within, replace_within
-from skills_core.errors import FileRefusedError, HistoryError
+from skills_core.errors import FileRefusedError, HistoryError, is_absence, system_message
 from skills_core.history.states import TEMPORARY, Kind, TreeEntry, disk_mode, id_of, is_left_out
-from skills_core.system_faults import is_absence, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

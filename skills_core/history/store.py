@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
-from skills_core.disk.json_files import JsonFile
 from skills_core.disk.sources import real_path
+from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.changes import PENDING
 

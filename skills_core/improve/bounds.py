@@ -16,9 +16,9 @@ from skills_core.authoring.draft import DescriptionError, split_draft, with_desc
 from skills_core.diagnostics import one_line
 from skills_core.evals.proposals.unified_diff import split_lines
 from skills_core.format.document import BOM, parse_document
-from skills_core.format.hidden import find_hidden
 from skills_core.format.instructions import CONVENTIONS
 from skills_core.improve.reasons import ImprovementReason, Refusal
+from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skills_core.context.injection import MAX_INJECTED_CHARS, by_shared_words, inject, select_block
-from skills_core.disk.locations import JDAI_FOLDER
-from skills_core.disk.sources import Scope, Source, Strictness, explicit_sources, real_path
+from skills_core.disk.sources import JDAI_FOLDER, Scope, Source, Strictness, explicit_sources, real_path
 from skills_core.live.library import Library
 from skills_core.loading.discovery import find_skill_files
 from skills_core.selection.policy import SelectionPolicy

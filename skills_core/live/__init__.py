@@ -1,1 +1,1 @@
-"""A catalog that follows the disk: the library reloads what changes, and the watcher tells it what has changed."""
+"""The live library, last step of the data: the catalog follows the disk, and each reload says what changed."""

@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
-from skills_core.catalog.builder import build_catalog, update_catalog
-from skills_core.catalog.states import is_trusted
+from skills_core.catalog.builder import build_catalog, is_trusted, update_catalog
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 
 if TYPE_CHECKING:
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill, SkillContent
-
-__all__ = ["Change", "Library", "Review", "load_catalog"]
 
 
 class Review(Protocol):
@@ -57,8 +54,8 @@ class Change:
         # Most reloads change few skills: equal beginnings and ends are skipped.
         start = _alike(before.skills, after.skills)
         end = _alike(reversed(before.skills[start:]), reversed(after.skills[start:]))
-        old = {_place_of(skill): skill for skill in before.skills[start : len(before.skills) - end]}
-        new = {_place_of(skill): skill for skill in after.skills[start : len(after.skills) - end]}
+        old = {skill.identity: skill for skill in before.skills[start : len(before.skills) - end]}
+        new = {skill.identity: skill for skill in after.skills[start : len(after.skills) - end]}
         added = tuple(skill for place, skill in new.items() if place not in old)
         removed = tuple(skill for place, skill in old.items() if place not in new)
         pairs = ((old[place], skill) for place, skill in new.items() if place in old and old[place] is not skill)
@@ -158,7 +155,8 @@ class Library:
             elif before.contents[place] is content:
                 contents[place] = known[place]
             else:
-                contents[place] = _with_files(known[place], content)
+                # The content is equal, but the metadata of its files may be newer.
+                contents[place] = replace(known[place], files=content.files, main=content.main)
         return replace(loaded, contents=MappingProxyType(contents))
 
     def _current_environment(self) -> Environment:
@@ -181,11 +179,6 @@ class Library:
         return result
 
 
-def _with_files(reviewed: SkillContent, content: SkillContent) -> SkillContent:
-    """Return a reviewed content with the files of an equal one, whose metadata may be newer."""
-    return replace(reviewed, files=content.files, main=content.main)
-
-
 def _load(source: Source, environment: Environment) -> LoadedSource:
     """Load a source; of an untrusted one only what lists its skills, because it may be huge."""
     if is_trusted(source, environment):
@@ -202,7 +195,3 @@ def load_catalog(sources: Iterable[Source], environment: Environment) -> Catalog
 def _alike(before: Iterable[Skill], after: Iterable[Skill]) -> int:
     """Return how many skills at the beginning are the same objects."""
     return sum(1 for _ in takewhile(bool, map(is_, before, after)))
-
-
-def _place_of(skill: Skill) -> tuple[Path, str]:
-    return skill.source.root, skill.content.place

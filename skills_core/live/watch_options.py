@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["WatchMode", "WatchOptions"]
-
 
 class WatchMode(StrEnum):
     """How changes are detected: `auto` uses system notifications, and polls network file systems."""

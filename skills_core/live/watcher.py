@@ -21,13 +21,12 @@ import anyio.to_thread
 from skills_core.disk.files import Fingerprint
 from skills_core.disk.folders import is_ignored
 from skills_core.disk.gitignore import FILE_NAME
+from skills_core.errors import is_absence
 from skills_core.live.watch_options import WatchMode, WatchOptions
-from skills_core.system_faults import is_absence
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
-__all__ = ["is_remote", "watch", "watch_files"]
 
 logger = logging.getLogger(__name__)
 

@@ -1,1 +1,1 @@
-"""Loading of sources: from files to the contents of all skills, completely or only for what changed."""
+"""Loading, third step of the data: from the files of a source to the contents of its skills, all or what changed."""

@@ -1,4 +1,4 @@
-"""Find and load the skills of one source, and reload what changed."""
+"""Find and load the skills of one source, and reload what changed; `loader` loads each skill."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from skills_core.disk.folders import EVALS, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
-from skills_core.loading.documents import find_documents
-from skills_core.loading.loader import UnreadPaths, load_content, load_document
+from skills_core.format.instructions import holds_documents, kind_of_file
+from skills_core.loading.loader import SourceReading, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.disk.sources import Source
 
-__all__ = ["LoadedSource", "find_skill_files", "load_source", "reload_source"]
 
 _PROBLEMS = {
     Reason.SYMLINK: "symbolic links are not followed; name the link's target as a source, or set follow_symlinks",
@@ -87,6 +86,49 @@ def find_skill_files(source: Source) -> Iterator[str]:
             yield join(folder, name)
 
 
+_AT_ROOT_ONLY = "SOUL.MD"
+
+_SUPPORTING_FOLDERS = frozenset({"references", "agents", "scripts"})
+# Folders below `.skills` and `.claude/skills` whose Markdown files are supporting files.
+
+_BUILD_FOLDERS = frozenset({"target", "dist", "build", "coverage"})
+# Build output, which may hold copies of convention files.
+
+
+def find_documents(source: Source, tree: Mapping[str, Listing], folder: str) -> Iterator[tuple[str, SkillKind]]:
+    """Yield the names and kinds of the files in one folder of the tree that may be skills."""
+    parts = {part.lower() for part in folder.split("/")}
+    folders = (*source.root.parts, *folder.split("/"))
+    is_below = holds_documents(folders)
+    if source.kinds <= {SkillKind.FOLDER} or not parts.isdisjoint(_SUPPORTING_FOLDERS if is_below else _BUILD_FOLDERS):
+        return
+    found = [
+        (name, kind)
+        for name, _ in tree[folder].files
+        if (kind := kind_of_file(folders, name)) is not None and _is_wanted(source, folder, name, kind, below=is_below)
+    ]
+    if found and not _is_in_skill(tree, folder):
+        yield from found
+
+
+def _is_wanted(source: Source, folder: str, name: str, kind: SkillKind, *, below: bool) -> bool:
+    if kind is SkillKind.DOCUMENT:
+        # One outside of these folders is a `*.skill.md`, and belongs to every source that is searched for single files.
+        return kind in source.kinds or not below
+    if kind is SkillKind.CONVENTION:
+        return kind in source.kinds and not (folder and name.upper() == _AT_ROOT_ONLY)
+    return False
+
+
+def _is_in_skill(tree: Mapping[str, Listing], folder: str) -> bool:
+    above = folder
+    while not find_main(tree[above]):
+        if not above:
+            return False
+        above = above.rpartition("/")[0]
+    return True
+
+
 def load_source(source: Source, *, main_only: bool = False) -> LoadedSource:
     """Scan `source` and load every skill in it. A missing root is a problem, not an exception.
 
@@ -114,7 +156,8 @@ def reload_source(
     with Reader() as reader:
         # Copying a mapping is many times as fast as building it again.
         known = loaded.contents.copy(), loaded.documents.copy(), loaded.texts.copy()
-        loading = _Loading(loaded, tree, reader, UnreadPaths(loaded.unread), *known, paths, touched, loaded.main_only)
+        reading = SourceReading(loaded.source, tree, reader, paths, loaded.unread, loaded.main_only)
+        loading = _Loading(loaded, reading, *known, touched)
         uncovered = _uncovered(loaded.tree, tree, stale)
         for folder in stale | uncovered:
             loading.load_folder(folder)
@@ -129,8 +172,8 @@ def _load_all(
 ) -> LoadedSource:
     tree = scan(loaded.source, loaded.tree, fingerprints=bool(loaded.contents or loaded.texts), pause=pause)
     with Reader() as reader:
-        unread = UnreadPaths(loaded.unread)
-        loading = _Loading(loaded, tree, reader, unread, {}, {}, {}, loaded.unread, main_only=main_only)
+        reading = SourceReading(loaded.source, tree, reader, loaded.unread, loaded.unread, main_only)
+        loading = _Loading(loaded, reading, {}, {}, {})
         for folder in tree:
             if pause is not None:
                 pause()
@@ -144,59 +187,40 @@ class _Loading:
     """One load of a source: the new tree, and the contents loaded so far."""
 
     before: LoadedSource
-    tree: Tree
-    reader: Reader
-    unread: UnreadPaths
+    reading: SourceReading
     contents: dict[str, SkillContent]
     documents: dict[str, SkillContent]
     texts: dict[str, SkillFile]
-    changed: frozenset[str] = frozenset()
     touched: frozenset[str] | None = None
-    main_only: bool = False
 
     @property
     def source(self) -> Source:
         return self.before.source
+
+    @property
+    def tree(self) -> Tree:
+        return self.reading.tree
 
     def load_folder(self, folder: str) -> None:
         """Load the skill of a folder, or remove it if the folder is not one."""
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
-            self.contents[folder] = load_content(
-                self.source,
-                folder,
-                self.tree,
-                self.reader,
-                known,
-                self.changed,
-                main_only=self.main_only,
-                unread=self.unread,
-            )
+            self.contents[folder] = load_content(self.reading, folder, known)
         else:
             self.contents.pop(folder, None)
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
         for name, _ in self.before.tree.get(folder, Listing()).files:
-            place = f"{folder}/{name}" if folder else name
+            place = join(folder, name)
             self.texts.pop(place, None)
             if self.documents.pop(place, None) is not None and place not in self.tree:
                 self.contents.pop(place)
         for name, kind in find_documents(self.source, self.tree, folder) if folder in self.tree else ():
-            place = f"{folder}/{name}" if folder else name
+            place = join(folder, name)
             known = self.before.texts.get(place) or self.before.documents.get(place)
-            loaded = load_document(
-                self.source,
-                place,
-                kind,
-                self.tree,
-                self.reader,
-                known,
-                self.changed,
-                self.unread,
-                main_only=self.main_only,
-            )
+            loaded = load_document(self.reading, place, kind, known)
             if isinstance(loaded, SkillContent):
                 self.contents[place] = self.documents[place] = loaded
             else:
@@ -261,18 +285,14 @@ def _finish(loading: _Loading) -> LoadedSource:
         MappingProxyType(loading.documents),
         MappingProxyType(loading.texts),
         _problems(loading) if not in_order or _may_differ(loading) else loading.before.problems,
-        tree.unread | loading.unread.now,
-        loading.main_only,
+        tree.unread | loading.reading.unread,
+        loading.reading.main_only,
         LinkIndex(_links(tree) if source.follow_symlinks else ()),
     )
 
 
 def _links(tree: Tree) -> list[tuple[str, Location]]:
-    return [
-        (f"{folder}/{name}" if folder else name, target)
-        for folder, listing in tree.items()
-        for name, target in listing.links
-    ]
+    return [(join(folder, name), target) for folder, listing in tree.items() for name, target in listing.links]
 
 
 def _may_differ(loading: _Loading) -> bool:
@@ -298,13 +318,9 @@ def _problems(loading: _Loading) -> tuple[Diagnostic, ...]:
         return (Diagnostic(Severity.ERROR, Reason.MISSING_DIRECTORY, message, root),)
     refusing = [folder for folder, listing in tree.items() if listing.refused]
     return capped(
-        Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], _shown(source, folder, name))
+        Diagnostic(Severity.WARNING, reason, _PROBLEMS[reason], source.shown(join(folder, name)))
         for folder in sorted(refusing)
         if not any(above in loading.contents for above in _enclosing([folder]))
         for name, reason in tree[folder].refused
         if reason in _PROBLEMS
     )
-
-
-def _shown(source: Source, folder: str, name: str) -> str:
-    return printable("/".join(part for part in (str(source.root), folder, name) if part))

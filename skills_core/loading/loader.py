@@ -22,13 +22,17 @@ from skills_core.disk.files import MAX_FILE_SIZE, Location
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE, find_main
 from skills_core.disk.gitignore import UNUSABLE_RULES
 from skills_core.disk.scan import join, locate, parent
-from skills_core.disk.sources import SkillKind
-from skills_core.errors import FileRefusedError, did_you_mean, similar_paths
+from skills_core.disk.sources import SkillKind, Strictness
+from skills_core.errors import Fault, FileRefusedError, did_you_mean, similar_paths
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_length, written_length
-from skills_core.format.instructions import invalid_instructions, parse_instructions
-from skills_core.loading.documents import default_name, parse_single_file, strictness_at
+from skills_core.format.instructions import (
+    default_name,
+    invalid_instructions,
+    parse_instructions,
+    parse_single_file,
+    strictness_for,
+)
 from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,35 +56,51 @@ _SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
-class UnreadPaths:
-    """The paths in a source that could not be read at the last load (`before`) and at this one (`now`)."""
+class SourceReading:
+    """What all skills of a source are read with in one load; all paths are relative to the source.
 
-    before: AbstractSet[str] = frozenset()
-    now: set[str] = field(default_factory=set)
+    `changed` are the paths known to have changed, whatever their metadata says; `unread_before` could not be read at
+    the last load, and `unread` cannot at this one. With `main_only`, only the main file of each skill is read.
+    """
+
+    source: Source
+    tree: Tree
+    reader: Reader
+    changed: AbstractSet[str]
+    unread_before: AbstractSet[str]
+    main_only: bool
+    unread: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)
 class SkillReading:
-    """Reads files below `folder`; `known` are the files of the last load, `changed` the paths known to have changed.
+    """Reads files below `folder`; `known` are the files of the last load."""
 
-    Paths in `changed` and `unread` are relative to the source.
-    """
-
-    source: Source
+    load: SourceReading
     folder: str
-    tree: Tree
     known: Mapping[str, SkillFile]
-    changed: AbstractSet[str]
-    reader: Reader
-    unread: UnreadPaths = field(default_factory=UnreadPaths)
     files: dict[str, SkillFile] = field(default_factory=dict)
     notes: list[Diagnostic] = field(default_factory=list)
     missing: dict[str, Reason] = field(default_factory=dict)
 
     @property
+    def source(self) -> Source:
+        """The source of the skill."""
+        return self.load.source
+
+    @property
+    def tree(self) -> Tree:
+        """The listings of the source's folders."""
+        return self.load.tree
+
+    @property
     def folder_name(self) -> str:
         """The printable name of the folder."""
         return self.source.name_of(self.folder)
+
+    def strictness(self, kind: SkillKind) -> Strictness:
+        """Return the strictness for a skill of this kind in the folder."""
+        return strictness_for(self.source.strictness, (*self.source.root.parts, *self.folder.split("/")), kind)
 
     def within_source(self, path: str) -> str:
         """Return a path relative to the root of the source."""
@@ -88,7 +108,7 @@ class SkillReading:
 
     def shown(self, path: str) -> str:
         """Return a path as shown in diagnostics."""
-        return printable(f"{self.source.root}/{self.within_source(path)}")
+        return self.source.shown(self.within_source(path))
 
     def diagnose(self, severity: Severity, code: Reason, message: str, path: str) -> Diagnostic:
         """Return a diagnostic about a file."""
@@ -113,7 +133,7 @@ class SkillReading:
         A file without a fingerprint is in a folder that did not change, so that it was not listed again.
         """
         known = self.known.get(path)
-        if known is None or self.within_source(path) in self.changed or known.linked != self._locate(path):
+        if known is None or self.within_source(path) in self.load.changed or known.linked != self._locate(path):
             return False
         if fingerprint is not None and not (known.settled and known.fingerprint == fingerprint):
             return False
@@ -129,7 +149,7 @@ class SkillReading:
         """
         now = time.time_ns()
         linked = self._locate(path)
-        raw, fingerprint = self.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
+        raw, fingerprint = self.load.reader.read(linked or Location(self.source.root, self.within_source(path)), limit)
         settled = max(fingerprint.mtime_ns, fingerprint.ctime_ns) < now - _RACY_NS
         digest = "sha256:" + hashlib.sha256(raw).hexdigest()
         self.files[path] = SkillFile(path, len(raw), digest, _is_text(raw), fingerprint, settled, linked)
@@ -156,9 +176,9 @@ class SkillReading:
             return False
         # A listed file that is gone was replaced just now: read its replacement at the next load.
         within = self.within_source(path)
-        self.unread.now.add(within)
+        self.load.unread.add(within)
         known = self.known.get(path)
-        lasting = error.fault is Fault.DENIED and within in self.unread.before
+        lasting = error.fault is Fault.DENIED and within in self.load.unread_before
         # If its folder cannot be listed, it is unknown whether the file is gone.
         listing = self.tree.get(parent(within))
         gone = error.fault is Fault.ABSENT and not (listing is not None and "" in listing.unread)
@@ -263,33 +283,20 @@ _REFUSALS = {
 }
 
 
-def load_content(
-    source: Source,
-    folder: str,
-    tree: Tree,
-    reader: Reader,
-    before: SkillContent | None = None,
-    changed: AbstractSet[str] = frozenset(),
-    *,
-    main_only: bool = False,
-    unread: UnreadPaths | None = None,
-) -> SkillContent:
-    """Load the skill in `folder` from the files in `tree` with `reader`.
+def load_content(load: SourceReading, folder: str, before: SkillContent | None) -> SkillContent:
+    """Load the skill in `folder`; return `before`, its content at the last load, if nothing differs.
 
-    `before` is the content at the last load, and is returned itself if nothing differs. `changed` are paths (relative
-    to the source) that are known to have changed, whatever their metadata says. With `main_only`, the other files are
-    not read and the skill is not published. Unreadable paths are added to `unread`.
+    A skill of which only the main file is read is not published.
     """
-    main = find_main(tree[folder]) or MAIN_FILE
-    unread = unread or UnreadPaths()
-    reading = SkillReading(source, folder, tree, before.files if before else {}, changed, reader, unread)
+    main = find_main(load.tree[folder]) or MAIN_FILE
+    reading = SkillReading(load, folder, before.files if before else {})
     instructions = _load_main(reading, main, before)
     former = before.main if before is not None else None
     if before is not None and former is not None and former.path != main and _is_pending(reading, main, instructions):
         # A new main file replaces the former one only when it can be read.
         main, instructions = former.path, before.instructions
         reading.files[main] = former
-    if main_only:
+    if load.main_only:
         files = MappingProxyType(reading.files)
         notes = capped(reading.notes)
         content = SkillContent(folder, instructions, files, files.get(main), notes=notes, published=False)
@@ -301,7 +308,7 @@ def load_content(
     if fault is not None:
         reading.note_unpublished(fault, main)
     published = instructions.fault is None and fault is None
-    folders = frozenset(_folders(folder, tree))
+    folders = frozenset(_folders(folder, load.tree))
     content = SkillContent(folder, instructions, files, files.get(main), folders, capped(reading.notes), published)
     return before if before is not None and is_unchanged(before, content) else content
 
@@ -328,15 +335,15 @@ def _load_main(reading: SkillReading, main: str, before: SkillContent | None) ->
             return known
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(reading.folder_name, (diagnostic,), error.reason)
-    strictness = strictness_at(reading.source, reading.folder, SkillKind.FOLDER)
+    strictness = reading.strictness(SkillKind.FOLDER)
     return parse_instructions(raw, reading.folder_name, reading.shown(main), strictness)
 
 
 def _is_pending(reading: SkillReading, main: str, instructions: Instructions) -> bool:
     """Tell whether a main file could not be read now but may be readable at the next load."""
     within = reading.within_source(main)
-    unread = within in reading.unread.now or main in reading.tree[reading.folder].unread
-    lasting = instructions.fault is Reason.PERMISSION_DENIED and within in reading.unread.before
+    unread = within in reading.load.unread or main in reading.tree[reading.folder].unread
+    lasting = instructions.fault is Reason.PERMISSION_DENIED and within in reading.load.unread_before
     return unread and instructions.fault is not None and not lasting
 
 
@@ -364,7 +371,7 @@ def _folders(folder: str, tree: Tree) -> Iterator[str]:
     while waiting:
         below = waiting.pop()
         yield below
-        listing = tree.get("/".join(part for part in (folder, below) if part))
+        listing = tree.get(join(folder, below))
         waiting += [f"{below}/{name}" for name in listing.folders] if listing else []
 
 
@@ -373,7 +380,7 @@ def _walk(folder: str, tree: Tree) -> Iterator[tuple[str, Fingerprint | None, Re
     waiting = [""]
     while waiting:
         below = waiting.pop()
-        listing = tree.get("/".join(part for part in (folder, below) if part))
+        listing = tree.get(join(folder, below))
         if listing is None:
             continue
         prefix = f"{below}/" if below else ""
@@ -384,30 +391,21 @@ def _walk(folder: str, tree: Tree) -> Iterator[tuple[str, Fingerprint | None, Re
         waiting += [prefix + name for name in reversed(listing.folders)]
 
 
-def load_document(  # noqa: PLR0913 - what `load_content` takes, and the kind
-    source: Source,
-    place: str,
-    kind: SkillKind,
-    tree: Tree,
-    reader: Reader,
-    before: SkillContent | SkillFile | None = None,
-    changed: AbstractSet[str] = frozenset(),
-    unread: UnreadPaths | None = None,
-    *,
-    main_only: bool = False,
+def load_document(
+    load: SourceReading, place: str, kind: SkillKind, before: SkillContent | SkillFile | None
 ) -> SkillContent | SkillFile:
-    """Load the file at `place`; the other parameters are those of `load_content`.
+    """Load the file at `place`; return `before`, what it was at the last load, if nothing differs.
 
     The files of the skill include the references in its frontmatter. Returns a `SkillFile` if the file is not a skill.
     """
     folder, _, main = place.rpartition("/")
     known = {main: before} if isinstance(before, SkillFile) else before.files if before else {}
-    reading = SkillReading(source, folder, tree, known, changed, reader, unread or UnreadPaths())
+    reading = SkillReading(load, folder, known)
     skill = before if isinstance(before, SkillContent) else None
     instructions = _load_document_main(reading, main, kind, before)
     if instructions is None:
         return reading.files[main]
-    if not main_only:
+    if not load.main_only:
         _load_references(reading, instructions)
         reading.check_references(instructions, main)
     if instructions.fault is None:
@@ -431,8 +429,7 @@ def _load_document_main(
             return _known(before)
         diagnostic = reading.diagnose(Severity.ERROR, error.reason, error.message, main)
         return invalid_instructions(printable(default_name(main)), (diagnostic,), error.reason)
-    strictness = strictness_at(reading.source, reading.folder, kind)
-    return parse_single_file(raw, kind, printable(main), reading.shown(main), strictness)
+    return parse_single_file(raw, kind, printable(main), reading.shown(main), reading.strictness(kind))
 
 
 def _known(before: SkillContent | SkillFile) -> Instructions | None:

@@ -1,6 +1,6 @@
 """Read one skill or raise an exception, for programs that do not handle diagnostics.
 
-A file is read as a library reads it, by the rules of `loading.documents`. Each reason that makes a skill invalid has
+A file is read as a library reads it, by the rules of `format.instructions`. Each reason that makes a skill invalid has
 its class of errors, as in adk-skill; a catalog has the same as data.
 """
 
@@ -17,6 +17,7 @@ from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import MAIN_FILE, find_main, list_folder, reason_for
 from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.errors import (
+    Fault,
     FileRefusedError,
     InvalidFrontmatterError,
     InvalidSkillError,
@@ -24,37 +25,36 @@ from skills_core.errors import (
     MissingFieldError,
     SkillIoError,
     SkillYamlError,
+    fault_of,
+    is_absence,
+    system_message,
 )
-from skills_core.format.instructions import parse_instructions
-from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
+from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
 from skills_core.loading.loader import MAX_MAIN_SIZE
-from skills_core.system_faults import Fault, fault_of, is_absence, system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from skills_core.format.instructions import Instructions
 
-__all__ = ["ERROR_OF", "parse_skill", "read_skill"]
 
-ERROR_OF: Mapping[Reason, type[InvalidSkillError]] = MappingProxyType(
-    {
-        **dict.fromkeys((Reason.MISSING_DIRECTORY, Reason.NOT_A_DIRECTORY), InvalidSkillsRootError),
-        **dict.fromkeys((Reason.MISSING_SKILL_FILE, Reason.UNREADABLE, Reason.TOO_LARGE), SkillIoError),
-        Reason.PERMISSION_DENIED: SkillIoError,
-        **dict.fromkeys((Reason.SYMLINK, Reason.SPECIAL_FILE, Reason.NOT_UTF8), SkillIoError),
-        **dict.fromkeys((Reason.INVALID_YAML, Reason.YAML_LIMIT, Reason.YAML_REPAIRED), SkillYamlError),
-        **dict.fromkeys((Reason.DUPLICATE_KEY, Reason.NOT_JSON), SkillYamlError),
-        **dict.fromkeys((Reason.MISSING_NAME, Reason.MISSING_DESCRIPTION), MissingFieldError),
-        **dict.fromkeys((Reason.EMPTY, Reason.MISSING_FRONTMATTER), InvalidFrontmatterError),
-        **dict.fromkeys((Reason.UNCLOSED_FRONTMATTER, Reason.UNKNOWN_FIELD), InvalidFrontmatterError),
-        **dict.fromkeys((Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH), InvalidFrontmatterError),
-        **dict.fromkeys((Reason.DESCRIPTION_TOO_LONG, Reason.COMPATIBILITY_TOO_LONG), InvalidFrontmatterError),
-        Reason.STAR_FENCES: InvalidFrontmatterError,
-        Reason.INVALID_FIELD: InvalidFrontmatterError,
-        Reason.INVALID_PATTERN: InvalidFrontmatterError,
-    }
-)
+_REASONS_OF: Mapping[type[InvalidSkillError], Sequence[Reason]] = {
+    InvalidSkillsRootError: (Reason.MISSING_DIRECTORY, Reason.NOT_A_DIRECTORY),
+    SkillIoError: (
+        *(Reason.MISSING_SKILL_FILE, Reason.UNREADABLE, Reason.TOO_LARGE, Reason.PERMISSION_DENIED),
+        *(Reason.SYMLINK, Reason.SPECIAL_FILE, Reason.NOT_UTF8),
+    ),
+    SkillYamlError: (
+        *(Reason.INVALID_YAML, Reason.YAML_LIMIT, Reason.YAML_REPAIRED, Reason.DUPLICATE_KEY, Reason.NOT_JSON),
+    ),
+    MissingFieldError: (Reason.MISSING_NAME, Reason.MISSING_DESCRIPTION),
+    InvalidFrontmatterError: (
+        *(Reason.EMPTY, Reason.MISSING_FRONTMATTER, Reason.UNCLOSED_FRONTMATTER, Reason.STAR_FENCES),
+        *(Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH, Reason.DESCRIPTION_TOO_LONG),
+        *(Reason.COMPATIBILITY_TOO_LONG, Reason.UNKNOWN_FIELD, Reason.INVALID_FIELD, Reason.INVALID_PATTERN),
+    ),
+}
+ERROR_OF = MappingProxyType({reason: error for error, reasons in _REASONS_OF.items() for reason in reasons})
 """The class of errors for each reason that makes a skill invalid, at any strictness."""
 
 _NOT_A_SKILL = (

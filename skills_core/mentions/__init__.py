@@ -1,20 +1,5 @@
-"""Find what the text of a skill mentions: tools by name, and the skill's own files by path.
+"""Find what the text of a skill mentions, without a model.
 
-No search needs a model. `tools` finds the names that hosts give their tools, `paths` finds files of the skill's
-folder, `scripts` finds scripts that this folder lacks, and `markdown` separates prose from fenced code.
+`tools` finds the names that hosts give their tools, `paths` finds files of the skill's folder and scripts that it
+lacks, and `markdown` separates prose from fenced code.
 """
-
-from skills_core.mentions.paths import PathMentions, Respelled, mentioned_paths
-from skills_core.mentions.scripts import MissingScript, missing_scripts
-from skills_core.mentions.tools import ToolMention, capabilities_of, mentioned_tools
-
-__all__ = [
-    "MissingScript",
-    "PathMentions",
-    "Respelled",
-    "ToolMention",
-    "capabilities_of",
-    "mentioned_paths",
-    "mentioned_tools",
-    "missing_scripts",
-]

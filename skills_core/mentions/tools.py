@@ -20,7 +20,6 @@ from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
-__all__ = ["ToolMention", "capabilities_of", "mentioned_tools"]
 
 MAX_NAME = 64
 """Longest name that is considered, which is the limit of common hosts for a tool's name."""

@@ -20,19 +20,6 @@ if TYPE_CHECKING:
 
     from skills_core.skills.skill import Skill
 
-__all__ = [
-    "FREE_ARGUMENT",
-    "ActivationPieces",
-    "activation_inputs",
-    "activation_pieces",
-    "parameters_of",
-    "render_activation",
-    "render_activations",
-    "render_link",
-    "render_linked_activation",
-    "render_request",
-    "render_unchanged",
-]
 
 FREE_ARGUMENT = "arguments"
 """The prompt argument for the text that a user typed after the command."""

@@ -10,7 +10,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from skills_core.disk.sources import SkillKind
-from skills_core.mentions import capabilities_of, mentioned_paths, mentioned_tools, missing_scripts
+from skills_core.mentions.paths import mentioned_paths, missing_scripts
+from skills_core.mentions.tools import capabilities_of, mentioned_tools
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_content, escape_line, quote_attribute
 from skills_core.skills.withheld_files import files_for_models
@@ -20,12 +21,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from skills_core.mentions import PathMentions
+    from skills_core.mentions.paths import PathMentions
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill
     from skills_core.toolboxes import Toolbox
 
-__all__ = ["MAX_MISSING", "MAX_PATHS", "MAX_TOOLS", "render_adaptation"]
 
 MAX_TOOLS = 24
 MAX_PATHS = 24

@@ -18,18 +18,6 @@ from typing import Final
 
 from skills_core.diagnostics import one_line, printable
 
-__all__ = [
-    "OWN_TAGS",
-    "SECTION_TAGS",
-    "TAGS",
-    "escape_content",
-    "escape_json",
-    "escape_line",
-    "escape_tags",
-    "escape_tags_and_marks",
-    "quote_attribute",
-]
-
 _UNMISTAKABLE: Final = (
     "available_skills",
     "skill_content",

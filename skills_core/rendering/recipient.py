@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
     from skills_core.toolboxes import Toolbox
 
-__all__ = ["UNKNOWN_RECIPIENT", "Recipient"]
-
 
 @dataclass(frozen=True, slots=True)
 class Recipient:

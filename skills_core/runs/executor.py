@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from skills_core.context.section import left_out_note
+from skills_core.context.assembly import left_out_note
 from skills_core.diagnostics import one_line
 from skills_core.guard.allowed_tools import AllowedTools
 from skills_core.guard.secrets import Secrets
 from skills_core.guard.tool import CallDecision, Effect, ToolCall
 from skills_core.guard.tool_gate import ToolGate
 from skills_core.interaction import NoUser, Progress, discard_progress
-from skills_core.rendering import activation_inputs, render_activations, render_request
+from skills_core.rendering.activation import activation_inputs, render_activations, render_request
 from skills_core.runs.evaluation import ModelEvaluator, ScoringError, ScoringRequest
 from skills_core.runs.json_codec import from_json, to_json
 from skills_core.runs.model_conversation import MAX_ERROR_TEXT, ModelConversation, RunStoppedError

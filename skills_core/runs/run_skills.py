@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
 
-from skills_core.context.section import always_on
+from skills_core.context.assembly import always_on
 from skills_core.diagnostics import one_line
-from skills_core.rendering import render_activation
+from skills_core.rendering.activation import render_activation
 from skills_core.runs.outcome import ActivatedSkill, Origin
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def _requirements(skill: Skill, catalog: Catalog, known: Container[str]) -> Iter
 
 def _required(skill: Skill, catalog: Catalog) -> list[Skill]:
     """Return the active skills that `skill` names in `requires`, without those that only users may invoke."""
-    found = [each for name in skill.frontmatter.requires if (each := catalog.required(name)) is not None]
+    found = [each for name in skill.frontmatter.requires if (each := catalog.provider(name)) is not None]
     for each in found:
         if not each.model_invocable:
             about = (one_line(each.key), one_line(skill.key))

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
-from skills_core.disk.files import Reader
-from skills_core.disk.opening import open_new
+from skills_core.disk.files import Reader, open_new
 from skills_core.disk.replacement import remove_tree
 from skills_core.errors import FileRefusedError, SkillChangedError
 from skills_core.skills.withheld_files import files_for_models, is_eval_path

@@ -1,25 +1,6 @@
-"""Search skills by a query: adk-skill's lexical score, and the full-text ranking that is the default.
+"""Search skills by a query.
 
-`policy` holds the input and output types and `lexical` adk-skill's score. The default ranking consists of `words` (the
-query), `fulltext` (an SQLite index) and `ranking` (the search, and which words matched where), with `fusion` to merge
-in a reranker's answer. `embeddings` is such a reranker. `drift` compares answers of two times.
+`policy` holds the input and output types. `ranking` is the search: the default ranking over the words and the SQLite
+index of `fulltext`, and adk-skill's score. `fusion` merges in the answer of a reranker, for example of `embeddings`.
+`drift` compares what queries find at two times.
 """
-
-from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Reranker, Similarities
-from skills_core.selection.lexical import SkillIndex
-from skills_core.selection.policy import Band, Match, SelectionPolicy, menu_of
-from skills_core.selection.ranking import TOP_TEN, SkillSearch
-
-__all__ = [
-    "FITTING_SIMILARITY",
-    "SIMILARITY_WEIGHT",
-    "TOP_TEN",
-    "Band",
-    "Match",
-    "Reranker",
-    "SelectionPolicy",
-    "Similarities",
-    "SkillIndex",
-    "SkillSearch",
-    "menu_of",
-]

@@ -98,7 +98,7 @@ class KeptQuery:
         Raises:
             KeptQueryError: the value has another form; the message begins with `where`.
         """
-        reader = _Reader({"query": value} if isinstance(value, str) else value, where)
+        reader = _QueryReader({"query": value} if isinstance(value, str) else value, where)
         ranking = reader.text("ranking", rankings[0])
         if ranking not in rankings:
             raise KeptQueryError(f"{where}: ranking is {ranking[:60]!r}; expected {' or '.join(rankings)}")
@@ -182,7 +182,7 @@ def _moves(before: FoundBefore, now: FoundBefore | None, tolerance: float) -> It
         yield Move.SCORE
 
 
-class _Reader:
+class _QueryReader:
     """Reads the fields of one query of a file."""
 
     def __init__(self, value: object, where: str) -> None:
@@ -217,7 +217,7 @@ class _Reader:
         return tuple(self._match(each, rank) for rank, each in enumerate(value, 1))
 
     def _match(self, value: object, rank: int) -> FoundBefore:
-        reader = _Reader(value, f"{self._where}, match {rank}")
+        reader = _QueryReader(value, f"{self._where}, match {rank}")
         band, identity = reader.text("band"), reader._value.get("id")
         if band not in set(Band):
             raise KeptQueryError(f"{reader._where}: band is {band[:60]!r}; expected one of {', '.join(Band)}")

@@ -1,22 +1,118 @@
-"""An in-memory full-text index of SQLite's FTS5: which rows contain a word, and with what weight.
+"""The words of queries and skills, and an in-memory full-text index of SQLite's FTS5 over them.
 
-Works on rows of texts and knows nothing of skills. An index has one connection; callers that share it between threads
-hold a lock.
+Words are folded so that case, accents and letter forms do not matter. An index works on rows of texts: it tells which
+rows contain a word, and with what weight. It has one connection; callers that share it between threads hold a lock.
 """
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import unicodedata
 import weakref
 from contextlib import contextmanager
 from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from skills_core.selection.words import FIELDS
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+
+    from skills_core.skills.skill import SkillContent
+
+
+MAX_WORDS = 64
+"""Maximum number of words of a query that count: a pasted page must not delay other searches."""
+
+# Words of conversation with an assistant, which say nothing about the task. One string, because a list would be a page
+# of quotes and commas.
+_STOP_WORD_TEXT = (
+    "a about able above actually after again all almost already also although always am an and another any anyone "
+    "anything are around as ask asked asking at away back basically be because been before being best better between "
+    "both but by came can cannot could did do does doing done dont down each either else enough even ever every "
+    "everything exactly few first for from get gets getting give given gives go goes going gonna good got guess guys "
+    "had happen has have having he hello help helps her here hey hi him his how however i id if ill im in instead "
+    "into is isnt it its ive just keep keeps kind know last least let lets like little look looking looks lot made "
+    "make makes making many may maybe me might mine more most much must my myself need needed needs never new next "
+    "no not now of off okay on once one only onto or other our out over own perhaps please pretty probably quickly "
+    "quite rather really right said same say saying see seem seems shall she should show so some somebody someone "
+    "something soon sort still stuff such sure take takes tell than thank thanks that thats the their them then "
+    "there these they thing things think this those though through to today together too tried try trying two under "
+    "until up us use used useful uses using very via wanna want wanted wants was way we well went were what whatever "
+    "whats when where whether which while who whole whose why will wish with within without wont would yes yet you "
+    "your yours"
+)
+_STOP_WORDS = frozenset(_STOP_WORD_TEXT.split())
+
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_APOSTROPHE = re.compile("(?<=[a-z])['\u2019](?=[a-z])")
+# Thai to Khmer, kana and ideographs, Hangul: scripts whose words are not, or not always, separated by spaces.
+_UNSPACED_LETTER = (
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff"
+    "\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_UNSPACED = re.compile(f"{_UNSPACED_LETTER}+")
+# A sign is a piece of its own, so that "c" and "c++" differ; hyphens and underscores separate like spaces.
+_PIECE = re.compile(rf"{_UNSPACED_LETTER}|(?:(?!{_UNSPACED_LETTER})[^\W_])+|[^\w\s-]")
+
+FIELDS = ("name", "description", "tags", "body")
+
+
+def fold(text: str) -> str:
+    """Return the text in lower case, without accents, and with variant forms of a letter as the plain letter."""
+    text = text.lower()
+    if text.isascii():
+        return text
+    # YAML can spell a lone surrogate, which the index does not accept.
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    # Folded again: normalization turns variant capitals, such as mathematical letters, into plain capitals.
+    plain = _ACCENTS.sub("", unicodedata.normalize("NFKD", text.casefold())).casefold()
+    return unicodedata.normalize("NFC", plain)
+
+
+def index_text(text: str) -> str:
+    """Return the folded text, with unspaced scripts split into letters and pairs of letters."""
+    text = fold(text)
+    return text if text.isascii() else _UNSPACED.sub(_split_unspaced, text)
+
+
+def phrase(text: str) -> str:
+    """Return the folded words and signs of a text, each between spaces, so that `in` finds whole phrases.
+
+    Every letter of an unspaced script is a word of its own.
+    """
+    return f" {' '.join(_PIECE.findall(fold(text)))} "
+
+
+def query_words(query: str) -> list[str]:
+    """Return the distinct folded words of a query, in order; at most `MAX_WORDS`.
+
+    Stop words count only if there are no others.
+    """
+    text = _APOSTROPHE.sub("", fold(query))
+    text = text if text.isascii() else _UNSPACED.sub(_pair_unspaced, text)
+    words = list(dict.fromkeys(_WORD.findall(text)))
+    return ([word for word in words if word not in _STOP_WORDS] or words)[:MAX_WORDS]
+
+
+def _split_unspaced(run: re.Match[str]) -> str:
+    return f" {' '.join([*run[0], *_pairs(run[0])])} "
+
+
+def _pair_unspaced(run: re.Match[str]) -> str:
+    return f" {' '.join(_pairs(run[0]) or run[0])} "
+
+
+def _pairs(run: str) -> list[str]:
+    return [run[at : at + 2] for at in range(len(run) - 1)]
+
+
+def texts_of(content: SkillContent) -> tuple[str, ...]:
+    """Return the index texts in the order of `FIELDS`; the description includes `when_to_use` and the triggers."""
+    front = content.instructions.frontmatter
+    description = "\n".join((front.description, front.when_to_use or "", *front.triggers))
+    return tuple(map(index_text, (content.name, description, "\n".join(front.tags), content.instructions.body)))
 
 
 # The weight of each field in BM25, before saturation; tuned on the first half of the labelled queries.

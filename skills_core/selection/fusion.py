@@ -119,18 +119,6 @@ def _known(order: Iterable[Skill], candidates: Mapping[str, Skill]) -> Iterator[
             yield candidates[skill.path]
 
 
-class Scored(Protocol):
-    """A skill with its word score."""
-
-    @property
-    def skill(self) -> Skill:
-        """The skill."""
-
-    @property
-    def score(self) -> float:
-        """The word score."""
-
-
 @dataclass(frozen=True, slots=True)
 class Fused:
     """A skill with its score in both rankings together; `firm` tells that it is not weak, whatever its words say."""
@@ -146,14 +134,14 @@ class Fused:
         return replace(base, score=self.score, relative=self.relative, weak=base.weak and not self.firm)
 
 
-def fuse(hits: Sequence[Scored], reranking: Reranking, top_k: int) -> list[Fused]:
+def fuse(ranked: Sequence[tuple[Skill, float]], reranking: Reranking, top_k: int) -> list[Fused]:
     """Return the best `top_k` of both rankings; ties are ordered by name, then by path.
 
-    `hits` is the word ranking, best first.
+    `ranked` are the skills with their word scores, best first.
     """
-    best = hits[0].score if hits else 0.0
-    shares = {hit.skill.path: hit.score / best if best else 0.0 for hit in hits}
-    skills = {skill.path: skill for skill in (*reranking.skills, *(hit.skill for hit in hits))}
+    best = ranked[0][1] if ranked else 0.0
+    shares = {skill.path: score / best if best else 0.0 for skill, score in ranked}
+    skills = {skill.path: skill for skill in (*reranking.skills, *(skill for skill, _ in ranked))}
     merge = _by_places if reranking.cosines is None else _by_similarity
     found = merge(skills, shares, reranking)
     return nsmallest(top_k, found, key=lambda fused: (-fused.score, fused.skill.name, fused.skill.path))

@@ -1,31 +1,118 @@
 """The default ranking: BM25 over stemmed words in weighted fields, from an index that is updated with the skills.
 
-If SQLite lacks FTS5, adk-skill's score is the fallback.
+If SQLite lacks FTS5, adk-skill's lexical score is the fallback. There, each token of the query adds 4.0 if the name has
+it, 2.5 for the description, 2.0 for the tags and 1.0 for the body; the sum is divided by the square root of the number
+of distinct tokens in the body. Tokens are runs of ASCII letters and digits in lower case; a token that the query
+repeats counts each time. Later versions of adk-skill accept letters of other scripts; the default ranking covers those.
 """
 
 from __future__ import annotations
 
 import logging
+import math
 import re
 import sqlite3
-from collections import defaultdict
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from ctypes import c_float
+from dataclasses import dataclass, field, replace
 from functools import partial
 from math import log
 from threading import Lock
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from skills_core.selection.fulltext import FullTextIndex, Stems
+from skills_core.selection.fulltext import FIELDS, FullTextIndex, Stems, query_words, texts_of
 from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
-from skills_core.selection.lexical import SkillIndex
 from skills_core.selection.policy import Band, Match, SelectionPolicy
-from skills_core.selection.words import FIELDS, query_words, texts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
     from skills_core.selection.fusion import Reranker, Reranking
     from skills_core.skills.skill import Skill, SkillContent
+
+
+_TOKEN = re.compile(r"[A-Za-z0-9]+")
+_FIELDS = ("name", "description", "tags", "body")
+_WEIGHTS = (4.0, 2.5, 2.0, 1.0)
+
+
+def tokens(text: str) -> list[str]:
+    """Return the tokens of a text, in order."""
+    # Lower-cased after the search, because some non-ASCII letters have ASCII lower-case forms.
+    return [token.lower() for token in _TOKEN.findall(text)]
+
+
+@dataclass(frozen=True, slots=True)
+class _SkillTokens:
+    """The distinct tokens of one skill: name, description, tags, body."""
+
+    fields: tuple[frozenset[str], ...]
+    divisor: float
+
+
+@dataclass(frozen=True, slots=True)
+class SkillIndex:
+    """Skills prepared for scoring. `extended` reuses the tokens of unchanged contents."""
+
+    skills: tuple[Skill, ...] = ()
+    _words: dict[int, tuple[SkillContent, _SkillTokens]] = field(default_factory=dict, repr=False)
+
+    def __post_init__(self) -> None:
+        """Tokenize the contents that `_words` does not hold."""
+        for skill in self.skills:
+            # Keyed by identity; the entry holds the content, so its id cannot be reused.
+            if id(skill.content) not in self._words:
+                self._words[id(skill.content)] = skill.content, _analyse(skill)
+
+    def extended(self, skills: Iterable[Skill]) -> SkillIndex:
+        """Return an index of `skills`, tokenizing only contents that this index does not hold."""
+        chosen = tuple(skills)
+        held = {id(skill.content) for skill in chosen} & self._words.keys()
+        return SkillIndex(chosen, {key: self._words[key] for key in held})
+
+    def select(self, query: str, policy: SelectionPolicy | None = None) -> list[Match]:
+        """Return the best matches, best first; ties are ordered by name, then by path.
+
+        A query without tokens selects nothing or, with included tags, all skills with such a tag and a score of 0.
+        Skills that share no word score 0, so only a `min_score` above 0 excludes them.
+        """
+        policy = policy or SelectionPolicy()
+        terms = Counter(tokens(query))
+        if policy.top_k <= 0 or not (terms or policy.include_tags):
+            return []
+        admits, least = policy.admission(), _float32(policy.min_score)
+        scored = ((skill, self._score(skill, terms)) for skill in self.skills if admits(skill.frontmatter.tags))
+        kept = [(skill, score) for skill, score in scored if score >= least]
+        kept.sort(key=lambda pair: (-pair[1], pair[0].name, pair[0].path))
+        best = kept[0][1] if kept else 0.0
+        return [self._match(skill, score, best, terms) for skill, score in kept[: policy.top_k]]
+
+    def _score(self, skill: Skill, terms: Mapping[str, int]) -> float:
+        words = self._words[id(skill.content)][1]
+        total = 0.0
+        for token, times in terms.items():
+            for weight, field_words in zip(_WEIGHTS, words.fields, strict=True):
+                if token in field_words:
+                    total += weight * times
+        return _float32(total / words.divisor) if total else 0.0
+
+    def _match(self, skill: Skill, score: float, best: float, terms: Mapping[str, int]) -> Match:
+        fields = zip(_FIELDS, self._words[id(skill.content)][1].fields, strict=True)
+        found = ((name, tuple(token for token in terms if token in words)) for name, words in fields)
+        band = Band.of(score)
+        why = tuple((name, words) for name, words in found if words)
+        return Match(skill, score, band, score / best if best else 1.0, band is Band.TRACE, why)
+
+
+def _analyse(skill: Skill) -> _SkillTokens:
+    texts = (skill.name, skill.description, " ".join(skill.frontmatter.tags), skill.body)
+    fields = tuple(frozenset(tokens(text)) for text in texts)
+    return _SkillTokens(fields, _float32(math.sqrt(max(1, len(fields[-1])))))
+
+
+def _float32(number: float) -> float:
+    """Round to single precision, which adk-skill computes in: this decides ties and scores at the minimum."""
+    return c_float(number).value
 
 
 _WORD = re.compile(r"[^\W_]+")
@@ -150,7 +237,8 @@ class SkillSearch:
         self._lock = Lock()
         self._index = _open_index(_KEPT_ROWS if many else 0)
         self._lexical = SkillIndex()
-        self._candidates = _Candidates((), {})
+        # The skills of the last search by path, for the next one over the same skills.
+        self._candidates: tuple[tuple[Skill, ...], Mapping[str, Skill]] = ((), {})
 
     def select(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy = TOP_TEN) -> list[Match]:
         """Return those of `skills` that match best, best first; ties are ordered by name, then by path.
@@ -166,7 +254,7 @@ class SkillSearch:
             return self._rank(skills, query, policy).matches()
         deep = replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0)
         ranking = self._rank(skills, query, deep, also=reranking.skills)
-        found = fuse(ranking.hits, reranking, policy.top_k)
+        found = fuse([(hit.skill, hit.score) for hit in ranking.hits], reranking, policy.top_k)
         # Reasons take longer than the rest of a search, so only skills that are returned get them.
         by_words = {match.skill.path: match for match in ranking.matches({fused.skill.path for fused in found})}
         matches = [fused.match(by_words.get(fused.skill.path)) for fused in found]
@@ -188,10 +276,11 @@ class SkillSearch:
         if policy.include_tags or policy.exclude_tags:
             admits = policy.admission()
             return {skill.path: skill for skill in skills if admits(skill.frontmatter.tags)}
-        known = self._candidates
-        if known.skills is not skills:
-            self._candidates = known = _Candidates(skills, {skill.path: skill for skill in skills})
-        return known.by_path
+        known, by_path = self._candidates
+        if known is not skills:
+            by_path = {skill.path: skill for skill in skills}
+            self._candidates = skills, by_path
+        return by_path
 
     def _rank(
         self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy, also: Sequence[Skill] = ()
@@ -211,14 +300,6 @@ class SkillSearch:
             self._lexical = self._lexical.extended(skills)
         least = max(policy.min_score, _MIN_FALLBACK_SCORE) if query_words(query) else policy.min_score
         return self._lexical.select(query, replace(policy, min_score=least))
-
-
-@dataclass(frozen=True, slots=True)
-class _Candidates:
-    """The skills of a search by path, kept for the next search over the same skills."""
-
-    skills: tuple[Skill, ...]
-    by_path: Mapping[str, Skill]
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +355,9 @@ class _Index:
             changed[id(skill.content)] = replace(row, skills=tuple(other for other in row.skills if other is not skill))
         for skill in [skill for key, skill in coming.items() if key not in self._known]:
             key = id(skill.content)
-            row = changed.get(key) or self._of_content.get(key) or _new_row(number, skill.content)
+            row = (
+                changed.get(key) or self._of_content.get(key) or _Row(number, skill.content, Vocabulary(skill.content))
+            )
             number = max(number, row.number + 1)
             changed[key] = replace(row, skills=(*row.skills, skill))
         self._write(changed)
@@ -357,10 +440,6 @@ class _Index:
             kept += [_Hit(score, skill, at.vocabulary) for skill in at.skills if admits(skill.frontmatter.tags)]
         kept.sort(key=lambda found: (-found.score, found.skill.name, found.skill.path))
         return kept[: policy.top_k]
-
-
-def _new_row(number: int, content: SkillContent) -> _Row:
-    return _Row(number, content, Vocabulary(content))
 
 
 def _open_index(keep: int) -> _Index | None:

@@ -1,1 +1,1 @@
-"""One skill as data: its content, the conditions that it must meet, its URIs, and its files for models."""
+"""One skill as a value, used by `loading` and `catalog`: its content and URIs, its conditions, its files for models."""

@@ -1,4 +1,4 @@
-"""Evaluate gates: the conditions under which a skill is served.
+"""The conditions under which a skill is served: its gates, and the other skills that it requires.
 
 All conditions of a gate are combined with AND; the first one that fails gives the reason: a condition that cannot be
 read, then os, bins, anyBins, env, config. The environment is a value, so that a test or a user can evaluate a gate for
@@ -8,27 +8,20 @@ another machine.
 from __future__ import annotations
 
 import json
+from collections import defaultdict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Reason, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Container, Mapping, Sequence
     from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic
     from skills_core.format.gate import Gate
     from skills_core.format.yaml12 import JsonValue
 
-__all__ = [
-    "Credential",
-    "Environment",
-    "Exclusion",
-    "SkillEntry",
-    "evaluate_gate",
-    "primary_credential",
-]
 
 _ABSENT = object()
 
@@ -56,10 +49,6 @@ class SkillEntry:
 _NO_ENTRY = SkillEntry()
 
 
-def _trusts_all(_: Path) -> bool:
-    return True
-
-
 @dataclass(frozen=True, slots=True)
 class Environment:
     """The machine and user settings that gates are evaluated against.
@@ -80,7 +69,7 @@ class Environment:
     bundled: frozenset[str] | None = None
     enabled: tuple[str, ...] = ()
     disabled: tuple[str, ...] = ()
-    trusts: Callable[[Path], bool] = _trusts_all
+    trusts: Callable[[Path], bool] = lambda _: True
     problems: tuple[Diagnostic, ...] = ()
     unread: bool = False
 
@@ -179,3 +168,113 @@ def _look_up(key: str, *configs: Mapping[str, JsonValue]) -> object:
         if value is not _ABSENT:
             return value
     return _ABSENT
+
+
+_MAX_CHAIN = 10
+# Names of a chain of requirements that a detail shows.
+
+
+class Requiring(NamedTuple):
+    """The names that a skill has, the one to show first, and the names that it requires."""
+
+    names: tuple[str, ...]
+    requires: tuple[str, ...]
+
+
+class _Cause(NamedTuple):
+    """The unmet requirement of a skill: the name, and the number of the skill that has it, None if there is none."""
+
+    name: str
+    skill: int | None
+
+
+def unmet_requirements(served: Sequence[Requiring], unserved: Mapping[str, str]) -> dict[int, Exclusion]:
+    """Return the exclusions of skills with unmet requirements, by their numbers in `served`.
+
+    `served` are the skills that are otherwise served; `unserved` maps other names to why they are not served. A name is
+    provided by every skill that has it as its name or `skillKey`; where several do, one that is served is enough. A
+    skill is excluded if it requires, directly or through others, a skill that is missing, not served or part of a
+    cycle; the detail names the chain. Source: the capability format.
+    """
+    satisfied, met = _satisfied(served)
+    rest = [number for number in range(len(served)) if number not in satisfied]
+    first: dict[str, int] = {}
+    for number in rest:
+        for name in served[number].names:
+            first.setdefault(name, number)
+    causes = {number: _cause(served[number].requires, met, first) for number in rest}
+    circular = _on_cycles(causes)
+    return {number: _unmet(number, served, causes, circular, unserved) for number in rest}
+
+
+def _satisfied(served: Sequence[Requiring]) -> tuple[set[int], set[str]]:
+    """Return the skills whose requirements are met, and their names: those that require nothing, then their users."""
+    dependents: dict[str, list[int]] = defaultdict(list)
+    for number, skill in enumerate(served):
+        for name in set(skill.requires):
+            dependents[name].append(number)
+    open_names = [len(set(skill.requires)) for skill in served]
+    waiting = [number for number, count in enumerate(open_names) if not count]
+    satisfied, met = set(waiting), set[str]()
+    while waiting:
+        for name in set(served[waiting.pop()].names) - met:
+            met.add(name)
+            for number in dependents[name]:
+                open_names[number] -= 1
+                if not open_names[number]:
+                    satisfied.add(number)
+                    waiting.append(number)
+    return satisfied, met
+
+
+def _cause(requires: Sequence[str], met: Container[str], first: Mapping[str, int]) -> _Cause:
+    """Return the requirement that is to blame: one that no skill provides, else the first that is not met."""
+    unmet = [name for name in requires if name not in met]
+    name = next((each for each in unmet if each not in first), unmet[0])
+    return _Cause(name, first.get(name))
+
+
+def _on_cycles(causes: Mapping[int, _Cause]) -> set[int]:
+    """Return the skills that require themselves by way of their causes."""
+    circular: set[int] = set()
+    visited: set[int] = set()
+    for start in causes:
+        path: list[int] = []
+        at: int | None = start
+        while at is not None and at not in visited:
+            visited.add(at)
+            path.append(at)
+            at = causes[at].skill
+        if at in path:
+            circular.update(path[path.index(at) :])
+    return circular
+
+
+def _unmet(
+    number: int,
+    served: Sequence[Requiring],
+    causes: Mapping[int, _Cause],
+    circular: Container[int],
+    unserved: Mapping[str, str],
+) -> Exclusion:
+    names, seen, last = [served[number].names[0]], {number}, number
+    why = "is not served either"
+    while len(names) <= _MAX_CHAIN:
+        cause = causes[last]
+        if cause.skill is None:
+            names.append(cause.name)
+            why = unserved.get(cause.name, "does not exist")
+            break
+        if cause.skill in seen:
+            why = "is part of a circular requirement"
+            break
+        names.append(cause.name)
+        last = cause.skill
+        seen.add(last)
+    if number in circular:
+        return Exclusion(Reason.CIRCULAR_REQUIREMENT, f"requires itself: {_chain([*names, causes[last].name])}")
+    return Exclusion(Reason.UNMET_REQUIREMENT, f"requires {_chain(names[1:])}, which {why}")
+
+
+def _chain(names: Sequence[str]) -> str:
+    return " → ".join(shortened(name, _SHOWN) for name in names)

@@ -1,17 +1,25 @@
-"""The frozen values of the core: a file of a skill, what a skill's folder holds, and a skill with its state."""
+"""The frozen values of the core: a file of a skill, the content of a skill, and a skill with its state and its URIs.
+
+A URI is `skill://<skill-path>/<file-path>`, every segment percent-encoded (SEP-2640, RFC 3986). On most systems file
+names are bytes; a name that is not UTF-8 keeps its bytes when encoded and decoded.
+"""
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 from typing import TYPE_CHECKING
+from urllib.parse import quote_from_bytes, unquote_to_bytes
 
 from skills_core.disk.files import Location
 from skills_core.disk.sources import SkillKind
-from skills_core.skills.uris import SCHEME, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
@@ -20,7 +28,51 @@ if TYPE_CHECKING:
     from skills_core.format.instructions import Instructions
     from skills_core.skills.gates import Credential, Exclusion
 
-__all__ = ["Skill", "SkillContent", "SkillFile", "State", "is_same_skill", "only_respelling"]
+
+SCHEME = "skill://"
+
+_SAFE = "-._~"
+# All but unreserved characters are encoded, even those that RFC 3986 allows in a segment: each file has one spelling,
+# and the first segment is a valid reg-name.
+
+_INVALID = re.compile(r"(?:\A|/)\.{0,2}(?:/|\Z)|\0")
+# A path with NUL, or with an empty segment, `.` or `..`.
+
+_MAX_URI = 32_768
+# More than twice the longest path of any system with every byte encoded.
+
+
+@lru_cache(maxsize=65_536)
+def _encode(path: str) -> str:
+    return quote_from_bytes(path.encode("utf-8", "surrogateescape"), safe=_SAFE + "/")
+
+
+def file_uri(skill_path: str, path: str) -> str:
+    """Return the URI of the file `path` of the skill at `skill_path`; both use `/` as separator.
+
+    With an empty `path` this is the URI of the skill's folder, which ends with `/`.
+    """
+    return f"{SCHEME}{_encode(skill_path)}/{_encode(path)}"
+
+
+def decode_path(uri: str) -> str | None:
+    """Return the decoded path of a `skill://` URI, or None if the text is not one.
+
+    Texts of more than 32 KiB, queries, fragments, empty, `.` and `..` segments, and encoded separators or NUL are
+    refused, so that a path names at most one file.
+    """
+    if not uri.startswith(SCHEME) or len(uri) > _MAX_URI or "?" in uri or "#" in uri:
+        return None
+    path = encoded = uri[len(SCHEME) :]
+    # Few URIs encode anything, and each read decodes one.
+    if "%" in encoded or not encoded.isascii():
+        try:
+            path = unquote_to_bytes(encoded).decode("utf-8", "surrogateescape")
+        except UnicodeError:
+            return None
+    has_encoded_separator = path.count("/") != encoded.count("/") or (os.sep != "/" and os.sep in path)
+    return None if has_encoded_separator or _INVALID.search(path) else path
+
 
 _ID_DIGITS = 12
 
@@ -152,6 +204,11 @@ class Skill:
         object.__setattr__(self, "skill_key", self.skill_key or self.content.skill_key)
 
     @property
+    def identity(self) -> tuple[Path, str]:
+        """What tells the skill from all others: the root of its source, and its place below the root."""
+        return self.source.root, self.content.place
+
+    @property
     def name(self) -> str:
         """The display name; several skills may share it."""
         return self.content.name
@@ -253,3 +310,31 @@ def is_same_skill(old: Skill, new: Skill) -> bool:
     return (old.server_key, old) == (new.server_key, new) and (
         before is after or all(before.files[path].fingerprint == file.fingerprint for path, file in after.files.items())
     )
+
+
+def chooses(choice: str, content: SkillContent, source: Source, names: Sequence[str]) -> bool:
+    """Tell whether a choice selects a skill by one of `names`, in which `*` stands for any characters, or otherwise."""
+    kind, colon, value = choice.partition(":")
+    if colon and kind == "tag":
+        return value.strip().lower() in {tag.lower() for tag in content.instructions.frontmatter.tags}
+    if colon and kind == "source":
+        return value.strip() in {source.scope.value, str(source.root)}
+    return any(fits(choice, name) for name in names)
+
+
+def fits(choice: str, name: str) -> bool:
+    """Tell whether a name is the one of a choice, in which `*` stands for any characters."""
+    first, asterisk, rest = choice.partition("*")
+    if not asterisk:
+        return choice == name
+    *middle, last = rest.split("*")
+    end = len(name) - len(last)
+    if not (name.startswith(first) and name.endswith(last) and len(first) <= end):
+        return False
+    position = len(first)
+    for part in middle:
+        found = name.find(part, position, end)
+        if found < 0:
+            return False
+        position = found + len(part)
+    return True

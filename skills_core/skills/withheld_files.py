@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from skills_core.disk.files import Location
     from skills_core.skills.skill import Skill, SkillContent, SkillFile
 
-__all__ = ["files_for_models", "is_eval_file", "is_eval_path", "is_withheld_from_models", "refuse_eval_file"]
 
 _LINKED: Final = attrgetter("linked")
 _FIELD: Final = b"disable-model-invocation"

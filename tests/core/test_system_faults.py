@@ -18,10 +18,9 @@ from hypothesis import strategies as st
 
 from skills_core import Environment, InvalidSourceError, Library, Reason, State, explicit_sources, read_skill
 from skills_core.disk.files import Location, read_file
-from skills_core.disk.locations import project_of
-from skills_core.errors import FileRefusedError, FileUnavailableError, SkillIoError
+from skills_core.disk.sources import project_of
+from skills_core.errors import Fault, FileRefusedError, FileUnavailableError, SkillIoError, fault_of
 from skills_core.live.watcher import is_remote
-from skills_core.system_faults import Fault, fault_of
 from tests.core.live.test_reload import CONTENTS, LINKS, OPERATIONS, Disk
 from tests.temporary import TEMPORARY
 from tests.thoroughness import examples

@@ -18,8 +18,8 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import did_you_mean, similar_to
+from skills_core.format.instructions import may_be_document
 from skills_core.loading.discovery import find_skill_files
-from skills_core.loading.documents import may_be_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

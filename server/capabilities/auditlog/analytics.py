@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
 from server.requests import RequestDecision, Use
-from skills_core.disk.files import read_bounded
-from skills_core.disk.opening import open_new, open_to_change
+from skills_core.disk.files import open_new, open_to_change, read_bounded
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:

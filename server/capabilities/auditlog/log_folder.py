@@ -28,9 +28,9 @@ import msgspec
 
 from server import __version__
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, ChainedRecord, timestamp
-from skills_core.disk.json_files import LineWriter
-from skills_core.disk.json_files import lines_of as whole_and_torn_lines
-from skills_core.disk.opening import open_new, open_to_read
+from skills_core.disk.files import open_new, open_to_read
+from skills_core.disk.writing import LineWriter
+from skills_core.disk.writing import lines_of as whole_and_torn_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.errors import SkillsError
-from skills_core.texts.token_forms import without_secrets
+from skills_core.texts import without_secrets
 
 MAX_TEXT: Final = 300
 """Characters that a record keeps of a name; clients choose some of them."""

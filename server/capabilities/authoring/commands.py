@@ -15,9 +15,8 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 from server.config.bootstrap import open_with_settings
 from server.hosting.status import display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
-from skills_core.disk.locations import JDAI_FOLDER
-from skills_core.disk.sources import Strictness
-from skills_core.loading.documents import may_be_document
+from skills_core.disk.sources import JDAI_FOLDER, Strictness
+from skills_core.format.instructions import may_be_document
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:

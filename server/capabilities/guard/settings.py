@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError
-from skills_core.texts.patterns import pattern_fault
+from skills_core.texts import pattern_fault
 
 
 class GuardSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -18,7 +18,7 @@ from server.config.sources import sources_of
 from skills_core.diagnostics import printable
 from skills_core.disk.sources import Scope, SkillKind, Source, real_path
 from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
-from skills_core.format.instructions import parse_instructions
+from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
 from skills_core.history.commits import Cause
 from skills_core.history.store import (
     NO_EXTRA,
@@ -30,7 +30,6 @@ from skills_core.history.store import (
     unreadable_histories,
     work_tree_of,
 )
-from skills_core.loading.documents import kind_of_file, parse_single_file, strictness_for
 from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:

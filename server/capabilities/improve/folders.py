@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from skills_core.disk.files import Location
-from skills_core.disk.opening import open_to_read
+from skills_core.disk.files import Location, open_to_read
 from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
 from skills_core.scripts.private_copy import copy_skill

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
-from skills_core.disk.json_files import JsonFile
-from skills_core.disk.writing import exclusive
+from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.improve.reasons import ImprovementReason, ImprovementStatus
 

@@ -19,9 +19,8 @@ from msgspec import Meta, Struct
 
 from server.access import Principal, PrincipalKind
 from server.capabilities.login.access_token import login_token
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
-from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.system_faults import Fault
+from skills_core.disk.writing import InvalidJsonError, JsonFile
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     import os

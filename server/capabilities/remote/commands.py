@@ -245,7 +245,7 @@ def remove(
 def _plugins_folder() -> PluginsFolder:
     from server.capabilities.remote.plugins.folder import PluginsFolder
     from server.config.machine import current_places
-    from skills_core.disk.locations import plugins_folder
+    from skills_core.disk.sources import plugins_folder
 
     return PluginsFolder(plugins_folder(current_places().home))
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from server.capabilities.runs.settings import RunSettings
 from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import printable
+from skills_core.errors import Fault, fault_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, parse_model
-from skills_core.system_faults import Fault, fault_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

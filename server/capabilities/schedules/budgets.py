@@ -20,7 +20,7 @@ from server.capabilities.runs.trace_files import trace_store
 from server.capabilities.schedules.errors import ScheduleError
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.config.machine import local_zone
-from skills_core.disk.json_files import JsonFile
+from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError
 from skills_core.runs.models import ModelUnavailableError, parse_model
 from skills_core.runs.trace.store import UnknownTraceError, UnreadableTraceError

@@ -20,9 +20,8 @@ from server.capabilities.schedules.budgets import SPENDING_FILE, Spending
 from server.capabilities.schedules.errors import DamagedScheduleError, ScheduleError, UnknownScheduleError
 from server.config.machine import is_scheduled_run, state_home
 from skills_core.disk.folders import MAIN_FILE, NOT_A_SOURCE
-from skills_core.disk.json_files import JsonFile
 from skills_core.disk.sources import real_path
-from skills_core.disk.writing import exclusive
+from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourceError
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.loading.single_skill import read_skill

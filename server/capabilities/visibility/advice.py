@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from server.capabilities.visibility.served_listing import Obstacle, Sight
 from server.clients.profile import Raises
 from skills_core.diagnostics import one_line
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

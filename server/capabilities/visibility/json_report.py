@@ -9,7 +9,7 @@ from server.capabilities.visibility.served_listing import EntryState, Obstacle, 
 from server.clients.profile import FACTS, Commands, Fact, Limit
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

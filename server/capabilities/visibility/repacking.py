@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from server.listing.catalog_texts import catalog_texts
 from server.listing.layout import CatalogPlace, ListingLayout
-from skills_core.rendering import MAX_ENTRY, listing_order, render_entry
+from skills_core.catalog.catalog import MAX_ENTRY
+from skills_core.rendering.catalog import listing_order, render_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -13,7 +13,8 @@ from server.capabilities.visibility.native_listing import NativeSkills, native_s
 from server.capabilities.visibility.repacking import Repacker, Repacking
 from server.capabilities.visibility.served_listing import EntryState, ServedSkills, served_skills
 from server.clients.layout import layout_for
-from skills_core.selection import SelectionPolicy, SkillSearch
+from skills_core.selection.policy import SelectionPolicy
+from skills_core.selection.ranking import SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
-    from skills_core.selection import Match
+    from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
 
 __all__ = [

@@ -13,7 +13,7 @@ from server.clients.layout import layout_for
 from server.clients.profile import CHARACTERS_A_TOKEN, holds
 from server.listing.catalog_texts import topic_of
 from skills_core.diagnostics import printable
-from skills_core.rendering import listing_order, utf16_length
+from skills_core.rendering.catalog import listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from server.capabilities.visibility.advice import advice, summarized
 from server.capabilities.visibility.report import NameClashKind
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, tokens
 from skills_core.diagnostics import one_line
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

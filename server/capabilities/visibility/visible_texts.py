@@ -11,7 +11,7 @@ from server.clients.layout import layout_for
 from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS
 from server.listing.layout import size_of
 from server.listing.tools import ACTIVATE, FIND, READ
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile

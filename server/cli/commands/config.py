@@ -13,7 +13,7 @@ from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import counted, one_line
-from skills_core.disk.locations import project_of
+from skills_core.disk.sources import project_of
 
 if TYPE_CHECKING:
     from server.cli.config_check.finding import Finding

@@ -20,15 +20,16 @@ from skills_core.disk.files import Location, read_file
 from skills_core.disk.sources import real_path
 from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.selection import SelectionPolicy, SkillIndex, SkillSearch
 from skills_core.selection.drift import DEFAULT_TOLERANCE, MAX_QUERIES, KeptQuery, KeptQueryError, compared
+from skills_core.selection.policy import SelectionPolicy
+from skills_core.selection.ranking import SkillIndex, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from server.config.settings.model import Settings
-    from skills_core.selection import Match
     from skills_core.selection.drift import QueryDrift
+    from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
 
 RANKINGS = ("default", "lexical")

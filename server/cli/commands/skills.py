@@ -30,7 +30,7 @@ from server.protocol.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
-from skills_core.rendering import activation_inputs, render_activation, render_request
+from skills_core.rendering.activation import activation_inputs, render_activation, render_request
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -145,8 +145,7 @@ def _profile_of(chosen: str | None) -> ClientProfile:
 
 
 def _print_xml(lists: Snapshot) -> None:
-    from skills_core.rendering import listing_order
-    from skills_core.rendering.catalog import render_available_skills
+    from skills_core.rendering.catalog import listing_order, render_available_skills
 
     print_text(render_available_skills(listing_order(lists.catalog, lists.first)))
 

@@ -15,7 +15,7 @@ from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import one_line
 from skills_core.disk.sources import Scope, real_path
 from skills_core.errors import SkillsError
-from skills_core.skills.choice import fits
+from skills_core.skills.skill import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

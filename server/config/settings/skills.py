@@ -11,8 +11,7 @@ from msgspec import Meta, Struct, field
 
 from server.config.values import Depth, Folders, InvalidValueError, NonEmpty, PositiveInt
 from skills_core.catalog.catalog import MAX_ENTRY
-from skills_core.disk.locations import DEFAULT_BOUNDS
-from skills_core.disk.sources import Scope, Strictness
+from skills_core.disk.sources import DEFAULT_BOUNDS, Scope, Strictness
 
 __all__ = [
     "CatalogSettings",

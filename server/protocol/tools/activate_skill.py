@@ -17,7 +17,7 @@ from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import Use, note_skill
 from server.wire.params import InvalidRequestError, flag, string
 from skills_core.diagnostics import one_line, printable
-from skills_core.rendering import (
+from skills_core.rendering.activation import (
     activation_inputs,
     render_link,
     render_linked_activation,
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog
-    from skills_core.rendering import Recipient
     from skills_core.rendering.parts import Beginning
+    from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill
 
 __all__ = ["META_SKILL", "TOOLS", "invocable", "texts_of"]

@@ -16,7 +16,7 @@ from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import note_found
 from server.wire.params import InvalidRequestError, string, strings
 from skills_core.rendering.escaping import escape_json
-from skills_core.selection import TOP_TEN
+from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall
-    from skills_core.selection import Match
+    from skills_core.selection.policy import Match
 
 __all__ = ["TOOLS"]
 

@@ -18,7 +18,7 @@ from server.requests import RequestReason, Use, note_denied, note_skill
 from server.wire.params import InvalidRequestError, string
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part, reading_call
-from skills_core.skills.uris import decode_path
+from skills_core.skills.skill import decode_path
 from skills_core.skills.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from server.hosting.views import View
     from server.protocol.recipients import Recipients
     from server.protocol.tool_call import ToolCall
-    from skills_core.context import AssembledContext
-    from skills_core.selection import Match, SelectionPolicy
+    from skills_core.context.assembly import AssembledContext
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 __all__ = ["TOOLS", "ContextHandlers"]
@@ -123,7 +123,7 @@ class ContextHandlers:
         if len(message) > _MAX_MESSAGE:
             raise InvalidRequestError(f"message may have at most {_MAX_MESSAGE} characters")
         # Few clients need this, and importing it takes time at each start.
-        from skills_core.context import ContextBounds, assemble_context
+        from skills_core.context.assembly import ContextBounds, assemble_context
 
         choice = _choice(arguments)
         bounds = ContextBounds(injected=self._host.settings.search.max_injected_chars)
@@ -158,7 +158,7 @@ def _choice(arguments: Mapping[str, Any]) -> SelectionPolicy:
         raise InvalidRequestError(f"{_TOP_K} must be a whole number from 1 to {_MAX_MATCHES}")
     if min_score < 0:
         raise InvalidRequestError(f"{_MIN_SCORE} must be a number, from 0 on")
-    from skills_core.selection import SelectionPolicy
+    from skills_core.selection.policy import SelectionPolicy
 
     tags, excluded = (strings(arguments, name, MAX_TAGS) for name in (_TAGS, _EXCLUDE_TAGS))
     return SelectionPolicy(top_k, min_score, tags, excluded)

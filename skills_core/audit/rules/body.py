@@ -14,9 +14,8 @@ from skills_core.audit.matching import shown
 from skills_core.audit.search import find, is_found
 from skills_core.diagnostics import counted
 from skills_core.errors import did_you_mean, similar_paths
-from skills_core.mentions import missing_scripts
 from skills_core.mentions.markdown import without_fences
-from skills_core.mentions.paths import mentioned_paths
+from skills_core.mentions.paths import mentioned_paths, missing_scripts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

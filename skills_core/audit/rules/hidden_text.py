@@ -17,7 +17,7 @@ from skills_core.audit.matching import first_in_lines, hit_at, shown
 from skills_core.audit.rules.injection import says_override, says_secret_harm
 from skills_core.audit.search import find, is_found, plain_prose
 from skills_core.diagnostics import Reason
-from skills_core.format.hidden import find_hidden
+from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

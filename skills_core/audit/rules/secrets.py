@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import first_in_lines
 from skills_core.audit.search import find
-from skills_core.texts.token_forms import TOKEN_FORMS
+from skills_core.texts import TOKEN_FORMS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

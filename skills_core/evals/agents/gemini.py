@@ -15,7 +15,7 @@ from skills_core.evals.agents.reads import (
     skills_read_by,
 )
 from skills_core.evals.agents.transcript import count_of, mapping_of, skill_name, text_of
-from skills_core.rendering import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

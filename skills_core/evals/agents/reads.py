@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.evals.agents.transcript import skill_name
-from skills_core.rendering import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

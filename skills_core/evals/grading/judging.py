@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.diagnostics import agreeing, counted
 from skills_core.evals.grading.results import AssertionResult
-from skills_core.format.hidden import without_hidden
 from skills_core.runs.outcome import NO_USAGE, Usage
 from skills_core.runs.structured_answers import FormError, ask_for_object, marked
+from skills_core.texts import without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -18,10 +18,10 @@ from skills_core.disk.folders import is_ignored
 from skills_core.disk.sources import Strictness
 from skills_core.evals.proposals.unified_diff import split_lines, unified_diff
 from skills_core.format.document import BOM
-from skills_core.format.hidden import find_hidden, without_hidden
 from skills_core.format.instructions import Instructions, parse_instructions
 from skills_core.rendering.escaping import escape_json
 from skills_core.runs.structured_answers import FormError, visit_objects
+from skills_core.texts import find_hidden, without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

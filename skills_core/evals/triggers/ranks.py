@@ -12,13 +12,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from skills_core.evals.triggers.results import Rate
-from skills_core.selection import TOP_TEN
+from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.evals.triggers.queries import Query
-    from skills_core.selection import Match, SelectionPolicy
+    from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
 

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
-from skills_core.format.hidden import without_hidden
 from skills_core.rendering.escaping import escape_json
 from skills_core.runs.structured_answers import FormError
+from skills_core.texts import without_hidden
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ import uuid
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
-from skills_core.disk.opening import open_to_change
+from skills_core.disk.files import open_to_change
 from skills_core.disk.writing import try_lock
 from skills_core.runs.durable.recorded_run import StoreError
 

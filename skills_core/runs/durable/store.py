@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 from urllib.parse import parse_qsl, quote
 
-from skills_core.disk.opening import open_to_change
+from skills_core.disk.files import open_to_change
 from skills_core.runs.durable.recorded_run import StoreError
 
 SCHEMA: Final = "skillserve"

@@ -22,7 +22,8 @@ from skills_core.errors import (
     similar_paths,
 )
 from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
-from skills_core.rendering import ACTIVATION_TOOL, activation_inputs, entries_within, render_activation, render_request
+from skills_core.rendering.activation import activation_inputs, render_activation, render_request
+from skills_core.rendering.catalog import ACTIVATION_TOOL, entries_within
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.rendering.recipient import Recipient
 from skills_core.runs.run_skills import MAX_ACTIVATIONS

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import printable
 from skills_core.disk.files import read_bounded
-from skills_core.disk.json_files import InvalidJsonError, parse_json
-from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
+from skills_core.disk.writing import InvalidJsonError, parse_json
+from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError, system_message
 from skills_core.runs.durable.leases import FileLease, is_held
 from skills_core.runs.json_codec import to_json
 from skills_core.runs.ports import Epoch
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from skills_core.diagnostics import Severity
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.format.layout import read_lines
+from skills_core.format.document import read_lines
 from skills_core.format.yaml12 import MAX_CHARACTERS, YamlError, YamlNoteKind, load_mapping
 from skills_core.runs.workflow.conditions import (
     CLOSING,

@@ -355,7 +355,7 @@ def test_the_end_does_not_wait_for_a_disk_that_does_not_answer(
         answered.wait(60)
         raise OSError("late")
 
-    monkeypatch.setattr("skills_core.disk.json_files.os.write", hang)
+    monkeypatch.setattr("skills_core.disk.writing.os.write", hang)
     with log:
         log.record(activation("never"))
     assert "ends without 1 records" in caplog.text

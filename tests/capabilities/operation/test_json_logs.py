@@ -28,7 +28,7 @@ from server.access import Principal, PrincipalKind
 from server.logs.json_logs import JsonHandler, log_request, log_uncaught
 from server.requests import NOTES, Notes, RequestRecord
 from server.requests import Client as SendingClient
-from skills_core.texts.token_forms import without_secrets
+from skills_core.texts import without_secrets
 from tests.capabilities.operation.processes import served_by_process
 from tests.capabilities.operation.serving import MODERN_META, bearer, modern, modern_headers, serving
 from tests.conftest import MakeSkill

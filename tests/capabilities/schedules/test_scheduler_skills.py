@@ -18,8 +18,7 @@ from server.capabilities.schedules.store import PLACEHOLDERS, ScheduleStore
 from server.config import machine
 from server.config.machine import current_environment
 from server.config.sources import sources_of
-from skills_core.disk.locations import Places
-from skills_core.disk.sources import explicit_sources
+from skills_core.disk.sources import Places, explicit_sources
 from skills_core.live.library import Library
 from skills_core.loading.single_skill import read_skill
 from skills_core.runs.tools.workspace.commands import command_environment

@@ -20,7 +20,7 @@ from server.capabilities.visibility.served_listing import (
 from server.clients.profile import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering import entries_budget, render_catalog, render_entry
+from skills_core.rendering.catalog import entries_budget, render_catalog, render_entry
 from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
 

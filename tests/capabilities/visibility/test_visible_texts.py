@@ -14,7 +14,7 @@ from server.clients.known import find_client
 from server.clients.profile import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from tests.capabilities.visibility.conftest import catalog_of, skill_of
 from tests.server.settings import make_settings
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from skills_core.authoring.draft import DescriptionError, with_description
 from skills_core.format.document import parse_document
-from skills_core.format.hidden import find_hidden
+from skills_core.texts import find_hidden
 
 NEW = 'Use this skill: "quoted", #1, for tides — even 满潮. Not for: weather.'
 

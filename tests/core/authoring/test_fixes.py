@@ -13,8 +13,8 @@ from skills_core import Diagnostic, Reason, Severity, Strictness
 from skills_core.authoring.advice import ADVICE
 from skills_core.authoring.fixes import fix_main
 from skills_core.format.document import BOM, Fences, find_fences, parse_document
-from skills_core.format.hidden import find_hidden
 from skills_core.format.instructions import parse_instructions
+from skills_core.texts import find_hidden
 
 NAME_FAULTS = {Reason.MISSING_NAME, Reason.INVALID_NAME, Reason.NAME_TOO_LONG, Reason.NAME_MISMATCH}
 

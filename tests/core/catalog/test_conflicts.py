@@ -367,7 +367,7 @@ def test_a_key_meets_no_requirement_of_the_name(catalog_of: Callable[..., Catalo
     catalog = catalog_of()
     (user,) = (skill for skill in catalog.skills if skill.name == "user")
     assert (user.state, user.reason) == (State.EXCLUDED, Reason.UNMET_REQUIREMENT)
-    assert catalog.required("deploy") is None
+    assert catalog.provider("deploy") is None
 
 
 def test_a_key_is_not_enabled_as_the_name(catalog_of: Callable[..., Catalog]) -> None:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from server.config.jdai import JdaiFiles
 from skills_core import Environment, Library, Strictness, explicit_sources
-from skills_core.disk.locations import Places, default_sources
+from skills_core.disk.sources import Places, default_sources
 from tests.core.catalog.lifecycle_oracle import PLACES, Decision, Machine, Needs, Place, Raw, Written, decide
 from tests.temporary import TEMPORARY
 from tests.thoroughness import EVERY_CASE, examples

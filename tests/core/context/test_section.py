@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import always_on, triggered_by
-from skills_core.selection.words import phrase
+from skills_core.selection.fulltext import phrase
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -110,4 +110,4 @@ def test_only_one_module_opens_or_creates_files_by_flags() -> None:
     found = {
         path.relative_to(ROOT).as_posix() for path in modules if any(flag in path.read_text("utf-8") for flag in flags)
     }
-    assert found == {"skills_core/disk/opening.py"}
+    assert found == {"skills_core/disk/files.py"}

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from skills_core.disk.json_files import InvalidJsonError, JsonFile, append_line, json_lines
+from skills_core.disk.writing import InvalidJsonError, JsonFile, append_line, json_lines
 from skills_core.errors import FileRefusedError
 from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 
@@ -111,7 +111,7 @@ def test_of_a_line_that_the_disk_does_not_take_whole_nothing_stays(
         return write(descriptor, content[:3])
 
     with monkeypatch.context() as patch:
-        patch.setattr("skills_core.disk.json_files.os.write", fill)
+        patch.setattr("skills_core.disk.writing.os.write", fill)
         with pytest.raises(OSError, match="No space"):
             append_line(path, "long enough")
     assert path.read_bytes() == b"1\n"

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Environment, Library, Reason, Scope, State
-from skills_core.disk.locations import Places, default_sources, project_of
-from skills_core.disk.sources import PREVIEW_BOUNDS, explicit_sources
+from skills_core.disk.sources import PREVIEW_BOUNDS, Places, default_sources, explicit_sources, project_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity
-from skills_core.format.document import Document, has_frontmatter, parse_document
-from skills_core.format.layout import read_lines
+from skills_core.format.document import Document, has_frontmatter, parse_document, read_lines
 
 HEAD = b"---\nname: a\ndescription: d\n---\n"
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Reason, Severity, State, Strictness
-from skills_core.format.hidden import find_hidden, with_hidden_shown
+from skills_core.texts import find_hidden, with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

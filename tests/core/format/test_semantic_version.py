@@ -5,16 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from skills_core.format.semantic_version import SemanticVersion, parse_version
-
-NUMBERS = st.integers(0, 10**20)
-TEXTS = st.from_regex(r"[0-9]*[A-Za-z-][0-9A-Za-z-]*", fullmatch=True).filter(lambda text: len(text) < 20)
-PRERELEASES = st.lists(st.one_of(NUMBERS.map(str), TEXTS), max_size=3).map(tuple)
-BUILDS = st.lists(st.from_regex(r"[0-9A-Za-z-]{1,9}", fullmatch=True), max_size=3).map(tuple)
-VERSIONS = st.builds(SemanticVersion, NUMBERS, NUMBERS, NUMBERS, PRERELEASES, BUILDS)
+from skills_core.format.frontmatter import Precedence, version_precedence
 
 ASCENDING = (
     *("0.0.0-0", "0.0.0", "0.9.10", "0.10.0", "1.0.0--", "1.0.0-alpha", "1.0.0-alpha.1", "1.0.0-alpha.beta"),
@@ -22,21 +14,21 @@ ASCENDING = (
 )
 
 
-def parsed(text: str) -> SemanticVersion:
-    version = parse_version(text)
-    assert version is not None
-    return version
+def precedence(text: str) -> Precedence:
+    found = version_precedence(text)
+    assert found is not None
+    return found
 
 
 @pytest.mark.parametrize(("lower", "higher"), [*pairwise(ASCENDING)])
 def test_versions_are_ordered_by_precedence(lower: str, higher: str) -> None:
-    assert parsed(lower) < parsed(higher)
-    assert parsed(higher) >= parsed(lower) != parsed(higher)
+    assert precedence(lower) < precedence(higher)
+    assert precedence(higher) >= precedence(lower) != precedence(higher)
 
 
 def test_builds_have_the_same_precedence() -> None:
-    assert parsed("1.0.0+a") == parsed("1.0.0+b.001") == parsed("1.0.0")
-    assert not parsed("1.0.0+a") < parsed("1.0.0+b")
+    assert precedence("1.0.0+a") == precedence("1.0.0+b.001") == precedence("1.0.0")
+    assert not precedence("1.0.0+a") < precedence("1.0.0+b")
 
 
 @pytest.mark.parametrize(
@@ -57,28 +49,4 @@ def test_builds_have_the_same_precedence() -> None:
     ],
 )
 def test_other_texts_are_no_versions(text: str) -> None:
-    assert parse_version(text) is None
-
-
-@given(VERSIONS)
-def test_a_version_survives_its_text(version: SemanticVersion) -> None:
-    again = parsed(str(version))
-    assert again == version
-    assert again.build == version.build
-
-
-@given(VERSIONS, VERSIONS, VERSIONS)
-def test_precedence_is_a_total_order(one: SemanticVersion, two: SemanticVersion, three: SemanticVersion) -> None:
-    assert (one < two) + (one == two) + (two < one) == 1
-    low, middle, high = sorted((one, two, three))
-    assert low <= middle <= high
-    assert low <= high
-    assert hash(one) == hash(parsed(str(one)))
-
-
-@given(VERSIONS)
-def test_a_release_follows_its_prereleases_and_more_identifiers_win(version: SemanticVersion) -> None:
-    release = SemanticVersion(version.major, version.minor, version.patch)
-    assert (version < release) == bool(version.prerelease)
-    longer = SemanticVersion(version.major, version.minor, version.patch, (*version.prerelease, "0"))
-    assert (version < longer) == bool(version.prerelease)
+    assert version_precedence(text) is None

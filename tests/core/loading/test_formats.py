@@ -20,7 +20,7 @@ from skills_core import (
     render_activation,
     render_request,
 )
-from skills_core.disk.locations import Places, default_sources
+from skills_core.disk.sources import Places, default_sources
 from skills_core.format.gate import Gate
 
 if TYPE_CHECKING:

@@ -18,10 +18,9 @@ import pytest
 
 from skills_core import Change, Environment, Library, Reason, Recipient, Skill, Source, State, render_activation
 from skills_core.disk.folders import NOT_A_SOURCE
-from skills_core.disk.locations import Places, default_sources
-from skills_core.disk.sources import SkillKind, explicit_sources
+from skills_core.disk.sources import Places, SkillKind, default_sources, explicit_sources
 from skills_core.loading.discovery import find_skill_files, load_source, reload_source
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 from skills_core.skills.withheld_files import is_withheld_from_models
 from tests.core.loading.test_seed_examples import EXPERT
 

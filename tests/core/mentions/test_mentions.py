@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.mentions import Respelled, mentioned_paths, mentioned_tools, missing_scripts
 from skills_core.mentions.markdown import without_fences
+from skills_core.mentions.paths import Respelled, mentioned_paths, missing_scripts
+from skills_core.mentions.tools import mentioned_tools
 
 FILES = frozenset(
     {"scripts/run.py", "references/forms.md", "forms.md", "README.md", "a b.md", "docs/übersicht.md", "x/y/z.txt"}

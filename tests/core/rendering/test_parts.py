@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from skills_core import Recipient, explicit_sources, render_activation
 from skills_core.disk.sources import Strictness
 from skills_core.format.instructions import parse_convention, parse_instructions
-from skills_core.rendering import UNKNOWN_RECIPIENT
 from skills_core.rendering.escaping import escape_tags
 from skills_core.rendering.parts import Beginning, cut_before, end_of_part, render_beginning
+from skills_core.rendering.recipient import UNKNOWN_RECIPIENT
 from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:

@@ -10,14 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skills_core.selection import Band, SelectionPolicy, SkillIndex
 from skills_core.selection.drift import FoundBefore, KeptQuery, KeptQueryError, Move, compared
+from skills_core.selection.policy import Band, SelectionPolicy
+from skills_core.selection.ranking import SkillIndex
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from skills_core import Catalog
-    from skills_core.selection import Match
+    from skills_core.selection.policy import Match
 
 RANKINGS = ("default", "lexical")
 GAS = KeptQuery("gas leak", "lexical", SelectionPolicy(10, 0.0))

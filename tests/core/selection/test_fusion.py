@@ -101,16 +101,16 @@ def test_only_places_count_and_a_better_place_never_lowers_the_result(
 ) -> None:
     words = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
     second = data.draw(st.permutations(skills))[: data.draw(st.integers(0, 4))]
-    matches = [Match(skill, 9.0 - place, Band.HIGH) for place, skill in enumerate(words)]
+    ranked = [(skill, 9.0 - place) for place, skill in enumerate(words)]
     order = Reranking(tuple(second))
-    found = fuse(matches, order, 10)
+    found = fuse(ranked, order, 10)
     assert {fused.skill.path for fused in found} == {skill.path for skill in (*words, *second)}
     keys = [(-fused.score, fused.skill.name, fused.skill.path) for fused in found]
     assert keys == sorted(keys)
     # Who is first in both is first.
     if words and second and words[0] is second[0]:
         assert found[0].skill is words[0]
-    assert fuse(matches, order, 1) == found[:1]
+    assert fuse(ranked, order, 1) == found[:1]
 
 
 def test_only_the_first_places_of_a_ranking_count(

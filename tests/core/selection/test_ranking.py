@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Band, SelectionPolicy
-from skills_core.selection import TOP_TEN, SkillSearch, menu_of, ranking
-from skills_core.selection.fulltext import MAX_STEMS, Stems
-from skills_core.selection.ranking import Vocabulary
-from skills_core.selection.words import MAX_WORDS, fold, query_words, texts_of
+from skills_core.selection import ranking
+from skills_core.selection.fulltext import MAX_STEMS, MAX_WORDS, Stems, fold, query_words, texts_of
+from skills_core.selection.policy import menu_of
+from skills_core.selection.ranking import TOP_TEN, SkillSearch, Vocabulary
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from skills_core import Band, SelectionPolicy, SkillIndex
-from skills_core.selection.lexical import tokens
+from skills_core.selection.ranking import tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skills_core import Band, Library, Match, SelectionPolicy, Similarities, Skill, SkillSearch
-from skills_core.selection import FITTING_SIMILARITY, SIMILARITY_WEIGHT, ranking
-from skills_core.selection.fusion import FUSION_DEPTH
+from skills_core.selection import ranking
+from skills_core.selection.fusion import FITTING_SIMILARITY, FUSION_DEPTH, SIMILARITY_WEIGHT
 from skills_core.selection.ranking import Vocabulary, reasons_for
 
 TEN = SelectionPolicy(top_k=10, min_score=0.0)

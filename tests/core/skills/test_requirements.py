@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Environment, Exclusion, Reason, State, render_activation
-from skills_core.skills.requirements import Requiring, unmet_requirements
+from skills_core.skills.gates import Requiring, unmet_requirements
 
 if TYPE_CHECKING:
     from collections.abc import Callable

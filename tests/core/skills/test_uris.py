@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skills_core import Library
-from skills_core.skills.uris import decode_path, file_uri
+from skills_core.skills.skill import decode_path, file_uri
 from skills_core.skills.withheld_files import files_for_models, is_eval_file, is_withheld_from_models
 
 # A name as POSIX systems allow it; the backslash is a separator elsewhere.

@@ -14,8 +14,16 @@ from hypothesis import strategies as st
 
 from skills_core import Library, Reason, Severity, State, Strictness
 from skills_core.errors import InvalidPatternError
-from skills_core.texts.patterns import MAX_PATTERN, MAX_PATTERNS, compile_matcher, decoded_part, pattern_fault
-from skills_core.texts.token_forms import _secrets, may_have_secret, without_secrets
+from skills_core.texts import (
+    MAX_PATTERN,
+    MAX_PATTERNS,
+    _secrets,
+    compile_matcher,
+    decoded_part,
+    may_have_secret,
+    pattern_fault,
+    without_secrets,
+)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from skills_core import Library, Recipient, Skill, render_activation
-from skills_core.mentions import capabilities_of
+from skills_core.mentions.tools import capabilities_of
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, Capability, Toolbox, toolbox_named
 
 ALL = [*PRESETS, OTHER_NAMES]

@@ -26,8 +26,7 @@ from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS
 from server.config.settings.project import ProjectDiscovery, ProjectSettings
 from skills_core import Reason, State
-from skills_core.disk.locations import Places
-from skills_core.disk.sources import Scope, Strictness
+from skills_core.disk.sources import Places, Scope, Strictness
 from skills_core.guard.guard import Verdict
 from skills_core.live.watch_options import WatchMode
 from tests.conftest import write_skill

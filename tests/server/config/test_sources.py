@@ -13,7 +13,7 @@ from server.config.settings.model import Settings
 from server.config.settings.skills import Conventions
 from server.config.sources import sources_of
 from skills_core import Environment, Library, Reason, Scope, Source, State, Strictness
-from skills_core.disk.locations import Places
+from skills_core.disk.sources import Places
 from tests.conftest import write_skill
 from tests.server.settings import make_settings
 

@@ -18,7 +18,7 @@ from skills_core.disk.files import Fingerprint, Location, read_at_once
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
 from skills_core.live.watch_options import WatchMode
-from skills_core.rendering import render_activation
+from skills_core.rendering.activation import render_activation
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.skills.skill import Skill
 from tests.server.settings import make_settings

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from server.hosting import changes as offer_changes
 from server.hosting.changes import OfferChanges, OfferNews
 from skills_core import Library, explicit_sources
-from skills_core.rendering import render_entry
+from skills_core.rendering.catalog import render_entry
 from skills_core.skills.gates import Environment
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, write_skills

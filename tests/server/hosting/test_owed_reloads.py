@@ -29,7 +29,7 @@ from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import COMMON_VIEW
 from server.limits.pacing import Backoff
 from skills_core import Change, Environment, Library, Source, State, explicit_sources
-from skills_core.disk.locations import Places
+from skills_core.disk.sources import Places
 from skills_core.errors import FileUnavailableError
 from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill

@@ -20,7 +20,7 @@ from server.listing.catalog_texts import MAX_FURTHER_NAMES, MAX_LEAD
 from server.listing.layout import MAX_INSTRUCTIONS, size_of
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
 from tests.capabilities.visibility.conftest import skill_of
 from tests.server.settings import make_settings

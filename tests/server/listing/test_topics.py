@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.listing.catalog_texts import MAX_SKILLS, shortened_topics, topic_of, topics_within
-from skills_core.rendering import utf16_length
+from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
 from tests.capabilities.visibility.conftest import skill_of
 

@@ -21,9 +21,8 @@ from server.capabilities.evals.errors import EvalError
 from skills_core.disk.files import Location, Reader, read_file
 from skills_core.disk.replacement import remove_tree
 from skills_core.disk.writing import write_file
-from skills_core.errors import FileRefusedError
+from skills_core.errors import FileRefusedError, system_message
 from skills_core.evals.agents.all_agents import ANY_AGENT
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

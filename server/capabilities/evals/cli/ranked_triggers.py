@@ -29,7 +29,8 @@ from skills_core.evals.triggers.ranks import Limits, LimitVerdict
 from skills_core.evals.triggers.results import QueryResult, Rate, SetResult
 from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import NoAnswerError
-from skills_core.selection import SelectionPolicy, SkillSearch
+from skills_core.selection.policy import SelectionPolicy
+from skills_core.selection.ranking import SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from server.capabilities.evals.errors import EvalError
 from server.capabilities.evals.workspace_marker import open_workspace
 from skills_core.disk.files import Location, read_bounded, read_file
-from skills_core.disk.json_files import InvalidJsonError, json_bytes, parse_json
-from skills_core.disk.writing import try_lock, write_file
+from skills_core.disk.writing import InvalidJsonError, json_bytes, parse_json, try_lock, write_file
 from skills_core.errors import FileRefusedError
 from skills_core.evals.grading.results import (
     EvalRun,

@@ -16,8 +16,8 @@ from server.hosting.searches import load_reranker
 from skills_core.disk.sources import SkillKind
 from skills_core.evals.triggers.queries import QueryFileError
 from skills_core.evals.triggers.ranks import rank_query
-from skills_core.selection import TOP_TEN, SkillSearch
-from skills_core.selection.words import fold, query_words
+from skills_core.selection.fulltext import fold, query_words
+from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -19,7 +19,7 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import EVALS, MAIN_FILE, find_main, list_folder
 from skills_core.disk.writing import write_file
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 from skills_core.evals.grading.results import TRANSCRIPT_FILE
 from skills_core.evals.proposals.proposal import (
     INSTRUCTIONS,
@@ -33,7 +33,6 @@ from skills_core.evals.proposals.proposal import (
 )
 from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.runs.structured_answers import NoAnswerError, UnusableAnswersError, ask_until_usable
-from skills_core.system_faults import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

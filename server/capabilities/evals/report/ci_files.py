@@ -25,7 +25,7 @@ from server.capabilities.evals.report.numbers import (
 from server.capabilities.evals.report.scores import check_scores
 from server.capabilities.evals.report.trigger_results import trigger_verdict
 from skills_core.diagnostics import counted, without_lone_surrogates
-from skills_core.format.hidden import with_hidden_shown
+from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from skills_core.diagnostics import printable, without_lone_surrogates
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
-from skills_core.errors import FileRefusedError
-from skills_core.system_faults import Fault, fault_of, system_message
+from skills_core.errors import Fault, FileRefusedError, fault_of, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -29,8 +29,7 @@ from server.capabilities.evals.report.html.page import content_policy
 from server.capabilities.evals.report.workspace import read_workspace, work_runs
 from server.capabilities.evals.report.writing import REPORT_FILE, current_page
 from skills_core.disk.files import Location, Reader
-from skills_core.disk.json_files import json_bytes
-from skills_core.disk.writing import write_file
+from skills_core.disk.writing import json_bytes, write_file
 from skills_core.errors import SkillsError
 from skills_core.evals.feedback import FEEDBACK_FILE, with_words
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from skills_core.disk.json_files import append_line, json_lines
+from skills_core.disk.writing import append_line, json_lines
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

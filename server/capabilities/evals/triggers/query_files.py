@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from skills_core.disk.files import Location, read_bounded, read_file
+from skills_core.disk.files import Location, open_new, read_bounded, read_file
 from skills_core.disk.folders import EVALS
-from skills_core.disk.json_files import json_bytes
-from skills_core.disk.opening import open_new
-from skills_core.errors import FileRefusedError, SkillsError
+from skills_core.disk.writing import json_bytes
+from skills_core.errors import Fault, FileRefusedError, SkillsError, system_message
 from skills_core.evals.triggers.queries import (
     MAX_FILE,
     PART_FILES,
@@ -18,7 +17,6 @@ from skills_core.evals.triggers.queries import (
     joined_parts,
     read_queries,
 )
-from skills_core.system_faults import Fault, system_message
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

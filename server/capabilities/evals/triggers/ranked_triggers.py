@@ -10,7 +10,7 @@ from server.capabilities.visibility.served_listing import EntryState, Sight, ser
 from server.hosting.searches import load_reranker
 from skills_core.diagnostics import printable
 from skills_core.evals.triggers.ranks import rank_queries, summarize
-from skills_core.selection import SkillSearch
+from skills_core.selection.ranking import SkillSearch
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

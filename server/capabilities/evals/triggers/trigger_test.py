@@ -16,7 +16,7 @@ from server.capabilities.evals.triggers.trigger_runs import RunLimitsOfTest, Tri
 from server.capabilities.evals.workspace_marker import open_workspace
 from skills_core.diagnostics import printable
 from skills_core.disk.files import MAX_FILE_SIZE
-from skills_core.disk.json_files import InvalidJsonError, JsonFile
+from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import SkillsError
 from skills_core.evals.triggers.queries import Part
 from skills_core.evals.triggers.results import (

@@ -16,8 +16,7 @@ from server.config.settings.model import Settings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
-from skills_core.disk.locations import project_of
-from skills_core.disk.sources import Strictness
+from skills_core.disk.sources import Strictness, project_of
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:

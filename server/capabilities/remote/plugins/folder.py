@@ -24,7 +24,7 @@ from skills_core.disk.folders import is_ignored
 from skills_core.disk.replacement import remove_tree, replace_folder
 from skills_core.disk.writing import exclusive
 from skills_core.errors import did_you_mean, similar_to
-from skills_core.format.semantic_version import parse_version
+from skills_core.format.frontmatter import version_precedence
 from skills_core.remote.installation import disk_faults, edited_files, kind_of
 
 if TYPE_CHECKING:
@@ -192,8 +192,8 @@ class SkillChange:
     @property
     def is_downgrade(self) -> bool:
         """Whether the new version precedes the old one; only semantic versions can be compared."""
-        before = parse_version((self.before and self.before.version) or "")
-        after = parse_version((self.after and self.after.version) or "")
+        before = version_precedence((self.before and self.before.version) or "")
+        after = version_precedence((self.after and self.after.version) or "")
         return before is not None and after is not None and after < before
 
 

@@ -22,9 +22,8 @@ from msgspec import Struct, ValidationError, convert, to_builtins
 from server.capabilities.remote.address import Address, AddressError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, read_file
-from skills_core.disk.json_files import json_bytes, parse_json
-from skills_core.errors import FileRefusedError, SkillsError
-from skills_core.system_faults import Fault
+from skills_core.disk.writing import json_bytes, parse_json
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

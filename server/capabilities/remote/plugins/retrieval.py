@@ -32,9 +32,9 @@ from server.capabilities.remote.plugins.installed import PluginError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import MAX_FILE_SIZE
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
+from skills_core.errors import system_message
 from skills_core.remote.installation import disk_faults
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
-from skills_core.system_faults import system_message
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence

@@ -22,8 +22,7 @@ from server.hosting.status import display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.folders import MAIN_FILE
-from skills_core.disk.locations import DEFAULT_BOUNDS
-from skills_core.disk.sources import Scope, SkillKind, Source, Strictness, explicit_sources, real_path
+from skills_core.disk.sources import DEFAULT_BOUNDS, Scope, SkillKind, Source, Strictness, explicit_sources, real_path
 from skills_core.errors import FileRefusedError, InstallRefusedError, InvalidSourceError
 from skills_core.format.frontmatter import name_fault
 from skills_core.live.library import Library

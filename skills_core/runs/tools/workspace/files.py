@@ -15,7 +15,7 @@ from skills_core.errors import FileRefusedError, InvalidPatternError, ToolFailed
 from skills_core.guard.allowed_tools import path_matcher
 from skills_core.guard.tool import Effect, Role, Tool
 from skills_core.runs.tools.workspace.folder import PATH_DESCRIPTION, require_writable, text_argument, walk
-from skills_core.texts.patterns import compile_matcher
+from skills_core.texts import compile_matcher
 from skills_core.toolboxes import Capability
 
 if TYPE_CHECKING:

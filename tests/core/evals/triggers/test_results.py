@@ -51,7 +51,7 @@ from skills_core.evals.triggers.revision import (
     render_revision,
 )
 from skills_core.runs.structured_answers import FormError
-from skills_core.selection import Match
+from skills_core.selection.policy import Match
 
 L, N, D, E, T = Outcome.LOADED, Outcome.NOT_LOADED, Outcome.DENIED, Outcome.ERROR, Outcome.TIMEOUT
 

@@ -19,7 +19,7 @@ from server.config.files import ConfigurationError
 from server.config.machine import Machine
 from server.config.settings.layers import load_settings
 from server.config.settings.names import BY_PATH
-from skills_core.disk.locations import Places
+from skills_core.disk.sources import Places
 from tests.conftest import write_skill
 from tests.server.cli.test_cli import run
 from tests.server.config.test_project_file import KINDS, NAMES, USABLE, VALUES, as_toml, posix

@@ -19,7 +19,7 @@ from server.config.settings.model import Settings
 from server.hosting.usage import UsageCounts, read_counts
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
-from skills_core.context import MAX_INJECTED_CHARS
+from skills_core.context.injection import MAX_INJECTED_CHARS
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted, Session
 from tests.server.settings import make_settings

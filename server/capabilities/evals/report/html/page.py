@@ -28,7 +28,7 @@ from server.capabilities.evals.report.trigger_results import trigger_verdict
 from server.capabilities.evals.report.workspace import STALE_SECONDS
 from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.statistics import wilson
-from skills_core.format.hidden import with_hidden_shown
+from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

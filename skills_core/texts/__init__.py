@@ -1,1 +1,0 @@
-"""Texts of others: untrusted patterns in linear time, and the forms of secrets."""
