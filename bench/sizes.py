@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 
 from corpus import write_corpus
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, layout_for, profile_of
+from server.clients.known import client_called
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN, ClientProfile
 from server.config.settings.model import Settings
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from server.listing.layout import ListingLayout
 
 SIZES = (20, 100, 1000, 10_000, 60_000)
-CLIENTS = (UNKNOWN, *(profile_of(name, KNOWN_CLIENTS) for name in ("claude-code", "claude-ai")))
+CLIENTS = (UNKNOWN, *(client_called(name) for name in ("claude-code", "claude-ai")))
 REPEATS = 5
 
 

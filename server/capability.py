@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
     from server.protocol.tool_call import Handler, ToolServices
-    from server.requests.records import CommandRecord
+    from server.requests import CommandRecord
     from server.transport.event_streams import Draining
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source

@@ -21,7 +21,7 @@ from server.cli.console import print_text
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
 from server.config.settings.server import LogFormat
-from server.requests.records import CommandRecord
+from server.requests import CommandRecord
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

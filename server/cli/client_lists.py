@@ -12,7 +12,7 @@ from skills_core.errors import did_you_mean, similar_to
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
@@ -25,7 +25,7 @@ def name_and_version(chosen: str) -> tuple[str, str | None]:
 
     A name may hold an `@` itself, so only what stands behind the key of a known client has to be a version.
     """
-    from server.clients import KNOWN_CLIENTS
+    from server.clients.known import KNOWN_CLIENTS
 
     name, _, version = chosen.rpartition("@")
     if not name:
@@ -42,7 +42,8 @@ def name_and_version(chosen: str) -> tuple[str, str | None]:
 
 def chosen_clients(chosen: Iterable[str]) -> list[tuple[ClientProfile, str | None]]:
     """Return the chosen clients with their versions, each once; exit with a message if one is not known."""
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN
 
     known = {client.key: client for client in (*KNOWN_CLIENTS, UNKNOWN)}
     clients = dict.fromkeys(map(name_and_version, chosen))

@@ -17,12 +17,11 @@ from msgspec import structs
 
 from server.capabilities import CAPABILITIES
 from server.cli.serve_options import parse_plain_options
-from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs
+from server.config.bootstrap import log_to_stderr, open_library, settings_with_logs, unknown_variables
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.machine import Machine, current_places, state_home
 from server.config.settings.server import LogFormat, LoggingSettings, Transport
 from server.config.sources import sources_of
-from server.config.unknown_variables import unknown_variables
 from server.transport.lazy_sdk import defer_packages
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
@@ -144,13 +143,13 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
     _require_streams(settings)
     defer_packages()
     from server.hosting.catalog_log import log_catalog
-    from server.hosting.usage import Usage, usage_file
+    from server.hosting.usage import UsageCounts, usage_file
     from server.transport.serving import serve as run
 
     log_catalog(library.catalog)
     _log_unknown_variables()
     _log_unknown_names(library, settings)
-    usage = Usage(usage_file(state_home()) if settings.catalog.usage else None)
+    usage = UsageCounts(usage_file(state_home()) if settings.catalog.usage else None)
     try:
         run(library, settings, machine.files, usage, listener)
     except KeyboardInterrupt:
@@ -159,7 +158,8 @@ def _run(library: Library, settings: Settings, machine: Machine, listener: socke
 
 def _log_unknown_names(library: Library, settings: Settings) -> None:
     """Log names of skills and clients in the settings that do not exist."""
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN
 
     logger = logging.getLogger("server")
     for name in settings.catalog.pinned:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import anyio
 
-from server.conversation.consent_text import MARK, answer_text, consent_text
+from server.conversation.elicitation import MARK, answer_text, consent_text
 from skills_core.diagnostics import one_line
 from skills_core.interaction import NoUser, discard_progress
 

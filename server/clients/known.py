@@ -1,4 +1,4 @@
-"""The known facts about clients, read from `known_clients.json`.
+"""The known clients: the facts in `known_clients.json`, and which of them sent a request.
 
 The facts of a client are grouped by their source and date. A file's name as a source refers to the client's public
 source code; "measured with" a version to runs of that version against a scripted model, as `conformance/clients`
@@ -10,12 +10,14 @@ The file is read at each start of a server. It is JSON, as that takes 0.1 ms to 
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from server.clients.profile import (
+    UNKNOWN,
     ClientProfile,
     Commands,
     Earlier,
@@ -31,9 +33,10 @@ from server.clients.profile import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Mapping
 
-__all__ = ["DATA", "KNOWN_CLIENTS", "read_clients"]
+    from mcp.server.context import ServerRequestContext
+
 
 DATA = Path(__file__).with_name("known_clients.json")
 
@@ -67,10 +70,10 @@ def read_clients(data: bytes) -> tuple[ClientProfile, ...]:
         msgspec.ValidationError: the file does not have the form of the data.
         TypeError: a group has a fact that profiles do not have.
     """
-    return tuple(map(_profile, msgspec.json.decode(data, type=_Clients).clients))
+    return tuple(map(_read_profile, msgspec.json.decode(data, type=_Clients).clients))
 
 
-def _profile(client: _Client) -> ClientProfile:
+def _read_profile(client: _Client) -> ClientProfile:
     earlier = tuple(Earlier(version.before, _facts(version.facts)) for version in client.earlier)
     return ClientProfile(
         client.key,
@@ -143,3 +146,69 @@ _READERS: dict[str, Callable[[Any, Evidence], Any]] = {
 # How a fact is read; all others are a `Fact` of a value.
 
 KNOWN_CLIENTS = read_clients(DATA.read_bytes())
+
+
+ADDED_ARGUMENTS: Final = {
+    "wait_for_previous": Evidence("Gemini CLI: github.com/MemPalace/mempalace/pull/322", "2026-04-09"),
+    "toolCallId": Evidence("n8n: github.com/n8n-io/n8n/issues/21500", "2025-11-03"),
+}
+"""The arguments that clients add, with the source of each observation.
+
+The schemas of our tools forbid unknown arguments, so that a model learns of its mistakes. These are not its mistakes,
+and a call is valid without them.
+"""
+
+MAX_NAME = 200
+"""Characters of a client's name that are compared."""
+
+
+def client_of(ctx: ServerRequestContext[Any, Any]) -> ClientProfile:
+    """Return the profile of the client that sent the request."""
+    sent = name_sent_with(ctx)
+    return UNKNOWN if sent is None else client_called(*sent)
+
+
+def name_sent_with(ctx: ServerRequestContext[Any, Any]) -> tuple[str, str] | None:
+    """Return the name and the version that the sender of a request gives itself, None if it gives none.
+
+    In the handshake era a client names itself when it connects, in the modern era it may do so in each request.
+    """
+    sent = ctx.session.client_params
+    if sent is not None:
+        return sent.client_info.name, sent.client_info.version
+    # While `initialize` is handled, the session does not know its client yet.
+    info = (ctx.params or {}).get("clientInfo") if ctx.method == "initialize" else None
+    return (str(info.get("name", "")), str(info.get("version", ""))) if isinstance(info, dict) else None
+
+
+def client_called(name: str, version: str | None = None) -> ClientProfile:
+    """Return the profile of the client that calls itself `name`: the one with the longest matching name.
+
+    `version` is the version that the client sends; None stands for the latest.
+    """
+    return _profile_of(name[:MAX_NAME], version and version[:MAX_NAME])
+
+
+@lru_cache(256)
+def _profile_of(name: str, version: str | None) -> ClientProfile:
+    folded = name.strip().lower()
+    fitting = [(len(known), each) for each in KNOWN_CLIENTS for known in each.names if _fits(folded, known, each)]
+    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
+
+
+def _fits(name: str, known: str, client: ClientProfile) -> bool:
+    return name == known if client.exact else name.startswith(known)
+
+
+def find_client(name: str, version: str | None = None) -> ClientProfile:
+    """Return the profile of the client with the key `name`, else of the client that calls itself so."""
+    key = name.strip().lower()
+    found = next((client for client in KNOWN_CLIENTS if client.key == key), None)
+    return client_called(name, version) if found is None else found.of_version(version)
+
+
+def without_additions(arguments: Mapping[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call without those that clients add, unless the tool's schema defines them."""
+    own = schema.get("properties")
+    named = own if isinstance(own, dict) else {}
+    return {name: value for name, value in arguments.items() if name not in ADDED_ARGUMENTS or name in named}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.clients.profile import holds
+from server.clients.profile import ClientProfile, holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.toolboxes import ToolPurpose, toolbox_named
 
 if TYPE_CHECKING:
-    from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot
 
@@ -28,7 +27,7 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
     client is known to show and what is configured for all clients.
     """
     own = settings.clients.budgets.get(client.key)
-    described = client.description_budget
+    described = client.description.characters if client.description else None
     return ListingLayout(
         catalog=own or min(described or settings.catalog.budget, settings.catalog.budget),
         place=_place(client),
@@ -68,7 +67,7 @@ def is_structured(client: ClientProfile) -> bool:
 
 def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:
     """Return the client's tool for resources, if the model trusts what it reads but not the results of our tools."""
-    if not settings.clients.adapt or not client.reads_resources or not holds(client.untrusted):
+    if not settings.clients.adapt or not holds(client.model_reads) or not holds(client.untrusted):
         return None
     toolbox = toolbox_named(client.toolbox)
     return toolbox.first(ToolPurpose.READ_RESOURCE) if toolbox else None

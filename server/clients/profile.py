@@ -7,28 +7,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-__all__ = [
-    "CHARACTERS_A_TOKEN",
-    "DEFAULT_WINDOW",
-    "UNKNOWN",
-    "ClientProfile",
-    "Commands",
-    "Earlier",
-    "Evidence",
-    "Fact",
-    "Limit",
-    "NativeListing",
-    "Overflow",
-    "Raises",
-    "StructureUse",
-    "Unit",
-    "UserOption",
-    "holds",
-    "profile_called",
-    "profile_of",
-]
 
 DEFAULT_WINDOW = 200_000
 """The context window in tokens that is assumed for budgets given as a share of it."""
@@ -173,7 +153,7 @@ class Earlier(NamedTuple):
 class ClientProfile(NamedTuple):
     """What is known of one client; None stands for unknown.
 
-    `server.clients.document` says what each fact means, and has a table for each subject. Besides facts there are:
+    `docs/reference/clients.md` says what each fact means. Besides facts there are:
     - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
       their evidence.
     - `earlier`: what was different in earlier versions, latest first.
@@ -189,18 +169,20 @@ class ClientProfile(NamedTuple):
     exact: bool = False
     earlier: tuple[Earlier, ...] = ()
     toolbox: str | None = None
+    whole: Fact[tuple[str, ...]] | None = None
+    options: tuple[UserOption, ...] = ()
+    notes: tuple[Fact[str], ...] = ()
+    called: Fact[str] | None = None
+    tool_name: Limit | None = None
+    max_tools: Fact[int] | None = None
+    own_activation: Fact[bool] | None = None
     protocol: Fact[str] | None = None
     capabilities: Fact[str] | None = None
     description: Limit | None = None
     instructions: Limit | None = None
-    whole: Fact[tuple[str, ...]] | None = None
     framed: Fact[str] | None = None
     schema: Fact[int] | None = None
     checks_enum: Fact[bool] | None = None
-    max_tools: Fact[int] | None = None
-    tool_name: Limit | None = None
-    called: Fact[str] | None = None
-    own_activation: Fact[bool] | None = None
     lazy_tools: Fact[bool] | None = None
     always_load: Fact[bool] | None = None
     deferred: Limit | None = None
@@ -216,44 +198,17 @@ class ClientProfile(NamedTuple):
     embedded: Fact[str] | None = None
     links: Fact[str] | None = None
     untrusted: Fact[bool] | None = None
-    model_reads: Fact[bool] | None = None
-    reads_disk: Fact[bool] | None = None
-    starts_in_workspace: Fact[bool] | None = None
     compaction: Fact[bool] | None = None
     list_changed: Fact[bool] | None = None
     redefines: Fact[bool] | None = None
     new_tools: Fact[bool] | None = None
+    model_reads: Fact[bool] | None = None
+    reads_disk: Fact[bool] | None = None
+    starts_in_workspace: Fact[bool] | None = None
     prompts: Fact[bool] | None = None
     prompt_called: Fact[str] | None = None
     native: NativeListing | None = None
     commands: Commands | None = None
-    options: tuple[UserOption, ...] = ()
-    notes: tuple[Fact[str], ...] = ()
-
-    @property
-    def description_budget(self) -> int | None:
-        """The maximum characters of a tool's description; None if no cut is known."""
-        return self.description.characters if self.description else None
-
-    @property
-    def reads_resources(self) -> bool:
-        """Whether the model is known to read resources by itself."""
-        return holds(self.model_reads)
-
-    @property
-    def reads_everywhere(self) -> bool:
-        """Whether the client's tools are known to read files outside its workspace."""
-        return holds(self.reads_disk)
-
-    @property
-    def starts_servers_in_workspace(self) -> bool:
-        """Whether the client is known to start servers in its workspace."""
-        return holds(self.starts_in_workspace)
-
-    @property
-    def compacts(self) -> bool:
-        """Whether the client is known to drop or summarize old tool results by itself."""
-        return holds(self.compaction)
 
     @property
     def defers(self) -> bool:
@@ -269,11 +224,6 @@ class ClientProfile(NamedTuple):
     def announces_tools(self) -> bool:
         """Whether the model sees a tool of a new name in the same conversation, but no changed tool."""
         return holds(self.new_tools) and not self.refreshes and not self.defers
-
-    @property
-    def limits_results(self) -> bool:
-        """Whether any limit of a tool's result is known."""
-        return self.result is not None or self.raised_result is not None or self.model_results != ()
 
     def result_limit(self, model: str | None = None) -> Limit | None:
         """Return the limit of a tool's result in a conversation with `model`; None if none is known."""
@@ -295,6 +245,10 @@ class ClientProfile(NamedTuple):
         return profile
 
 
+FACTS = ClientProfile._fields[ClientProfile._fields.index("called") :]
+"""The fields that are facts."""
+
+
 def holds(fact: Fact[bool] | None) -> bool:
     """Tell whether a property is known and true."""
     return fact is not None and fact.value
@@ -307,27 +261,3 @@ def _number(version: str) -> tuple[int, ...] | None:
 
 
 UNKNOWN = ClientProfile("unknown", "an unknown client")
-
-
-def profile_of(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
-    """Return the profile of the client that calls itself `name`: the one with the longest matching name.
-
-    `version` is the version that the client sends; None stands for the latest.
-    """
-    folded = (name or "").strip().lower()
-    fitting = [(len(known), client) for client in clients for known in client.names if _fits(folded, known, client)]
-    return max(fitting, key=lambda pair: pair[0], default=(0, UNKNOWN))[1].of_version(version)
-
-
-def _fits(name: str, known: str, client: ClientProfile) -> bool:
-    return name == known if client.exact else name.startswith(known)
-
-
-def profile_called(name: str | None, clients: Iterable[ClientProfile], version: str | None = None) -> ClientProfile:
-    """Return the profile of the client with the key `name`; else of the client that calls itself so.
-
-    `version` is that of the client; None stands for the latest.
-    """
-    known = tuple(clients)
-    key = (name or "").strip().lower()
-    return next((client for client in known if client.key == key), profile_of(name, known)).of_version(version)

@@ -1,45 +1,34 @@
-"""Turn flags into settings and a library, in the same way for every command."""
+"""Turn flags and the environment into settings and a library, in the same way for every command."""
 
 from __future__ import annotations
 
 import logging
 import os
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
 
 from server.capabilities import CAPABILITIES
-from server.config.machine import Machine, ServedEnvironment, current_places
-from server.config.project_file import ProjectFile
+from server.config.machine import SCHEDULED_RUN, Machine, current_places
+from server.config.project_file import ProjectFile, ProjectFileResult
 from server.config.settings.layers import from_environment, from_flags, load_settings
+from server.config.settings.names import BY_PATH
 from server.config.settings.server import LogFormat, LoggingSettings, LogLevel
 from server.config.sources import sources_of
 from server.logs.text_logs import TextHandler
 from skills_core.disk.sources import SkillKind, Strictness, real_path
-from skills_core.live.library import Library, load_catalog
+from skills_core.live.library import Library, Review, load_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from server.config.project_file import ProjectFileResult
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
-    from skills_core.live.library import Review
+    from skills_core.skills.gates import Environment
     from skills_core.skills.skill import Skill
 
-__all__ = [
-    "log_to_stderr",
-    "open_catalog",
-    "open_in_front",
-    "open_library",
-    "open_quietly",
-    "open_with_settings",
-    "settings_in_project",
-    "settings_of",
-    "settings_with_logs",
-    "user_settings",
-]
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +70,7 @@ def open_library(directories: Sequence[Path] | None, settings: Settings, machine
         InvalidSourceError: a directory is missing, or is a file.
     """
     sources = sources_of(directories, settings, machine.places)
-    return Library(sources, _environment(settings, machine).read, _review_of(settings))
+    return Library(sources, _environment_of(settings, machine), _review_of(settings))
 
 
 def _review_of(settings: Settings) -> Review | None:
@@ -94,7 +83,7 @@ def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    return load_catalog(sources_of(directories, settings, machine.places), _environment(settings, machine).read())
+    return load_catalog(sources_of(directories, settings, machine.places), _environment_of(settings, machine)())
 
 
 def open_in_front(
@@ -107,7 +96,7 @@ def open_in_front(
     Raises:
         InvalidSourceError: a directory is missing, or is a file.
     """
-    read, sources = _environment(settings, machine).read, sources_of(directories, settings, machine.places)
+    read, sources = _environment_of(settings, machine), sources_of(directories, settings, machine.places)
     library = Library(sources, read)
     if (skill := _skill_in(folder, library)) is None:
         library = Library((*sources_of([folder], settings, machine.places), *sources), read)
@@ -121,24 +110,18 @@ def _skill_in(folder: Path, library: Library) -> Skill | None:
     return next((skill for skill in skills if real_path(skill.source.root / skill.content.folder) == wanted), None)
 
 
-def _environment(settings: Settings, machine: Machine) -> ServedEnvironment:
-    return ServedEnvironment(
-        machine, settings.discovery.trust_workspace, settings.catalog.enabled, settings.catalog.disabled
+def _environment_of(settings: Settings, machine: Machine) -> Callable[[], Environment]:
+    """Return what reads the environment of the skills: the state of the machine, and the choices of the settings."""
+    return partial(
+        machine.environment,
+        trust_workspace=settings.discovery.trust_workspace,
+        enabled=settings.catalog.enabled,
+        disabled=settings.catalog.disabled,
     )
 
 
-def open_quietly(directories: Sequence[Path] | None, **flags: object) -> Library:
-    """Load skills to inspect them, without configuring logs; `flags` are those of `settings_with_logs`.
-
-    Raises:
-        ConfigurationError: a setting cannot be used.
-        InvalidSourceError: a directory is missing, or is a file.
-    """
-    return open_with_settings(directories, **flags)[0]
-
-
 def open_with_settings(directories: Sequence[Path] | None, **flags: object) -> tuple[Library, Settings]:
-    """Load the same library as `open_quietly`; return it with its settings.
+    """Load skills to inspect them, without configuring logs; `flags` are those of `settings_of`.
 
     Raises:
         ConfigurationError: a setting cannot be used.
@@ -206,3 +189,33 @@ def _given(flags: Mapping[str, object]) -> dict[str, object]:
     if given.pop("no_adapt", None):
         given["adapt"] = False
     return given
+
+
+_PREFIX: Final = "SKILLSERVE_"
+
+
+class UnknownVariable(NamedTuple):
+    """A variable that no setting has, what is wrong with it, and what to do."""
+
+    name: str
+    message: str
+    advice: str
+
+
+def unknown_variables(environment: Iterable[str]) -> list[UnknownVariable]:
+    """Return the variables among these names that begin like those of settings and belong to none, sorted by name."""
+    names = (name for setting in BY_PATH.values() for name in (setting.variable, setting.file_variable))
+    known = {*filter(None, names), SCHEDULED_RUN}
+    return [_described(name, known) for name in sorted(environment) if name.startswith(_PREFIX) and name not in known]
+
+
+def _described(name: str, known: set[str]) -> UnknownVariable:
+    import difflib  # noqa: PLC0415 - a server imports little before it answers
+
+    if any(name == f"{_PREFIX}{setting.option.upper()}" for setting in BY_PATH.values()):
+        return UnknownVariable(name, "only a file can have this setting", "set it in skillserve.toml")
+    near = difflib.get_close_matches(name.removeprefix(_PREFIX), [each.removeprefix(_PREFIX) for each in known], 1)
+    if near:
+        message = f"no setting has this name; the closest one is {_PREFIX}{near[0]}"
+        return UnknownVariable(name, message, "correct the name, or unset it")
+    return UnknownVariable(name, "no setting has this name", "unset it")

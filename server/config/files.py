@@ -12,7 +12,6 @@ from skills_core.errors import FileRefusedError
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["FILE_NAME", "ConfigurationError", "own_file", "read_settings_file"]
 
 FILE_NAME: Final = "skillserve.toml"
 
@@ -52,40 +51,25 @@ def read_settings_file(file: Path) -> dict[str, Any]:
         raise ConfigurationError(f"{file}: {error}") from None
     if "project" in found:
         raise ConfigurationError(f"{file}: project: unknown")
-    _locate_all(found, file)
+    _locate_all(found, file.parent)
     return found
 
 
-def _locate_all(found: dict[str, Any], file: Path) -> None:
-    if isinstance(discovery := found.get("discovery"), dict):
-        _locate_sources(discovery, file.parent)
-    for section in ("history", "improve"):
-        if isinstance(named := found.get(section), dict):
-            _locate_named_sources(named, file.parent)
-    if isinstance(runs := found.get("runs"), dict):
-        _locate_files_of_runs(runs, file.parent)
-    if isinstance(audit_log := found.get("audit_log"), dict) and "folder" in audit_log:
-        audit_log["folder"] = _located(audit_log["folder"], file.parent)
+def _locate_all(found: dict[str, Any], folder: Path) -> None:
+    for section, key, locate in _PATHS:
+        settings = found.get(section)
+        if isinstance(settings, dict) and key in settings:
+            value = settings[key]
+            located = [locate(each, folder) for each in value] if isinstance(value, list) else locate(value, folder)
+            settings[key] = located
 
 
-def _locate_sources(discovery: dict[str, Any], folder: Path) -> None:
-    if isinstance(discovery.get("sources"), list):
-        discovery["sources"] = [_source(source, folder) for source in discovery["sources"]]
+def _source_name(name: object, folder: Path) -> object:
+    return name if name in list(Scope) else _located(name, folder)
 
 
-def _locate_named_sources(section: dict[str, Any], folder: Path) -> None:
-    if isinstance(section.get("sources"), list):
-        named = section["sources"]
-        section["sources"] = [each if each in list(Scope) else _located(each, folder) for each in named]
-
-
-def _locate_files_of_runs(runs: dict[str, Any], folder: Path) -> None:
-    if isinstance(runs.get("workflows"), list):
-        runs["workflows"] = [_located(place, folder) for place in runs["workflows"]]
-    if "mcp_servers" in runs:
-        runs["mcp_servers"] = _located(runs["mcp_servers"], folder)
-    if "store" in runs and "://" not in str(runs["store"]):
-        runs["store"] = _located(runs["store"], folder)
+def _store(place: object, folder: Path) -> object:
+    return place if "://" in str(place) else _located(place, folder)
 
 
 def _source(source: object, folder: Path) -> object:
@@ -99,3 +83,15 @@ def _located(path: object, folder: Path) -> object:
     if not isinstance(path, str) or not path:
         return path
     return str(folder / os.path.expanduser(path))  # noqa: PTH111 - keeps ~ if there is no home
+
+
+_PATHS: Final = (
+    ("discovery", "sources", _source),
+    ("history", "sources", _source_name),
+    ("improve", "sources", _source_name),
+    ("runs", "workflows", _located),
+    ("runs", "mcp_servers", _located),
+    ("runs", "store", _store),
+    ("audit_log", "folder", _located),
+)
+"""The settings that are paths or lists of paths, and how each is made absolute."""

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skills.skill import Skill
 
-__all__ = ["JdaiFiles", "JdaiSettings", "script_variables"]
 
 JsonObject: TypeAlias = "dict[str, JsonValue]"
 
@@ -62,7 +61,6 @@ class JdaiFiles:
     """The JD.AI files of the user and of a project."""
 
     def __init__(self, home: Path, project: Path) -> None:
-        """Read nothing yet."""
         self._configs = (home / _CONFIG, project / _CONFIG)
         self._skills = (home / _SKILLS, project / _SKILLS)
         self._project = project

@@ -5,35 +5,22 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.capabilities import CAPABILITIES
 from server.config.jdai import JdaiFiles
-from server.config.trust import TrustError, TrustFile
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.sources import Places, project_of, real_path
+from skills_core.disk.writing import InvalidJsonError, JsonFile
+from skills_core.errors import Fault, FileRefusedError, SkillsError
 from skills_core.skills.gates import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from server.config.settings.model import Settings
 
-__all__ = [
-    "SCHEDULED_RUN",
-    "Machine",
-    "ServedEnvironment",
-    "current_environment",
-    "current_places",
-    "is_scheduled_run",
-    "local_zone",
-    "private_folders",
-    "private_places",
-    "runtime_folders",
-    "state_home",
-]
 
 SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
 """The environment variable of programs that the run of a schedule starts."""
@@ -65,7 +52,6 @@ class Machine:
     """
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.places = places
         self._project = project_of(places.working_directory, places.home)
         self.jdai = JdaiFiles(places.home, self._project)
@@ -80,10 +66,13 @@ class Machine:
         """Return whether the list of trusted folders now contains the project, or a folder above it."""
         return _contains(self._trusted()[0], self._project)
 
-    def environment(self, *, trust_workspace: bool = False) -> Environment:
+    def environment(
+        self, *, trust_workspace: bool = False, enabled: tuple[str, ...] = (), disabled: tuple[str, ...] = ()
+    ) -> Environment:
         """Return the current environment for gates; each executable is looked up at most once, when first needed.
 
-        `trust_workspace` trusts the project even if the list does not contain it.
+        `trust_workspace` trusts the project even if the list does not contain it. `enabled` and `disabled` are the
+        skills that the settings name.
         """
         trusted, problems, unread = self._trusted()
         jdai = self.jdai.read(trusted=trust_workspace or _contains(trusted, self._project))
@@ -97,6 +86,8 @@ class Machine:
             trusts=lambda folder: _contains(trusted, folder),
             problems=jdai.problems + problems,
             unread=jdai.unread or unread,
+            enabled=enabled,
+            disabled=disabled,
         )
 
     def _trusted(self) -> tuple[frozenset[Path], tuple[Diagnostic, ...], bool]:
@@ -107,21 +98,6 @@ class Machine:
             path = printable(str(self.trust.path))
             problem = Diagnostic(Severity.WARNING, Reason.INVALID_CONFIGURATION, str(error), path)
             return frozenset(), (problem,), error.unread
-
-
-@dataclass(frozen=True, slots=True)
-class ServedEnvironment:
-    """The environment of a server's skills: the state of the machine at each read, and the choices of the settings."""
-
-    machine: Machine
-    trust_workspace: bool = False
-    enabled: tuple[str, ...] = ()
-    disabled: tuple[str, ...] = ()
-
-    def read(self) -> Environment:
-        """Return the current environment."""
-        environment = self.machine.environment(trust_workspace=self.trust_workspace)
-        return replace(environment, enabled=self.enabled, disabled=self.disabled)
 
 
 def _contains(trusted: frozenset[Path], folder: Path) -> bool:
@@ -223,3 +199,78 @@ def _config_home(home: Path) -> Path:
     given = os.environ.get("XDG_CONFIG_HOME", "")
     # The XDG specification says to ignore relative paths.
     return Path(given) if given.startswith("/") else home / ".config"
+
+
+_VERSION = 1
+
+
+class TrustError(SkillsError):
+    """The file cannot be read or written; `unread` is true if reading it may succeed later."""
+
+    def __init__(self, message: str, *, unread: bool = False) -> None:
+        super().__init__(message)
+        self.unread = unread
+
+
+class TrustFile:
+    """The file of trusted folders; a missing file is an empty list."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._file = JsonFile(path)
+
+    def folders(self) -> tuple[Path, ...]:
+        """Return the trusted folders, sorted by path.
+
+        Raises:
+            TrustError: the file exists, but cannot be read or is invalid.
+        """
+        try:
+            value = self._file.read()
+        except InvalidJsonError:
+            value = {}
+        except FileRefusedError as error:
+            if error.fault is Fault.TRANSIENT:
+                raise TrustError(f"{error}; until it can be read, no further folder is trusted", unread=True) from None
+            raise TrustError(f"{error}; no folder is trusted: remove it and run `skillserve trust` again") from None
+        match value:
+            case None:
+                return ()
+            case {"version": 1, "trusted": list(folders)} if all(isinstance(each, str) for each in folders):
+                return tuple(sorted(map(Path, folders)))
+        message = (
+            "this is not a list of trusted folders, so none is trusted; remove it and run `skillserve trust` again"
+        )
+        raise TrustError(f"{self.path}: {message}")
+
+    def add(self, folder: Path) -> None:
+        """Trust a folder and all folders below it.
+
+        Raises:
+            TrustError: the file is invalid, or cannot be written.
+        """
+        self._change(lambda folders: folders | {folder.resolve()})
+
+    def remove(self, folder: Path) -> bool:
+        """Remove a folder from the list; return whether the list contained it.
+
+        Raises:
+            TrustError: the file is invalid, or cannot be written.
+        """
+        before = self._change(lambda folders: folders - {folder.resolve()})
+        return folder.resolve() in before
+
+    def _change(self, change: Callable[[frozenset[Path]], frozenset[Path]]) -> frozenset[Path]:
+        """Apply `change` to the list under a lock between processes; return the list as it was before."""
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self._file.locked():
+                before = frozenset(self.folders())
+                after = change(before)
+                if after != before:
+                    self._file.write({"version": _VERSION, "trusted": sorted(map(str, after))})
+        except FileRefusedError as error:
+            raise TrustError(f"{self.path}: cannot be written: {error.message}") from None
+        except OSError as error:
+            raise TrustError(f"{self.path}: cannot be written: {(error.strerror or str(error)).lower()}") from None
+        return before

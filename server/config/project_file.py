@@ -8,29 +8,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from msgspec import Struct
 
 from server.config.files import FILE_NAME, ConfigurationError, own_file, read_settings_file
-from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of
+from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, SettingPath, entries, fault_of
 from server.config.settings.project import ProjectDiscovery, ProjectSettings, ProjectSource
 from server.config.settings.skills import SourceSettings
 from server.config.values import InvalidValueError, read
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
-from skills_core.disk.sources import project_of, real_path
+from skills_core.disk.sources import Places, project_of, real_path
 from skills_core.errors import FileRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
-    from server.config.settings.names import SettingPath
-    from skills_core.disk.sources import Places
-
-__all__ = ["ProjectFile", "ProjectFileResult"]
 
 _ALLOWED: Final = frozenset(("discovery", key) for key in ProjectDiscovery.__struct_fields__)
 
@@ -55,7 +47,6 @@ class ProjectFile:
     """The settings file in the working directory; `is_own` if it is the user's own file, which is read elsewhere."""
 
     def __init__(self, places: Places) -> None:
-        """Read nothing yet."""
         self.path = places.working_directory / FILE_NAME
         self._own = own_file(places.config_home)
         # If the working directory is the folder of the user's own settings, they are read there, not here.

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.disk.sources import Places
 
-__all__ = ["sources_of"]
 
 Value = TypeVar("Value")
 

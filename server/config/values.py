@@ -14,8 +14,6 @@ from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 from msgspec import Meta, Struct, ValidationError, convert
 from msgspec.structs import fields
 
-__all__ = ["Depth", "Folders", "InvalidValueError", "NonEmpty", "PositiveInt", "SecretStr", "check_paths", "read"]
-
 NonEmpty = Annotated[str, Meta(min_length=1)]
 PositiveInt = Annotated[int, Meta(ge=1)]
 Depth = Annotated[int, Meta(ge=0, le=100)]

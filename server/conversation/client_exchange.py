@@ -19,24 +19,17 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from pydantic import BaseModel, ValidationError
 
-from server.conversation.errors import (
-    CannotAskError,
-    ClientRefusedError,
-    ClientSilentError,
-    RunEndedError,
-    UnusableAnswerError,
-)
-from server.conversation.lifecycle import ATTACHED, ENDED, OVER, Event, State, next_state
+from server.conversation.errors import ExchangeError, RunEndedError, UnusableAnswerError
+from server.conversation.lifecycle import ENDED, OVER, Event, ExchangeState, next_state
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator, Mapping
 
-    from server.conversation.client_requests import AttachedRequest, Caller
+    from server.conversation.client_requests import AttachedRequest, Caller, QuestionRequest
     from skills_core.interaction import Progress
 
-    Request = types.CreateMessageRequest | types.ElicitRequest | types.ListRootsRequest
-    Answer = types.CreateMessageResultWithTools | types.ElicitResult | types.ListRootsResult
+    Answer = types.CreateMessageResultWithTools | types.ElicitResult
     Work = Callable[["ClientExchange"], Awaitable[dict[str, Any]]]
 
 
@@ -55,7 +48,7 @@ class ExchangeLimits:
     concurrent: int = 64
     """Exchanges at a time, including those that wait for their client."""
     concurrent_per_principal: int = 0
-    """The same for each user of a login. With 0 there is no limit but that of the server."""
+    """The same for each user of a login. With 0, only the limit of the server counts."""
 
 
 _MAX_MESSAGE = 200
@@ -67,7 +60,6 @@ _PROGRESS_SECONDS = 1.0
 _ANSWERS: dict[str, type[BaseModel]] = {
     "sampling/createMessage": types.CreateMessageResultWithTools,
     "elicitation/create": types.ElicitResult,
-    "roots/list": types.ListRootsResult,
 }
 
 
@@ -75,7 +67,7 @@ _ANSWERS: dict[str, type[BaseModel]] = {
 class Question:
     """A question that the client receives in the response to its request."""
 
-    request: Request
+    request: QuestionRequest
     closed: anyio.Event = field(default_factory=anyio.Event)
     answer: object = None
 
@@ -90,10 +82,10 @@ class ConsentQuestion:
 
 
 class ClientExchange:
-    """The work of one tool call and its client.
+    """The work of one tool call and its client; `state` is where it is in its life.
 
     The work calls `ask`, `request_consent` and `report`; the registry attaches requests, passes answers on and stops
-    the work.
+    the work. `consent` is the question that waits for a further call.
     """
 
     def __init__(self, caller: Caller, limits: ExchangeLimits) -> None:
@@ -104,7 +96,7 @@ class ClientExchange:
         self.error: Exception | None = None
         self.stop_reason = ""
         self._outcome: dict[str, Any] | None = None
-        self._state = State.UNATTENDED
+        self.state = ExchangeState.UNATTENDED
         self._moved = anyio.Event()
         self._limits = limits
         self._scope = anyio.CancelScope()
@@ -113,19 +105,11 @@ class ClientExchange:
         self._client_is_gone = False
         self._in_flight = 0
         self._numbers = itertools.count(1)
-        self._consent: ConsentQuestion | None = None
+        self.consent: ConsentQuestion | None = None
         self._consent_turn = anyio.Lock()
 
-    @property
-    def state(self) -> State:
-        """Where the exchange is in its life."""
-        return self._state
-
     def _move(self, event: Event) -> None:
-        self._state = next_state(self._state, event)
-        self._notify()
-
-    def _notify(self) -> None:
+        self.state = next_state(self.state, event)
         self._moved.set()
         self._moved = anyio.Event()
 
@@ -154,17 +138,12 @@ class ClientExchange:
     @overload
     async def ask(self, request: types.ElicitRequest) -> types.ElicitResult: ...
 
-    @overload
-    async def ask(self, request: types.ListRootsRequest) -> types.ListRootsResult: ...
-
-    async def ask(self, request: Request) -> Answer:
+    async def ask(self, request: QuestionRequest) -> Answer:
         """Return the client's answer.
 
         Raises:
-            CannotAskError: the client did not declare the capability, or its connection cannot carry the question.
-            ClientRefusedError: the client answered with an error.
             UnusableAnswerError: the answer does not fit the question.
-            ClientSilentError: the client is gone, or did not answer in time.
+            ExchangeError: the client cannot be asked, refused, is gone, or did not answer in time.
         """
         self._check(request)
         raw = await (self._ask_by_response(request) if self.caller.modern else self._ask_by_request(request))
@@ -172,21 +151,22 @@ class ClientExchange:
             answer: Any = _ANSWERS[request.method].model_validate(raw, by_name=False)
         except ValidationError as error:
             where = ".".join(str(part) for part in error.errors()[0]["loc"]) or "the whole"
-            raise UnusableAnswerError(request.method, f"{where}: {error.errors()[0]['msg']}") from None
+            why = f"its answer cannot be used: {where}: {error.errors()[0]['msg']}"
+            raise UnusableAnswerError(request.method, why) from None
         found: Answer = answer
         return found
 
     async def request_consent(self, question: str) -> bool | None:
         """Return whether the user agrees, as a further call of the tool says; None if the exchange ends before."""
         async with self._consent_turn:
-            if self._state in OVER:
+            if self.state in OVER:
                 return None
-            self._consent = consent = ConsentQuestion(question)
+            self.consent = consent = ConsentQuestion(question)
             self._update_state()
             try:
                 await consent.closed.wait()
             finally:
-                self._consent = None
+                self.consent = None
                 self._update_state()
             return consent.agreed
 
@@ -219,7 +199,7 @@ class ClientExchange:
 
     def stop(self, reason: str) -> None:
         """Cancel the work unless it is over; the client learns the first `reason`."""
-        if self._state not in OVER:
+        if self.state not in OVER:
             self.stop_reason = self.stop_reason or reason
             self._move(Event.STOP)
             self._scope.cancel()
@@ -227,12 +207,12 @@ class ClientExchange:
     def client_disconnected(self) -> None:
         """Stop the work if it waits for the client, and let later questions fail."""
         self._client_is_gone = True
-        if self._state is not State.WORKING or self._in_flight:
+        if self.state is not ExchangeState.WORKING or self._in_flight:
             self.stop("the client is gone")
 
     def expire(self) -> None:
         """Discard an outcome that no request has come for."""
-        if self._state is State.UNCLAIMED:
+        if self.state is ExchangeState.UNCLAIMED:
             self._move(Event.EXPIRE)
 
     @property
@@ -255,25 +235,10 @@ class ClientExchange:
 
     async def until_ended(self) -> None:
         """Wait until a request was answered with the outcome, or the outcome was discarded."""
-        while self._state not in ENDED:
+        while self.state not in ENDED:
             await self._moved.wait()
 
     # For the registry: the client's requests
-
-    @property
-    def is_attached(self) -> bool:
-        """Whether a request of the client is attached."""
-        return self._state in ATTACHED
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the work has ended."""
-        return self._state in OVER
-
-    @property
-    def consent(self) -> ConsentQuestion | None:
-        """The question that waits for consent by a further call, None if there is none."""
-        return self._consent
 
     @contextmanager
     def attached(self, request: AttachedRequest) -> Generator[None]:
@@ -291,13 +256,13 @@ class ClientExchange:
 
     async def until_response_due(self) -> None:
         """Wait until the attached request has to be answered: the work is over or needs input."""
-        while self._state is not State.FINISHED:
-            if self._state is not State.ASKING:
+        while self.state is not ExchangeState.FINISHED:
+            if self.state is not ExchangeState.ASKING:
                 await self._moved.wait()
                 continue
             if self.questions:
                 await anyio.sleep(self._limits.gather_seconds)
-            if self._state is State.ASKING:
+            if self.state is ExchangeState.ASKING:
                 return
 
     def answer_questions(self, answers: Mapping[str, object]) -> None:
@@ -310,45 +275,40 @@ class ClientExchange:
 
     def answer_consent(self, question: ConsentQuestion, *, agreed: bool) -> None:
         """Pass the user's decision to the work, unless it has withdrawn this very question."""
-        if self._consent is question:
+        if self.consent is question:
             question.agreed = agreed
             question.closed.set()
-            self._consent = None
+            self.consent = None
             self._update_state()
 
     # How questions reach the client
 
     def _update_state(self) -> None:
         """Move to where the open questions say; a request on the client's connection is answered there."""
-        if self._state not in OVER:
-            consent_is_due = self._consent is not None and not self._in_flight
+        if self.state not in OVER:
+            consent_is_due = self.consent is not None and not self._in_flight
             self._move(Event.ASK if self.questions or consent_is_due else Event.PROCEED)
 
     def _close_questions(self) -> None:
         """Release callers outside the work's task that still wait for an answer."""
         for question in self.questions.values():
             question.closed.set()
-        if self._consent is not None:
-            self._consent.closed.set()
+        if self.consent is not None:
+            self.consent.closed.set()
 
-    def _check(self, request: Request) -> None:
-        declared = {
-            "sampling/createMessage": self.can_sample,
-            "elicitation/create": self.can_elicit,
-            "roots/list": self._capabilities.roots is not None,
-        }
-        if not declared[request.method]:
+    def _check(self, request: QuestionRequest) -> None:
+        if not (self.can_elicit if isinstance(request, types.ElicitRequest) else self.can_sample):
             why = "it did not declare this capability, or its connection cannot carry requests of the server"
-            raise CannotAskError(request.method, why)
+            raise ExchangeError(request.method, why)
         if self._client_is_gone:
-            raise ClientSilentError(request.method, "the client is gone")
+            raise ExchangeError(request.method, "the client is gone")
         self._check_open(request.method)
 
     def _check_open(self, method: str) -> None:
-        if self._state in OVER:
-            raise ClientSilentError(method, "the call that could ask it is over")
+        if self.state in OVER:
+            raise ExchangeError(method, "the call that could ask it is over")
 
-    async def _ask_by_response(self, request: Request) -> object:
+    async def _ask_by_response(self, request: QuestionRequest) -> object:
         key, question = f"q{next(self._numbers)}", Question(request)
         self.questions[key] = question
         self._update_state()
@@ -361,7 +321,7 @@ class ClientExchange:
             self._update_state()
         return question.answer
 
-    async def _ask_by_request(self, request: Request) -> object:
+    async def _ask_by_request(self, request: QuestionRequest) -> object:
         method = request.method
         while self._request is None:
             self._check_open(method)
@@ -373,15 +333,15 @@ class ClientExchange:
             with anyio.fail_after(self._limits.answer_seconds):
                 return await attached.send_question(request)
         except NoBackChannelError:
-            raise CannotAskError(method, "its connection cannot carry requests of the server") from None
+            raise ExchangeError(method, "its connection cannot carry requests of the server") from None
         except TimeoutError:
-            raise ClientSilentError(method, f"no answer within {self._limits.answer_seconds:g} seconds") from None
+            raise ExchangeError(method, f"no answer within {self._limits.answer_seconds:g} seconds") from None
         except ValidationError:
-            raise UnusableAnswerError(method, "it is not a result of this request") from None
+            raise UnusableAnswerError(method, "its answer cannot be used: it is not a result of this request") from None
         except MCPError as error:
             if error.code == types.CONNECTION_CLOSED:
-                raise ClientSilentError(method, "the client is gone") from None
-            raise ClientRefusedError(method, error.code, error.message) from None
+                raise ExchangeError(method, "the client is gone") from None
+            raise ExchangeError(method, f"it refused ({error.code}): {error.message}") from None
         finally:
             self._in_flight -= 1
             self._update_state()

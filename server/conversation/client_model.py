@@ -15,17 +15,19 @@ from pydantic_ai.messages import (
     ERROR_OUTCOMES,
     BinaryContent,
     FilePart,
+    FinishReason,
     InstructionPart,
     ModelMessage,
     ModelRequest,
     ModelResponse,
+    ModelResponsePart,
     SystemPromptPart,
     TextPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models import Model
+from pydantic_ai.models import Model, ModelRequestParameters
 from pydantic_ai.profiles import ModelProfile
 from pydantic_ai.usage import RequestUsage
 
@@ -35,8 +37,6 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from pydantic_ai.messages import FinishReason, ModelResponsePart
-    from pydantic_ai.models import ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 

@@ -28,67 +28,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["ATTACHED", "ENDED", "MOVES", "OVER", "Event", "IllegalMoveError", "State", "next_state"]
 
-
-class State(Enum):
-    """What the work of an exchange does, and whether a request of its client is attached."""
+class ExchangeState(Enum):
+    """What the work of an exchange does, and whether a request of its client is attached: see the table above."""
 
     UNATTENDED = "unattended"
-    """The work runs and no request is attached.
-
-    The first state, and that of work which goes on by itself although its client has been asked something. The client
-    attaches a request; the work asks or ends; the deadline for the next request stops it.
-    """
-
+    """The first state, and that of work which goes on by itself although its client has been asked something."""
     WORKING = "working"
-    """The work runs and a request waits for its outcome.
-
-    The work asks or ends; the request detaches when the client cancels it.
-    """
-
+    """A request waits for the outcome of the work."""
     ASKING = "asking"
-    """The work needs input that only a further request can bring; the attached request is to be answered with it.
-
-    The request detaches with that response; before, the work may withdraw its questions or end.
-    """
-
+    """The work needs input that only a further request can bring; the attached request is to be answered with it."""
     AWAITING_CLIENT = "awaiting client"
-    """The client has been asked and holds a resume token; no request is attached.
-
-    The client answers and attaches the next request; the work may withdraw its questions or end; the deadline for the
-    next request stops it.
-    """
-
+    """The client has been asked and holds a resume token; the deadline for its next request stops the work."""
     STOPPING = "stopping"
-    """The work is being cancelled and a request waits for the end.
-
-    The work ends, or the request detaches.
-    """
-
+    """A request waits for the end of the work, which is being cancelled."""
     ABANDONED = "abandoned"
-    """The work is being cancelled and no request is attached.
-
-    The work ends; a request that comes back in time attaches and waits for that.
-    """
-
+    """A request that comes back in time attaches, and waits for the end."""
     FINISHED = "finished"
-    """The work is over and the attached request is to be answered with its outcome.
-
-    The request detaches.
-    """
-
+    """The attached request is to be answered with the outcome."""
     UNCLAIMED = "unclaimed"
-    """The work is over, its outcome is kept, and no request has come for it.
-
-    A request attaches, or the outcome expires.
-    """
-
+    """The outcome is kept until a request attaches, or it expires."""
     DELIVERED = "delivered"
-    """A request was answered with the outcome. An end: nothing moves it on."""
-
+    """A request was answered with the outcome."""
     DISCARDED = "discarded"
-    """The work is over and no request was answered with its outcome. An end: nothing moves it on."""
+    """No request was answered with the outcome."""
 
 
 class Event(Enum):
@@ -112,84 +75,75 @@ class Event(Enum):
     """No request came for the outcome in time."""
 
 
-MOVES: Mapping[State, Mapping[Event, State]] = {
-    State.UNATTENDED: {
-        Event.ATTACH: State.WORKING,
-        Event.ASK: State.AWAITING_CLIENT,
-        Event.PROCEED: State.UNATTENDED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
+MOVES: Mapping[ExchangeState, Mapping[Event, ExchangeState]] = {
+    ExchangeState.UNATTENDED: {
+        Event.ATTACH: ExchangeState.WORKING,
+        Event.ASK: ExchangeState.AWAITING_CLIENT,
+        Event.PROCEED: ExchangeState.UNATTENDED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
     },
-    State.WORKING: {
-        Event.DETACH: State.UNATTENDED,
-        Event.ASK: State.ASKING,
-        Event.PROCEED: State.WORKING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
+    ExchangeState.WORKING: {
+        Event.DETACH: ExchangeState.UNATTENDED,
+        Event.ASK: ExchangeState.ASKING,
+        Event.PROCEED: ExchangeState.WORKING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
     },
-    State.ASKING: {
-        Event.DETACH: State.AWAITING_CLIENT,
-        Event.ASK: State.ASKING,
-        Event.PROCEED: State.WORKING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
+    ExchangeState.ASKING: {
+        Event.DETACH: ExchangeState.AWAITING_CLIENT,
+        Event.ASK: ExchangeState.ASKING,
+        Event.PROCEED: ExchangeState.WORKING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
     },
-    State.AWAITING_CLIENT: {
-        Event.ATTACH: State.ASKING,
-        Event.ASK: State.AWAITING_CLIENT,
-        Event.PROCEED: State.UNATTENDED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
+    ExchangeState.AWAITING_CLIENT: {
+        Event.ATTACH: ExchangeState.ASKING,
+        Event.ASK: ExchangeState.AWAITING_CLIENT,
+        Event.PROCEED: ExchangeState.UNATTENDED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
     },
     # While the work is cancelled it withdraws its questions, and whatever else stops it changes nothing.
-    State.STOPPING: {
-        Event.DETACH: State.ABANDONED,
-        Event.ASK: State.STOPPING,
-        Event.PROCEED: State.STOPPING,
-        Event.STOP: State.STOPPING,
-        Event.FINISH: State.FINISHED,
-        Event.CANCELLED: State.FINISHED,
+    ExchangeState.STOPPING: {
+        Event.DETACH: ExchangeState.ABANDONED,
+        Event.ASK: ExchangeState.STOPPING,
+        Event.PROCEED: ExchangeState.STOPPING,
+        Event.STOP: ExchangeState.STOPPING,
+        Event.FINISH: ExchangeState.FINISHED,
+        Event.CANCELLED: ExchangeState.FINISHED,
     },
-    State.ABANDONED: {
-        Event.ATTACH: State.STOPPING,
-        Event.ASK: State.ABANDONED,
-        Event.PROCEED: State.ABANDONED,
-        Event.STOP: State.ABANDONED,
-        Event.FINISH: State.UNCLAIMED,
-        Event.CANCELLED: State.DISCARDED,
+    ExchangeState.ABANDONED: {
+        Event.ATTACH: ExchangeState.STOPPING,
+        Event.ASK: ExchangeState.ABANDONED,
+        Event.PROCEED: ExchangeState.ABANDONED,
+        Event.STOP: ExchangeState.ABANDONED,
+        Event.FINISH: ExchangeState.UNCLAIMED,
+        Event.CANCELLED: ExchangeState.DISCARDED,
     },
-    State.FINISHED: {Event.DETACH: State.DELIVERED},
-    State.UNCLAIMED: {Event.ATTACH: State.FINISHED, Event.EXPIRE: State.DISCARDED},
-    State.DELIVERED: {},
-    State.DISCARDED: {},
+    ExchangeState.FINISHED: {Event.DETACH: ExchangeState.DELIVERED},
+    ExchangeState.UNCLAIMED: {Event.ATTACH: ExchangeState.FINISHED, Event.EXPIRE: ExchangeState.DISCARDED},
+    ExchangeState.DELIVERED: {},
+    ExchangeState.DISCARDED: {},
 }
 
 ENDED = frozenset(state for state, moves in MOVES.items() if not moves)
 """The states that nothing moves on."""
 
-OVER = ENDED | {State.FINISHED, State.UNCLAIMED}
+OVER = ENDED | {ExchangeState.FINISHED, ExchangeState.UNCLAIMED}
 """The states in which the work has ended."""
 
 ATTACHED = frozenset(state for state, moves in MOVES.items() if Event.DETACH in moves)
 """The states in which a request is attached."""
 
 
-class IllegalMoveError(RuntimeError):
-    """An event came that the table has no move for: an error in the server."""
-
-    def __init__(self, state: State, event: Event) -> None:
-        super().__init__(f"an exchange cannot {event.value} while it is {state.value}")
-        self.state = state
-        self.event = event
-
-
-def next_state(state: State, event: Event) -> State:
+def next_state(state: ExchangeState, event: Event) -> ExchangeState:
     """Return the state that `event` leads to.
 
     Raises:
-        IllegalMoveError: the table has no such move.
+        RuntimeError: the table has no such move, which is an error in the server.
     """
     try:
         return MOVES[state][event]
     except KeyError:
-        raise IllegalMoveError(state, event) from None
+        raise RuntimeError(f"an exchange cannot {event.value} while it is {state.value}") from None

@@ -24,21 +24,24 @@ from typing import TYPE_CHECKING, Any
 
 import anyio
 
-from server.conversation.client_exchange import ClientExchange, ExchangeLimits
-from server.conversation.client_requests import Caller, ClientRequest, caller_of
-from server.conversation.errors import RunEndedError
-from server.conversation.lifecycle import ENDED, State
-from server.conversation.resumption import (
+from server.conversation.client_exchange import ClientExchange, ConsentQuestion, ExchangeLimits
+from server.conversation.client_requests import (
+    AttachedRequest,
+    Caller,
+    ClientRequest,
+    OtherReplicas,
     ResumeKind,
     Resumption,
+    caller_of,
     input_required,
     named_token,
     needs_consent,
     not_finished,
     resumption_of,
 )
-from server.requests.notes import NOTES, adopt, note_denied
-from server.requests.records import RequestReason
+from server.conversation.errors import RunEndedError
+from server.conversation.lifecycle import ATTACHED, ENDED, OVER, ExchangeState
+from server.requests import NOTES, Notes, RequestReason, adopt, note_denied
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -46,12 +49,8 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
 
-    from server.conversation.client_exchange import ConsentQuestion, Work
-    from server.conversation.client_requests import AttachedRequest
-    from server.conversation.resumption import OtherReplicas
-    from server.requests.notes import Notes
+    from server.conversation.client_exchange import Work
 
-__all__ = ["ExchangeRegistry"]
 
 logger = logging.getLogger(__name__)
 
@@ -59,7 +58,7 @@ _START_AGAIN = "start again with a call without it"
 
 
 @dataclass(slots=True, eq=False)
-class _Entry:
+class _OpenExchange:
     """An exchange, and the numbers of its responses with questions: of the latest, and of the latest with answers.
 
     `notes` are those on the request that began it.
@@ -76,7 +75,7 @@ class _Entry:
 class _ModelToken:
     """What a `continue` or `confirm` token resumes, the question that it answers, and whether the user agrees by it."""
 
-    entry: _Entry
+    entry: _OpenExchange
     question: ConsentQuestion | None = None
     agrees: bool = False
 
@@ -88,7 +87,7 @@ class ExchangeRegistry:
         """Keep to `limits`; work is accepted while `serving` is entered."""
         self.limits = limits or ExchangeLimits()
         self._tasks: TaskGroup | None = None
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, _OpenExchange] = {}
         self._model_tokens: dict[str, _ModelToken] = {}
         self._others: OtherReplicas | None = None
 
@@ -98,13 +97,7 @@ class ExchangeRegistry:
 
     @asynccontextmanager
     async def serving(self) -> AsyncGenerator[None]:
-        """Accept work within the block, and cancel all of it at the end.
-
-        Raises:
-            RuntimeError: the block is entered already.
-        """
-        if self._tasks is not None:
-            raise RuntimeError("exchanges are served already")
+        """Accept work within the block, and cancel all of it at the end."""
         async with anyio.create_task_group() as tasks:
             self._tasks = tasks
             try:
@@ -161,7 +154,7 @@ class ExchangeRegistry:
             entry = self._resume_by_model_token(resumption, caller)
         return await self._attend(entry, request)
 
-    async def _attend(self, entry: _Entry, request: AttachedRequest) -> dict[str, Any]:
+    async def _attend(self, entry: _OpenExchange, request: AttachedRequest) -> dict[str, Any]:
         try:
             return await self._respond(request, entry)
         finally:
@@ -169,14 +162,14 @@ class ExchangeRegistry:
 
     # The life of an exchange
 
-    def _begin(self, caller: Caller, work: Work) -> _Entry:
+    def _begin(self, caller: Caller, work: Work) -> _OpenExchange:
         if self._tasks is None:
             raise RunEndedError("the server accepts no runs: it is starting or stopping")
         if len(self._entries) >= self.limits.concurrent:
             raise RunEndedError(f"the server already has {self.limits.concurrent} runs, its limit; try again later")
         self._check_principal(caller)
         exchange = ClientExchange(caller, self.limits)
-        entry = self._entries[exchange.id] = _Entry(exchange)
+        entry = self._entries[exchange.id] = _OpenExchange(exchange)
         self._tasks.start_soon(self._perform, entry, work)
         return entry
 
@@ -190,7 +183,7 @@ class ExchangeRegistry:
             why = "those that wait for their client included; continue or cancel one, or try again later"
             raise RunEndedError(f"you already have {most} runs, the most of one user at a time, {why}")
 
-    async def _perform(self, entry: _Entry, work: Work) -> None:
+    async def _perform(self, entry: _OpenExchange, work: Work) -> None:
         exchange = entry.exchange
         try:
             await exchange.perform(work)
@@ -200,18 +193,18 @@ class ExchangeRegistry:
                 await exchange.until_ended()
         finally:
             exchange.expire()
-            if exchange.state is State.DISCARDED and exchange.error is not None:
+            if exchange.state is ExchangeState.DISCARDED and exchange.error is not None:
                 logger.error("a run failed, and its client did not come back for the error", exc_info=exchange.error)
             del self._entries[exchange.id]
             self._revoke_model_tokens(entry)
 
-    def _resume_by_state(self, resumption: Resumption, caller: Caller) -> _Entry:
+    def _resume_by_state(self, resumption: Resumption, caller: Caller) -> _OpenExchange:
         """Find the exchange of a `requestState`, and pass the answers on."""
         exchange_id, _, number = resumption.token.partition(".")
         entry = self._entries.get(exchange_id)
         if entry is None or not _is_resumable(entry, caller):
             raise RunEndedError(f"the run of this requestState has ended, or is not on this server; {_START_AGAIN}")
-        if entry.exchange.is_attached:
+        if entry.exchange.state in ATTACHED:
             raise RunEndedError("another request with this requestState is still in progress")
         awaits_answers = entry.answered < entry.asked
         if awaits_answers and number == str(entry.asked):
@@ -222,14 +215,14 @@ class ExchangeRegistry:
         # Otherwise the client sends its last answers again: it did not receive the response to them.
         return entry
 
-    def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _Entry:
+    def _resume_by_model_token(self, resumption: Resumption, caller: Caller) -> _OpenExchange:
         """Find the exchange of a `continue` or `confirm` token, which is good for one call."""
         token, agrees = self._model_tokens.get(resumption.token), resumption.kind is ResumeKind.CONFIRM
         if token is None or token.agrees != agrees or not _is_resumable(token.entry, caller):
             why = "the token was used, or its run has ended or is not on this server"
             raise RunEndedError(f"no run waits for this {resumption.kind}: {why}; {_START_AGAIN}")
         entry, exchange = token.entry, token.entry.exchange
-        if exchange.is_attached:
+        if exchange.state in ATTACHED:
             raise RunEndedError("another request for this run is still in progress")
         self._revoke_model_tokens(entry)
         entry.asked_in_call = 0
@@ -241,7 +234,7 @@ class ExchangeRegistry:
 
     # The response to a request
 
-    async def _respond(self, request: AttachedRequest, entry: _Entry) -> dict[str, Any]:
+    async def _respond(self, request: AttachedRequest, entry: _OpenExchange) -> dict[str, Any]:
         """Attach a request until it has to be answered; if it is cancelled or closed, stop the work."""
         exchange = entry.exchange
         try:
@@ -249,7 +242,7 @@ class ExchangeRegistry:
                 tasks.start_soon(_stop_when_closed, request, exchange)
                 with exchange.attached(request):
                     await exchange.until_response_due()
-                    question = None if exchange.is_over else self._ask_for_input(entry, request.tool)
+                    question = None if exchange.state in OVER else self._ask_for_input(entry, request.tool)
                 tasks.cancel_scope.cancel()
         except anyio.get_cancelled_exc_class():
             if not request.is_lost:
@@ -257,13 +250,14 @@ class ExchangeRegistry:
             raise
         return exchange.result() if question is None else question
 
-    def _ask_for_input(self, entry: _Entry, tool: str) -> dict[str, Any]:
+    def _ask_for_input(self, entry: _OpenExchange, tool: str) -> dict[str, Any]:
         exchange, seconds = entry.exchange, self.limits.resume_seconds
         if exchange.questions and entry.asked_in_call < self.limits.questions_per_call:
             if entry.answered == entry.asked:
                 entry.asked += 1
                 entry.asked_in_call += 1
-            return input_required(exchange.questions, self._named(f"{exchange.id}.{entry.asked}"))
+            requests = {key: question.request for key, question in exchange.questions.items()}
+            return input_required(requests, self._named(f"{exchange.id}.{entry.asked}"))
         if (question := exchange.consent) is not None:
             yes = self._issue(_ModelToken(entry, question, agrees=True))
             no = self._issue(_ModelToken(entry, question))
@@ -278,11 +272,11 @@ class ExchangeRegistry:
     def _named(self, token: str) -> str:
         return named_token("" if self._others is None else self._others.name, token)
 
-    def _revoke_model_tokens(self, entry: _Entry) -> None:
+    def _revoke_model_tokens(self, entry: _OpenExchange) -> None:
         self._model_tokens = {text: token for text, token in self._model_tokens.items() if token.entry is not entry}
 
 
-def _is_resumable(entry: _Entry, caller: Caller) -> bool:
+def _is_resumable(entry: _OpenExchange, caller: Caller) -> bool:
     return entry.exchange.caller == caller and entry.exchange.state not in ENDED
 
 

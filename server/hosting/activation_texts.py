@@ -1,14 +1,16 @@
-"""Texts of activations, rendered before a model asks for them.
+"""Texts of activations, rendered before a model asks for them, in moments without requests.
 
 Rendering the text of a skill searches its body for tools and files, which takes longer than the rest of a request. So
 the texts for a client are rendered after it has listed the tools, and those of changed skills after a reload, in the
-background, one at a time and only while no requests come. A text that is not there yet is rendered by the request for
-it. Files of the skill, which a model reads after the text, are read ahead together with it.
+background, one at a time. The request for a text that is not there yet renders it. Files of the skill, which a model
+reads after the text, are read ahead together with it.
 """
 
 from __future__ import annotations
 
 import logging
+import math
+import time
 from collections import OrderedDict, deque
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -22,15 +24,54 @@ from skills_core.rendering.activation import render_activation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from server.hosting.quiet import Quiet
     from server.hosting.views import View, ViewName
     from skills_core.live.library import Change
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill
 
-__all__ = ["ActivationTexts"]
 
 logger = logging.getLogger(__name__)
+
+_SLICE_SECONDS = 0.0005
+# Most time that work in a thread takes before it yields; a request takes about as long.
+
+_YIELD_SECONDS = 0.003
+# Between two slices, so that the work delays few of the requests of a burst.
+
+_BURST_SECONDS = 0.02
+# A burst has ended when no request came for so long.
+
+
+class Quiet:
+    """Knows when the last request came, so that background work can wait until a burst of requests has ended.
+
+    The event loop uses it, and `pause` one worker thread at a time.
+    """
+
+    def __init__(self) -> None:
+        self._last = -math.inf
+        self._slice_began = -math.inf
+
+    def note_request(self) -> None:
+        """Note that a request has come."""
+        self._last = time.monotonic()
+
+    async def wait(self, seconds: float = _BURST_SECONDS, at_most: float = math.inf) -> None:
+        """Wait until no request has come for `seconds`, but not longer than `at_most` seconds."""
+        end = time.monotonic() + at_most
+        # Each request would set an event, which costs it more than this loop costs the server.
+        while (left := min(self._last + seconds, end) - time.monotonic()) > 0:  # noqa: ASYNC110
+            await anyio.sleep(left)
+
+    def pause(self) -> None:
+        """Let requests pass; called often by work in a thread, it blocks after each slice of work during a burst."""
+        now = time.monotonic()
+        if now - self._slice_began < _SLICE_SECONDS:
+            return
+        if now - self._last < _BURST_SECONDS:
+            time.sleep(_YIELD_SECONDS)
+        self._slice_began = time.monotonic()
+
 
 MAX_CHARACTERS = 8_000_000
 """Most characters of all texts together; the text that was used longest ago is dropped first."""

@@ -1,4 +1,4 @@
-"""Log the skills that are not served and the names that several skills have, at the start and after each change.
+"""What the operator is told of the catalog: log lines at the start and after each reload, and figures of the reloads.
 
 Rule: agentskills.io asks for a line about each invalid and each shadowed skill. The operator reads the log, so that it
 names every place.
@@ -7,17 +7,17 @@ names every place.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason, one_line
-from skills_core.skills.skill import State
+from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
-    from skills_core.skills.skill import Skill
 
 logger = logging.getLogger(__name__)
 
@@ -99,3 +99,16 @@ def log_reload(change: Change) -> Change:
 
     logger.info("reloaded on request: %s", change_summary(change))
     return change
+
+
+@dataclass(frozen=True, slots=True)
+class ReloadFigures:
+    """The reloads since the start: how many were done and failed, and the seconds that they took together."""
+
+    done: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+
+    def after(self, seconds: float, *, failed: bool) -> ReloadFigures:
+        """Return the figures after one more reload."""
+        return ReloadFigures(self.done + (not failed), self.failed + failed, self.seconds + seconds)

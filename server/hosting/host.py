@@ -12,16 +12,14 @@ import anyio
 import anyio.to_thread
 
 from server.capabilities import CAPABILITIES
-from server.hosting.activation_texts import ActivationTexts
-from server.hosting.catalog_log import log_change
-from server.hosting.quiet import Quiet
-from server.hosting.reloads import ReloadFigures
+from server.hosting.activation_texts import ActivationTexts, Quiet
+from server.hosting.catalog_log import ReloadFigures, log_change
 from server.hosting.searches import SearchTurns, load_reranker
-from server.hosting.usage import Usage
+from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
 from server.limits.pacing import Backoff
-from server.requests.records import Records
+from server.requests import Records
 from skills_core.diagnostics import one_line
 from skills_core.live.watcher import watch, watch_files
 
@@ -65,7 +63,7 @@ class Host:
         library: Library,
         settings: Settings,
         files: Sequence[Path] = (),
-        usage: Usage | None = None,
+        usage: UsageCounts | None = None,
         backoff: Backoff | None = None,
         rule: ViewRule | None = None,
         records: Records | None = None,
@@ -77,7 +75,7 @@ class Host:
         """
         self.library = library
         self.settings = settings
-        self.usage = usage or Usage()
+        self.usage = usage or UsageCounts()
         self._files = tuple(files)
         self.records = records or Records()
         self._services: dict[Callable[[Host], object], object] = {}

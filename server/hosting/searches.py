@@ -10,25 +10,16 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import anyio
 import anyio.to_thread
 
-from server.access.principal import PrincipalKind, principal_of
+from server.access import Principal, PrincipalKind, principal_of
 from server.config.files import ConfigurationError
-from skills_core.selection.policy import menu_of
+from skills_core.selection.policy import Match, menu_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Sequence
 
     from mcp.server.context import ServerRequestContext
 
-    from server.access.principal import Principal
     from skills_core.selection.fusion import Reranker
-    from skills_core.selection.policy import Match
-
-__all__ = [
-    "SearchTurns",
-    "load_reranker",
-    "match_object",
-    "matches_object",
-]
 
 
 MAX_SEARCHES: Final = 16
@@ -56,7 +47,6 @@ class SearchTurns:
     """
 
     def __init__(self) -> None:
-        """Begin with none."""
         self._all = anyio.CapacityLimiter(MAX_SEARCHES)
         self._shares: dict[tuple[str, str], _Share] = {}
 

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-__all__ = ["MAX_REMEMBERED", "Usage", "read_counts", "usage_file"]
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +53,7 @@ def read_counts(file: Path, most: int = MAX_REMEMBERED) -> dict[str, int]:
         return {}
 
 
-class Usage:
+class UsageCounts:
     """The counts of one server. `before` counts the uses of each skill before the server started."""
 
     def __init__(self, file: Path | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import anyio.to_thread
 
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import InvalidRequestError
 from skills_core.disk.files import Fingerprint, read_at_once, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_mean
 from skills_core.live.watcher import is_remote
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import Skill, SkillFile
 
-__all__ = ["VerifiedReader"]
 
 _CACHE_BYTES = 64 * 1024 * 1024
 # Enough for the files of about two thousand skills.
@@ -126,11 +125,7 @@ class VerifiedReader:
 
 
 def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
-    """Return the bytes on disk if they match the digest, None if the file has changed or is gone.
-
-    Raises:
-        FileUnavailableError: the system cannot read the file now.
-    """
+    """Return the bytes on disk if they match the digest, None if the file has changed or is gone."""
     try:
         raw, _ = read_file(skill.location(file))
     except FileUnavailableError:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import anyio.to_thread
 from msgspec import structs
 
+from server.access import Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import SHARED_ONLY_TOOLS
-from server.hosting.events import events_of
-from server.hosting.offer_changes import OfferChanges
+from server.hosting.changes import OfferChanges, events_of
 from server.listing.snapshot import Snapshot, allow_all
-from skills_core.live.library import Change
+from skills_core.live.library import Change, Library
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 
+    from server.config.settings.access import AccessSettings
     from server.config.settings.model import Settings
     from server.listing.layout import ListingLayout
     from skills_core.catalog.catalog import Catalog
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
-__all__ = ["COMMON_VIEW", "View", "ViewName", "ViewRule", "Views"]
 
 ViewName: TypeAlias = "frozenset[str]"
 """The name of a view: a set of roles, or whatever else a rule tells views apart by."""
@@ -92,16 +92,8 @@ class View(Snapshot):
         super().__init__(catalog, settings, used, layouts, shared=shared, allows=kept.allows)
         self.name = name
         self.kept = kept
-
-    @property
-    def changes(self) -> OfferChanges:
-        """What changed lately in the skills that the view offers."""
-        return self.kept.changes
-
-    @property
-    def shows(self) -> Callable[[Skill], bool] | None:
-        """What tells whether the view shows a skill, None if it shows all."""
-        return self.kept.shows
+        self.changes = kept.changes
+        self.shows = kept.shows
 
     def build_as(self, before: View) -> None:
         """Build the lists that clients have asked an earlier view for, in the same layouts."""
@@ -155,21 +147,17 @@ class _Feed:
         await self._bus.publish(event)
 
     def subscribe(self, listener: Callable[[ServerEvent], None]) -> Callable[[], None]:
-        """Add a listener; the returned function removes it."""
+        """Add a listener; the returned function, which is called once, removes it."""
         unsubscribe = self._bus.subscribe(listener)
-        is_subscribed = True
         self._count += 1
         if self.announced is None:
             self.announced = self._view_to_begin_with()
 
         def end() -> None:
-            nonlocal is_subscribed
             unsubscribe()
-            if is_subscribed:
-                is_subscribed = False
-                self._count -= 1
-                if not self._count:
-                    self.announced = None
+            self._count -= 1
+            if not self._count:
+                self.announced = None
 
         return end
 
@@ -185,7 +173,7 @@ class _Prepared:
 
 
 @dataclass(slots=True)
-class _Entry:
+class _OpenView:
     """A view as it was built last, the catalog that it was built from, and its feed."""
 
     whole: Catalog
@@ -211,7 +199,7 @@ class Views:
         self._rule = rule
         self._used = used
         self._reranker = reranker
-        self._entries: OrderedDict[ViewName, _Entry] = OrderedDict()
+        self._entries: OrderedDict[ViewName, _OpenView] = OrderedDict()
         self._prepared: dict[ViewName, _Prepared] = {}
         self._held: Catalog | None = None
         self._announced = library.catalog
@@ -298,7 +286,7 @@ class Views:
                 entry.feed.announced = after
         self._announced = catalog
 
-    def _entry(self, name: ViewName) -> _Entry:
+    def _entry(self, name: ViewName) -> _OpenView:
         entry = self._entries.get(name)
         if entry is None:
             entry = self._opened(name)
@@ -307,12 +295,12 @@ class Views:
         self._renew(name, entry)
         return entry
 
-    def _opened(self, name: ViewName) -> _Entry:
+    def _opened(self, name: ViewName) -> _OpenView:
         whole = self._whole
         # Clients with this view may have lists in the same layouts, made before the view was dropped.
         layouts = frozenset(layout for entry in self._entries.values() for layout in entry.view.layouts)
         view = self._view(name, self._catalog(name, whole), self._kept(name), layouts)
-        entry = _Entry(whole, view, _Feed(partial(self._announced_view, name)))
+        entry = _OpenView(whole, view, _Feed(partial(self._announced_view, name)))
         if len(self._entries) >= MAX_VIEWS:
             idle = next((known for known, other in self._entries.items() if other.feed.announced is None), None)
             if idle is not None:
@@ -320,7 +308,7 @@ class Views:
         self._entries[name] = entry
         return entry
 
-    def _renew(self, name: ViewName, entry: _Entry) -> Change | None:
+    def _renew(self, name: ViewName, entry: _OpenView) -> Change | None:
         """Bring the entry up to date with the catalog; return how its view differs, None if it is the same view."""
         whole, view = self._whole, entry.view
         if entry.whole is whole:
@@ -370,3 +358,17 @@ class Views:
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
         return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))
+
+
+def role_rule(settings: AccessSettings) -> ViewRule | None:
+    """Return the rule that gives callers the skills and tools of their roles; None if the settings have no roles."""
+    if not settings.known_roles:
+        return None
+    roles = Roles(settings.roles, settings.default_roles, settings.tools)
+
+    profiles = Profiles(settings.profiles)
+
+    def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
+        return profiles.narrowed(roles.of(principal_of(ctx)), profile_of(ctx))
+
+    return ViewRule(view_of, roles.show, roles.allow)

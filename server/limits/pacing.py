@@ -1,4 +1,4 @@
-"""How fast things are done again: pauses between retries, and a token bucket."""
+"""Pace repeated work: pauses between retries, and a token bucket."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-__all__ = ["Backoff", "TokenBucket"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Backoff:
 
 @dataclass(slots=True)
 class TokenBucket:
-    """At most `burst` tokens, of which `rate` come back a second; `at` is when `tokens` were counted last."""
+    """At most `burst` tokens, refilled at `rate` a second; `tokens` were counted at the time `at`."""
 
     rate: float
     burst: float

@@ -1,28 +1,21 @@
-"""What each principal may ask of the server: the rate of requests, those in progress, and open sessions."""
+"""What each principal may ask of the server: the rate of requests, those in progress, open sessions, and turns."""
 
 from __future__ import annotations
 
+import asyncio
 import time
-from contextlib import contextmanager
+from collections import deque
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeAlias
+from time import thread_time
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from server.limits.pacing import TokenBucket
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-
-__all__ = [
-    "AdmittedRequest",
-    "Key",
-    "LimitExceededError",
-    "LimitReason",
-    "OpenSessions",
-    "PrincipalLimits",
-]
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterator
 
 
 class LimitReason(StrEnum):
@@ -49,14 +42,14 @@ class LimitExceededError(SkillsError):
 
 
 MAX_ACCOUNTS = 10_000
-"""Accounts after which those are dropped that are as good as new."""
+"""With more accounts, those that are as good as new are dropped."""
 
 _BUSY_SECONDS = 1.0
-# When a client should try again that has too many requests in progress; nobody knows when one of them ends.
+# When a client with too many requests in progress should try again; nobody knows when one of them ends.
 
 _TOKEN_SECONDS = 0.05
 _TOKEN_BYTES = 65_536
-# What a request may cost that counts as one. Nearly all take some milliseconds, the first ones of a server more.
+# A request that costs no more counts as one. Nearly all take some milliseconds, the first ones of a server more.
 
 Key: TypeAlias = tuple[str, str]
 """A principal: how it logged in, and its subject."""
@@ -73,7 +66,7 @@ class _Account:
 
 @dataclass(slots=True)
 class AdmittedRequest:
-    """A request in progress; `size` are the bytes of its body, as long as it is not read those that it may have."""
+    """A request in progress; `size` is the length of its body in bytes: until it is read, the most that it may have."""
 
     account: _Account
     size: int
@@ -112,10 +105,6 @@ class PrincipalLimits:
         self._size = size
         self._clock = clock
         self._accounts: dict[Key, _Account] = {}
-
-    def __len__(self) -> int:
-        """Return how many principals have an account."""
-        return len(self._accounts)
 
     @contextmanager
     def admitted(self, principal: Key, size: int = 0) -> Iterator[AdmittedRequest]:
@@ -162,7 +151,7 @@ class PrincipalLimits:
 
 
 @dataclass(slots=True)
-class _Session:
+class _OpenSession:
     """When a session was used last, and how many of its requests are in progress."""
 
     used: float
@@ -173,7 +162,7 @@ class _Session:
 class _SessionAccount:
     """The sessions of a principal by id, and how many are being opened."""
 
-    sessions: dict[str, _Session] = field(default_factory=dict)
+    sessions: dict[str, _OpenSession] = field(default_factory=dict)
     opening: int = 0
 
 
@@ -190,10 +179,6 @@ class OpenSessions:
         self._idle = idle_seconds
         self._clock = clock
         self._accounts: dict[Key, _SessionAccount] = {}
-
-    def __len__(self) -> int:
-        """Return how many principals have an account."""
-        return len(self._accounts)
 
     @contextmanager
     def opening(self, principal: Key) -> Iterator[Callable[[str], None]]:
@@ -213,7 +198,7 @@ class OpenSessions:
             raise LimitExceededError(LimitReason.SESSIONS, message, self._seconds_to_next(account, now))
 
         def note(session: str) -> None:
-            account.sessions[session] = _Session(self._clock())
+            account.sessions[session] = _OpenSession(self._clock())
 
         account.opening += 1
         try:
@@ -250,7 +235,7 @@ class OpenSessions:
         if account is not None:
             account.sessions = {key: each for key, each in account.sessions.items() if self._left(each, now) > 0}
 
-    def _left(self, session: _Session, now: float) -> float:
+    def _left(self, session: _OpenSession, now: float) -> float:
         return self._idle if session.running else session.used + self._idle - now
 
     def _seconds_to_next(self, account: _SessionAccount, now: float) -> float:
@@ -259,3 +244,152 @@ class OpenSessions:
     def _drop_if_empty(self, principal: Key, account: _SessionAccount) -> None:
         if not account.sessions and not account.opening:
             self._accounts.pop(principal, None)
+
+
+_WAITS_SECONDS: Final = 0.02
+"""A request that is not answered after so long waits for something else."""
+
+_LATE_SECONDS: Final = 0.005
+"""If the event loop calls so late, the request may be waiting for the loop: its turn goes on."""
+
+_MOST_EXTENSIONS: Final = 50
+
+_FREE_SECONDS: Final = 0.0005
+_PAUSES: Final = 40
+"""After a request that costs more than `_FREE_SECONDS` to read, the next turn of its principal waits for so many times
+as long: expensive requests of one principal keep the event loop busy for a fortieth of the time at most."""
+
+_MAX_PAUSE_SECONDS: Final = 5.0
+
+
+@dataclass(slots=True)
+class _Lane:
+    """Whether a request of a principal has its turn, and those that wait for theirs."""
+
+    taken: bool = True
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+
+class Turn:
+    """The turn of one request; `cost` is how many seconds it takes to read the request, about.
+
+    A turn within another one, `outer`, ends that too, and leaves the pause after it to that.
+    """
+
+    def __init__(self, end: Callable[[float], None]) -> None:
+        """Call `end` with the cost when the turn is over."""
+        self._end: Callable[[float], None] | None = end
+        self.outer: Turn | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._extensions = 0
+        self._due = 0.0
+        self.cost = 0.0
+
+    def begin_work(self) -> None:
+        """Let the turn end soon, also if the request is not answered: it waits for something else then."""
+        loop = asyncio.get_running_loop()
+        self._due = loop.time() + _WAITS_SECONDS
+        self._timer = loop.call_at(self._due, self._look)
+
+    def end(self) -> None:
+        """Let the next request begin."""
+        end, self._end = self._end, None
+        if self._timer is not None:
+            self._timer.cancel()
+        if end is None:
+            return
+        if self.outer is None:
+            end(self.cost)
+        else:
+            end(0.0)
+            self.outer.cost = self.cost
+            self.outer.end()
+
+    def _look(self) -> None:
+        late = asyncio.get_running_loop().time() - self._due > _LATE_SECONDS
+        if late and self._extensions < _MOST_EXTENSIONS:
+            self._extensions += 1
+            self.begin_work()
+        else:
+            self.end()
+
+
+class RequestTurns:
+    """The turns of all principals; a principal has a lane only while a request of it has a turn or pauses."""
+
+    def __init__(self) -> None:
+        self._lanes: dict[Key, _Lane] = {}
+
+    @asynccontextmanager
+    async def turn(self, principal: Key) -> AsyncGenerator[Turn]:
+        """Wait for the turn of a request, in the order of arrival; it ends within the block, or with it."""
+        lane = self._lanes.get(principal)
+        if lane is None:
+            lane = self._lanes[principal] = _Lane()
+        elif lane.taken or lane.waiting:
+            await self._wait(principal, lane)
+        lane.taken = True
+        turn = Turn(lambda cost: self._ended(principal, lane, cost))
+        try:
+            yield turn
+        finally:
+            turn.end()
+
+    async def _wait(self, principal: Key, lane: _Lane) -> None:
+        mine: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        lane.waiting.append(mine)
+        try:
+            await mine
+        except BaseException:
+            if mine.done() and not mine.cancelled():
+                self._next(principal, lane)  # it was called in the same moment
+            else:
+                with suppress(ValueError):
+                    lane.waiting.remove(mine)
+            raise
+
+    def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
+        # Not at once: most requests are answered in one step, and whoever has become ready meanwhile comes first.
+        loop = asyncio.get_running_loop()
+        if cost <= _FREE_SECONDS:
+            loop.call_soon(self._next, principal, lane)
+        else:
+            loop.call_later(min(_PAUSES * cost, _MAX_PAUSE_SECONDS), self._next, principal, lane)
+
+    def _next(self, principal: Key, lane: _Lane) -> None:
+        while lane.waiting:
+            first = lane.waiting.popleft()
+            if not first.done():
+                first.set_result(None)
+                return
+        lane.taken = False
+        self._lanes.pop(principal, None)
+
+
+class MeteredWork:
+    """Awaits a coroutine, and counts the seconds of the processor that it takes from the event loop."""
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        """Prepare to await `work`."""
+        self._work = work
+        self.seconds = 0.0
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        """Drive the coroutine as `await` does."""
+        step: Callable[[Any], Any] = self._work.send
+        given: Any = None
+        while True:
+            begin = thread_time()
+            try:
+                wanted = step(given)
+            except StopIteration:
+                return
+            finally:
+                self.seconds += thread_time() - begin
+            try:
+                given, step = (yield wanted), self._work.send
+            except GeneratorExit:
+                self._work.close()
+                raise
+            except BaseException as error:  # noqa: BLE001 - the coroutine decides what to do with it
+                given, step = error, self._work.throw

@@ -14,8 +14,7 @@ from functools import lru_cache
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout
-from server.listing.order import always_on, enum_names
+from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
 from skills_core.diagnostics import one_line
 from skills_core.rendering.catalog import (
     activation_rule,
@@ -36,20 +35,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.rendering.catalog import CatalogText
     from skills_core.skills.skill import Skill
-
-__all__ = [
-    "ALL_NAMES",
-    "MAX_FURTHER_NAMES",
-    "MAX_LEAD",
-    "MAX_SKILLS",
-    "NAME_LISTS",
-    "TOPICS",
-    "CatalogTexts",
-    "catalog_texts",
-    "shortened_topics",
-    "topic_of",
-    "topics_within",
-]
 
 
 MAX_SKILLS = 2000

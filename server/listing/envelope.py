@@ -1,19 +1,21 @@
-"""The envelope of results: the fields that the modern era requires in every answer.
+"""What results have in common: the fields that the modern era requires in every answer, and the server's identity.
 
-The same dict serves both eras: the SDK removes these keys from answers to clients of the handshake era.
+The same dict serves both eras: the SDK removes the envelope from answers to clients of the handshake era.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from server import __version__
 from server.config.settings.server import Transport
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
 
-__all__ = ["COMPLETE", "cacheable", "text_block", "tool_result", "without_envelope"]
+
+EXTENSION = "io.modelcontextprotocol/skills"
 
 COMPLETE: dict[str, Any] = {"resultType": "complete"}
 
@@ -49,3 +51,21 @@ def tool_result(content: list[dict[str, Any]], *, is_error: bool = False) -> dic
 def without_envelope(result: dict[str, Any]) -> dict[str, Any]:
     """Return the result without the envelope, for the handshake era."""
     return {key: value for key, value in result.items() if key not in _ENVELOPE}
+
+
+IDENTITY: Final[dict[str, str]] = {
+    "name": "skillserve",
+    "title": "skillserve",
+    "description": "Agent Skills: instructions, scripts and references for particular tasks",
+    "version": __version__,
+}
+
+EXTENSIONS: Final[dict[str, dict[str, Any]]] = {EXTENSION: {"directoryRead": True}}
+
+CAPABILITIES: Final[dict[str, Any]] = {
+    "completions": {},
+    "prompts": {"listChanged": True},
+    "resources": {"listChanged": True, "subscribe": True},
+    "tools": {"listChanged": True},
+}
+"""What the SDK derives from the handlers of `SkillServer`; `EXTENSIONS` are added in the modern era."""

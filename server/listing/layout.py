@@ -1,13 +1,20 @@
-"""How the lists are laid out for a client: which texts carry the catalog, and how much of it."""
+"""How the lists are laid out for a client, the order in which skills are offered, and what of them fits into a size."""
 
 from __future__ import annotations
 
+import json
 from enum import StrEnum
-from typing import NamedTuple
+from itertools import islice, takewhile
+from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.rendering.catalog import ACTIVATION_TOOL
+from skills_core.rendering.catalog import ACTIVATION_TOOL, listing_order, texts_within
 
-__all__ = ["MAX_HINT", "MAX_INSTRUCTIONS", "MAX_TOPICS", "CatalogPlace", "ListingLayout", "NameEnum"]
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
+
 
 MAX_INSTRUCTIONS = 2000
 """Longest instructions in characters for clients whose limit is not known: some cut them here."""
@@ -18,6 +25,10 @@ MAX_TOPICS = 1000
 
 MAX_HINT = 4000
 """Longest words for a client's own search of tools: Claude Code reads 4,096."""
+
+
+MAX_NEWS = 2000
+"""Most characters of all news in one result. An activation that is cut to a client's limit leaves room for them."""
 
 
 class CatalogPlace(StrEnum):
@@ -64,3 +75,44 @@ class ListingLayout(NamedTuple):
     search_hint: bool = False
     activation_tool: str = ACTIVATION_TOOL
     link_reader: str | None = None
+
+
+def first_of(catalog: Catalog, pinned: tuple[str, ...], used: Mapping[str, int]) -> tuple[Skill, ...]:
+    """Return the skills that precede the alphabetical rest of the list, each once.
+
+    Pinned skills come first, in the order of the setting, then those that are always on, then those that were used,
+    most used first. The cost depends on the number of returned skills, not on the size of the catalog.
+    """
+    by_use = sorted(used, key=lambda key: (-used[key], key))
+    first = [skill for name in pinned if (skill := catalog.offer(name)) is not None]
+    often = [skill for key in by_use if (skill := catalog.offer(key)) is not None]
+    return tuple({skill.path: skill for skill in (*first, *always_on(catalog), *often)}.values())
+
+
+def always_on(catalog: Catalog) -> tuple[Skill, ...]:
+    """Return the offered skills that apply to every message."""
+    return tuple(takewhile(lambda skill: skill.frontmatter.always_on, catalog.offered))
+
+
+def enum_names(catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, most: int) -> list[str]:
+    """Return the names that the schema of `activate_skill` lists, at most `most`.
+
+    There are none if the client would refuse the names that the schema does not list.
+    """
+    is_complete = len(catalog.offered) <= most
+    if layout.enum is NameEnum.NEVER or (layout.enum is NameEnum.COMPLETE and not is_complete):
+        return []
+    return [skill.key for skill in islice(listing_order(catalog, first), most)]
+
+
+def names_within(room: int, names: Iterable[str]) -> list[str]:
+    """Return the first names that fit into a JSON array of `room` bytes.
+
+    A name that would not fit by itself is skipped, so that it does not hide the others.
+    """
+    return texts_within(room, names, lambda name: size_of(name) + 1)
+
+
+def size_of(value: object) -> int:
+    """Return the size of a value as compact JSON, in bytes."""
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))

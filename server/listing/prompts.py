@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
-__all__ = ["MESSAGE", "WITH_SKILLS", "describe", "offers_context", "pager", "with_skills_prompt"]
 
 WITH_SKILLS = "with_skills"
 MESSAGE = "message"

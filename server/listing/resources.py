@@ -1,4 +1,4 @@
-"""The entries of `resources/list`, each file of an active skill and what capabilities add, and their contents."""
+"""The entries of `resources/list`, of folders and of the Skills extension (SEP-2640), and contents of resources."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from server.capabilities import CAPABILITIES
+from server.listing.envelope import COMPLETE
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.skills.skill import decode_path
+from skills_core.skills.skill import decode_path, file_uri
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
@@ -163,10 +164,7 @@ def contents_of(uri: str, file: SkillFile, raw: bytes) -> dict[str, Any]:
 
 
 def served_uri(uri: str, skill: Skill, file: SkillFile) -> str:
-    """Return the URI under which a file is served that a client asked for as `uri`: the client's own spelling.
-
-    A client that spelled the path in another case gets the right URI.
-    """
+    """Return the URI of a served file: `uri` as the client spelled it, unless it has the path in another case."""
     right = skill.file_uri(file.path)
     return uri if decode_path(uri) == decode_path(right) else right
 
@@ -180,3 +178,44 @@ def templates(catalog: Catalog) -> list[dict[str, Any]]:
         "description": "Any file of an active skill, by the skill's path and the file's path within it.",
     }
     return [template] if catalog.active else []
+
+
+FolderChild: TypeAlias = "tuple[str, tuple[Skill, SkillFile] | None]"
+"""A child of a folder: its name, and the file with its skill, or None for a folder."""
+
+_PAGE_SIZE = 100
+# An entry lists all files of its skill, so pages have fewer entries than those of other lists.
+
+
+def skill_entry(skill: Skill) -> dict[str, Any]:
+    """Return the entry of a skill: the unit that hosts verify and that users approve."""
+    files = [
+        {"uri": skill.file_uri(file.path), "digest": file.digest, "size": file.size}
+        for file in skill.content.files.values()
+    ]
+    return {"uri": skill.uri, "frontmatter": skill.frontmatter.raw, "resources": files}
+
+
+def skill_pager(catalog: Catalog, envelope: Mapping[str, Any]) -> Pager[Skill]:
+    """Return the pages of `skills/list`, sorted by path."""
+    items = sorted((skill.path, skill) for skill in catalog.active if skill.content.published)
+    return Pager(items, _PAGE_SIZE, "skills", skill_entry, envelope)
+
+
+def folder_pager(catalog: Catalog, settings: Settings, uri: str) -> Pager[FolderChild] | None:
+    """Return the pages of `resources/directory/read`, sorted by name; None if the URI does not name a folder."""
+    found = catalog.directory(uri)
+    if found is None:
+        return None
+    path = found.path
+
+    def described(child: FolderChild) -> dict[str, Any]:
+        name, held = child
+        return describe(*held) if held is not None else _folder(f"{path}/{name}", name)
+
+    children = [(child[0], child) for child in found.children.items()]
+    return Pager(children, settings.server.page_size, "resources", described, COMPLETE, of=path)
+
+
+def _folder(path: str, name: str) -> dict[str, Any]:
+    return {"uri": file_uri(path, "").removesuffix("/"), "name": printable(name), "mimeType": "inode/directory"}

@@ -6,8 +6,6 @@ from typing import Any
 
 from skills_core.selection.policy import Band
 
-__all__ = ["MAX_TAGS", "NEWS", "SCORED", "TEXT", "TEXTS", "UNKNOWN_EFFECTS", "hints", "list_of", "object_of", "or_null"]
-
 TEXT: dict[str, Any] = {"type": "string"}
 MAX_TAGS = 50
 """Most tags in an argument."""

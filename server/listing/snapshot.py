@@ -8,18 +8,16 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from server.listing import prompts, resources, skills, tools
-from server.listing.catalog_texts import catalog_texts
+from server.listing import prompts, resources, tools
+from server.listing.catalog_texts import CatalogTexts, catalog_texts
 from server.listing.envelope import cacheable
-from server.listing.layout import ListingLayout
-from server.listing.order import first_of
+from server.listing.layout import ListingLayout, first_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from server.config.settings.model import Settings
-    from server.listing.catalog_texts import CatalogTexts
-    from server.listing.skills import Child
+    from server.listing.resources import FolderChild
     from server.wire.paging import Pager
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.frontmatter import ToolDeclaration
@@ -61,7 +59,7 @@ class Snapshot:
         self.envelope = cacheable(settings, shared=shared)
         self._texts: dict[ListingLayout, CatalogTexts] = {}
         self._tools: dict[ListingLayout, dict[str, Any]] = {}
-        self._directories: dict[str, Pager[Child]] = {}
+        self._directories: dict[str, Pager[FolderChild]] = {}
 
     @cached_property
     def first(self) -> tuple[Skill, ...]:
@@ -79,7 +77,7 @@ class Snapshot:
 
     @property
     def default_layout(self) -> ListingLayout:
-        """The layout for clients of which nothing is known."""
+        """The layout for unknown clients."""
         return ListingLayout(self.settings.catalog.budget)
 
     @property
@@ -130,11 +128,11 @@ class Snapshot:
     @cached_property
     def skills(self) -> Pager[Skill]:
         """The pages of `skills/list`."""
-        return skills.pager(self.catalog, self.envelope)
+        return resources.skill_pager(self.catalog, self.envelope)
 
-    def directory(self, uri: str) -> Pager[Child] | None:
+    def directory(self, uri: str) -> Pager[FolderChild] | None:
         """Return the pages of `resources/directory/read`, None if the URI does not name a folder."""
-        pages = self._directories.get(uri) or skills.directory(self.catalog, self.settings, uri)
+        pages = self._directories.get(uri) or resources.folder_pager(self.catalog, self.settings, uri)
         # A miss is not cached: a client could fill the memory with misses.
         if pages is not None and uri not in self._directories:
             if len(self._directories) >= _MAX_DIRECTORIES:

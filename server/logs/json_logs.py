@@ -11,17 +11,13 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from server.logs.text_logs import RareWarnings, is_own, message_of
-from server.requests.notes import NOTES
-from server.requests.records import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD
+from server.requests import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, NOTES, SESSION_METHOD, RequestRecord
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.texts import may_have_secret, without_secrets
 
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from server.requests.records import RequestRecord
-
-__all__ = ["JsonFormatter", "JsonHandler", "fields_of_line", "log_request", "log_uncaught"]
 
 logger = logging.getLogger("server.requests")
 

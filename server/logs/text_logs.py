@@ -71,7 +71,6 @@ class RareWarnings(logging.Filter):
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
-        """Begin with nothing counted."""
         super().__init__()
         self._clock = clock
         self._window = clock()
@@ -139,7 +138,7 @@ class TextFormatter(logging.Formatter):
 
 
 def prepare_logs() -> None:
-    """Load what replaces secrets: when descriptors are used up, which is worth a line, nothing can be loaded."""
+    """Load what replaces secrets: later, when file descriptors are used up and that is logged, it cannot be loaded."""
     _without_secrets("x" * 16)
 
 

@@ -6,27 +6,52 @@ One middleware does all of it, because each one costs every request 1 % of its t
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, Final
 
+from mcp.shared.exceptions import MCPError
+from mcp_types import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from mcp_types.methods import is_input_required
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from pydantic import ValidationError
 
-from server.protocol.instructions import OPENING, with_instructions
-from server.protocol.recording import recorded
-from server.protocol.schema_lookup import is_schema_lookup, tools_with_headers
-from server.requests.notes import note_error
-from server.requests.records import OTHER_METHOD, Records
-from server.wire.errors import translated
-from server.wire.request_limits import checked
+from server.access import principal_of
+from server.clients.known import client_of, name_sent_with
+from server.clients.layout import layout_for
+from server.conversation.errors import RunEndedError
+from server.requests import (
+    NOTES,
+    OTHER_METHOD,
+    Client,
+    Notes,
+    Records,
+    RequestDecision,
+    RequestReason,
+    RequestRecord,
+    address_of,
+    note_error,
+)
+from server.wire.errors import code_of, protocol_error
+from server.wire.params import checked_message
+from skills_core.diagnostics import one_line
+from skills_core.errors import (
+    EvalFileError,
+    FileRefusedError,
+    FileUnavailableError,
+    SkillsError,
+    UnknownFileError,
+    UnknownSkillError,
+)
+from skills_core.skills.skill import SCHEME
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable, Mapping
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from server.conversation.resumption import SealedState
+    from server.conversation.client_requests import SealedState
     from server.hosting.host import Host
-
-__all__ = ["Boundary"]
+    from server.hosting.views import View
 
 
 class Boundary:
@@ -36,8 +61,8 @@ class Boundary:
         self,
         host: Host,
         state: SealedState,
-        records: Records | None = None,
-        is_method: Callable[[str], bool] = lambda _: True,
+        records: Records,
+        is_method: Callable[[str], bool],
     ) -> None:
         """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
 
@@ -45,7 +70,7 @@ class Boundary:
         """
         self._host = host
         self._state = state
-        self._records = records or Records()
+        self._records = records
         self._is_method = is_method
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
@@ -55,16 +80,16 @@ class Boundary:
             MCPError: the parameters exceed a limit, the state is foreign, or the handler has failed.
         """
         self._host.quiet.note_request()
-        if is_schema_lookup(ctx):
-            return tools_with_headers(self._host.view(ctx))
+        if _is_schema_lookup(ctx):
+            return _tools_with_headers(self._host.view(ctx))
         if self._records.wanted and ctx.request_id is not None:
             method = ctx.method if self._is_method(ctx.method) else OTHER_METHOD
-            return await recorded(self._records, ctx, method, partial(self._answer, call_next))
+            return await _recorded(self._records, ctx, method, partial(self._answer, call_next))
         return await self._answer(call_next, ctx)
 
     async def _answer(self, call_next: CallNext, ctx: ServerRequestContext[Any, Any]) -> HandlerResult:
         try:
-            message = checked(ctx)
+            message = checked_message(ctx)
             if message is None:
                 return None
             if (message.params or {}).get("requestState") is not None:
@@ -72,7 +97,192 @@ class Boundary:
             result = await call_next(message)
             if is_input_required(result):
                 return await self._state.seal(message, result)
-            return with_instructions(self._host, message, result) if message.method in OPENING else result
+            return _with_instructions(self._host, message, result) if message.method in _OPENING else result
         except Exception as error:  # noqa: BLE001 - translated, and logged if it is unexpected
             note_error(error)
-            raise translated(error, ctx.method) from None
+            raise protocol_error(error, ctx.method) from None
+
+
+_OPENING = frozenset({"initialize", "server/discover"})
+"""The methods that open a conversation."""
+
+
+def _with_instructions(host: Host, ctx: ServerRequestContext[Any, Any], result: HandlerResult) -> HandlerResult:
+    """Return the result of a request that opens a conversation; the SDK knows one text for all callers."""
+    if not isinstance(result, dict):
+        return result
+    view = host.view(ctx)
+    instructions = view.instructions(layout_for(client_of(ctx), view.settings))
+    return {**result, "instructions": instructions} if instructions is not None else result
+
+
+def _is_schema_lookup(ctx: ServerRequestContext[Any, Any]) -> bool:
+    """Tell whether the SDK itself asks for the schema of a tool that is called.
+
+    It compares the `Mcp-Param-*` headers of a modern `tools/call` over HTTP with the schema. Where callers have
+    different tools, it lists those of the caller for that, as if the client had asked; such a list is not recorded. A
+    client cannot cause this: the SDK has compared the header of each request with its body.
+    """
+    if ctx.method != "tools/list" or ctx.request is None or ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS:
+        return False
+    return bool(ctx.request.headers.get("mcp-method") == "tools/call")
+
+
+def _tools_with_headers(view: View) -> dict[str, Any]:
+    """Return the tools whose schemas may name headers: those that skills of a view declare."""
+    return {"tools": [{"name": name, "inputSchema": view.tool_schemas[name]} for name in view.declared]}
+
+
+_MAX_NAME: Final = 200
+_MAX_TARGET: Final = 900
+# Longer than what the audit log keeps, so that it knows a token by its end too.
+_MAX_NAMES: Final = 10
+
+_REASONS: Final[dict[type[Exception], RequestReason]] = {
+    UnknownSkillError: RequestReason.UNKNOWN_SKILL,
+    UnknownFileError: RequestReason.UNKNOWN_FILE,
+    EvalFileError: RequestReason.WITHHELD,
+    FileRefusedError: RequestReason.WITHHELD,
+    FileUnavailableError: RequestReason.UNAVAILABLE,
+}
+
+_INVALID: Final = frozenset({INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND})
+
+_TARGETS: Final = ("uri", "name")
+_TOOL_TARGETS: Final = ("name", "skill")
+# The parameters of a request, and the arguments of the server's own tools, that name what it is about.
+_PATH: Final = "path"
+# The argument that may be the URI of a file of any skill.
+
+
+async def _recorded(
+    records: Records,
+    ctx: ServerRequestContext[Any, Any],
+    method: str,
+    answer: Callable[[ServerRequestContext[Any, Any]], Awaitable[HandlerResult]],
+) -> HandlerResult:
+    """Return the answer to a request, and emit its record; `answer` raises the errors of the protocol.
+
+    `method` is the name under which the request is recorded.
+    """
+    notes = Notes(records.new_id(), principal=principal_of(ctx))
+    span = None if records.tracer is None else records.tracer.begin(_trace_carrier(ctx))
+    if span is not None:
+        notes.trace_id = span.trace_id
+    token = NOTES.set(notes)
+    begin = perf_counter()
+    decision, reason = RequestDecision.FAILED, str(RequestReason.CANCELLED)
+    try:
+        result = await answer(ctx)
+        decision, reason = _decision_on_result(notes, result)
+    except Exception as error:
+        decision, reason = _noted_decision(notes) or _decision_on_error(notes.error or error)
+        raise
+    except BaseException:
+        # A stream of events usually ends so; what was noted of it before still holds.
+        decision, reason = _noted_decision(notes) or (decision, reason)
+        raise
+    else:
+        return result
+    finally:
+        seconds = perf_counter() - begin
+        NOTES.reset(token)
+        record = _record_of(ctx, method, notes, decision, reason, seconds)
+        if span is not None:
+            span.end(record)
+        records.emit(record)
+
+
+def _record_of(
+    ctx: ServerRequestContext[Any, Any],
+    method: str,
+    notes: Notes,
+    decision: RequestDecision,
+    reason: str,
+    seconds: float,
+) -> RequestRecord:
+    return RequestRecord(
+        method=method,
+        request_id=notes.request_id,
+        principal=notes.principal,
+        client=_sender(ctx),
+        era="handshake" if ctx.protocol_version in HANDSHAKE_PROTOCOL_VERSIONS else "modern",
+        address=address_of(getattr(ctx.request, "scope", None)),
+        target=_target_of(ctx, notes),
+        tool=notes.tool,
+        skill=notes.skill,
+        digest=notes.digest,
+        use=notes.use,
+        found=notes.found,
+        decision=decision,
+        reason=reason,
+        seconds=seconds,
+        trace_id=notes.trace_id,
+    )
+
+
+def _trace_carrier(ctx: ServerRequestContext[Any, Any]) -> Mapping[str, Any]:
+    """Return what names the client's trace: the metadata of the message, or the headers of its HTTP request."""
+    meta = (ctx.params or {}).get("_meta")
+    if isinstance(meta, dict) and "traceparent" in meta:
+        return meta
+    headers: Mapping[str, Any] = getattr(ctx.request, "headers", {})
+    return headers
+
+
+def _noted_decision(notes: Notes) -> tuple[RequestDecision, str] | None:
+    return None if notes.decision is None else (notes.decision, notes.reason)
+
+
+def _decision_on_result(notes: Notes, result: HandlerResult) -> tuple[RequestDecision, str]:
+    if (noted := _noted_decision(notes)) is not None:
+        return noted
+    if notes.error is not None:
+        return _decision_on_error(notes.error)
+    if is_input_required(result):
+        return RequestDecision.ALLOWED, RequestReason.INPUT_REQUIRED
+    if isinstance(result, dict) and result.get("isError"):
+        return RequestDecision.FAILED, RequestReason.TOOL_FAILED
+    return RequestDecision.ALLOWED, RequestReason.NONE
+
+
+def _decision_on_error(error: Exception) -> tuple[RequestDecision, str]:
+    known = _REASONS.get(type(error))
+    if isinstance(error, RunEndedError):
+        return RequestDecision.INVALID, RequestReason.INVALID_REQUEST
+    if isinstance(error, SkillsError):
+        code = code_of(error)
+    elif isinstance(error, MCPError):
+        code = error.code
+    else:
+        code = INVALID_PARAMS if isinstance(error, ValidationError) else 0
+    if code == METHOD_NOT_FOUND:
+        return RequestDecision.INVALID, RequestReason.UNKNOWN_METHOD
+    if code in _INVALID:
+        return RequestDecision.INVALID, known or RequestReason.INVALID_REQUEST
+    return RequestDecision.FAILED, known or RequestReason.INTERNAL
+
+
+def _sender(ctx: ServerRequestContext[Any, Any]) -> Client:
+    name, version = (one_line(each[:_MAX_NAME]) for each in name_sent_with(ctx) or ("", ""))
+    return Client(name, version)
+
+
+def _target_of(ctx: ServerRequestContext[Any, Any], notes: Notes) -> str:
+    names: Any = ctx.params or {}
+    keys: tuple[str, ...] = _TARGETS
+    if ctx.method == "tools/call" and notes.tool:
+        # The arguments of tools that skills declare are texts.
+        names, keys = names.get("arguments") if notes.is_own_tool else {}, _TOOL_TARGETS
+        if isinstance(names, dict) and str(names.get(_PATH)).startswith(SCHEME):
+            keys = (_PATH,)
+    if not isinstance(names, dict):
+        return ""
+    found = (notes.target, *(_sent_names(names.get(key)) for key in keys))
+    return one_line(next(filter(None, found), "")[:_MAX_TARGET])[:_MAX_TARGET]
+
+
+def _sent_names(value: object) -> str:
+    """Return a name that a client sent, or several of them as one text; empty if there is none."""
+    names = value[:_MAX_NAMES] if isinstance(value, list) else [value]
+    return ", ".join(name[:_MAX_TARGET] for name in names if isinstance(name, str))

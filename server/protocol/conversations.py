@@ -15,24 +15,22 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from server.access.principal import principal_of
+from server.access import PrincipalKind, principal_of
 from server.conversation.client_requests import session_of
-from server.protocol.news_texts import news_of_list, within_limit
-from skills_core.rendering.catalog import ACTIVATION_TOOL
+from server.listing.layout import MAX_NEWS
+from skills_core.rendering.catalog import ACTIVATION_TOOL, entry_text
 from skills_core.rendering.escaping import escape_line
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Mapping
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from mcp.server.context import ServerRequestContext
 
-    from server.access.principal import PrincipalKind
-    from server.hosting.offer_changes import OfferChanges
+    from server.hosting.changes import OfferChanges, OfferNews
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill, SkillContent
 
-__all__ = ["Conversation", "Conversations", "Delivery"]
 
 MAX_CONVERSATIONS = 2000
 """Most conversations of all clients; each thread of a connection is one, and so is the connection."""
@@ -48,7 +46,7 @@ _MAX_FILES = 5
 
 
 @dataclass(frozen=True, slots=True)
-class Delivery:
+class ActivationAnswer:
     """How to answer an activation: with the skill's text, or with a line that says that it has not changed.
 
     `replaces` is the digest of an older text that the model has received.
@@ -81,7 +79,7 @@ class _Outlines:
 
 @dataclass(slots=True)
 class _Loaded:
-    """A skill as the model received it (`given`), and as the model last heard of it (`known`).
+    """A skill as the model received it (`given`), and as the model was last told about it (`known`).
 
     `content` is the content that `known` was made of, while a catalog holds it. `values` is the digest of the parameter
     values. `short` tells that the last answer was the line that says that the skill has not changed.
@@ -95,29 +93,29 @@ class _Loaded:
     short: bool = False
 
 
-class _Heard(NamedTuple):
-    """The number of the last change of a view's list that a model has heard of."""
+class _SeenList(NamedTuple):
+    """The list of skills as a model knows it: the number of the last change that it was told."""
 
     changes: OfferChanges
     number: int
 
 
 class Conversation:
-    """The skills that one model has loaded, and what it has heard of the list of skills, as far as is known."""
+    """The skills that one model has loaded, and the list of skills as it knows it, as far as the server can tell."""
 
     def __init__(
-        self, outlines: _Outlines | None = None, begun: _Heard | None = None, *, continues: bool = True
+        self, outlines: _Outlines | None = None, begun: _SeenList | None = None, *, continues: bool = True
     ) -> None:
         """Begin with no skill loaded; `outlines` are shared by all conversations of a server.
 
-        `begun` is the state of the list that the model begins with, None if it hears nothing of the list. `continues`
+        `begun` is the list that the model begins with, None if it is told nothing about the list. `continues`
         is false for a single request, after which there is no use for what the model has loaded.
         """
         self._outlines = outlines or _Outlines()
         self._continues = continues
         self._loaded: OrderedDict[str, _Loaded] = OrderedDict()
         self._catalog: weakref.ref[Catalog] | None = None
-        self._heard = self.begun = begun
+        self._seen = self.begun = begun
 
     def deliver(
         self,
@@ -127,7 +125,7 @@ class Conversation:
         have: str | None = None,
         force: bool = False,
         keeps: bool = True,
-    ) -> Delivery:
+    ) -> ActivationAnswer:
         """Decide how to answer an activation of `skill` with parameter `values`, and remember the answer.
 
         `have` is the digest of the text that the model says it has; `keeps` is false for clients that are known to drop
@@ -135,7 +133,7 @@ class Conversation:
         """
         claimed = have is not None and have == skill.digest and not values
         if not self._continues:
-            return Delivery(force or not claimed, have if have != skill.digest else None)
+            return ActivationAnswer(force or not claimed, have if have != skill.digest else None)
         before = self._loaded.get(skill.path)
         if before is not None and before.content() is skill.content:
             now = before.known
@@ -143,14 +141,14 @@ class Conversation:
             now = self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
-        claimed = claimed and not _has_other_files(before, now)
+        claimed = claimed and (before is None or not _differing(before.given, now))
         short = (remembered or claimed) and not force and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, now, now, weakref.ref(skill.content), given, short)
         self._loaded.move_to_end(skill.path)
         if len(self._loaded) > MAX_LOADED:
             self._loaded.popitem(last=False)
         older = have or (before.given.main if before is not None else None)
-        return Delivery(not short, older if older != skill.digest and not short else None)
+        return ActivationAnswer(not short, older if older != skill.digest and not short else None)
 
     def news(self, catalog: Catalog, changes: OfferChanges | None = None, *, tool: str = ACTIVATION_TOOL) -> list[str]:
         """Return the news of the skills in `catalog`, each once, as texts of at most `MAX_NEWS` characters together.
@@ -161,14 +159,14 @@ class Conversation:
         lines, told = self._news_of_loaded(catalog, tool)
         if changes is not None:
             lines += self.pending(catalog, changes, told)
-            self._heard = _Heard(changes, changes.last)
+            self._seen = _SeenList(changes, changes.last)
         return within_limit(lines)
 
     def has_news(self, catalog: Catalog, changes: OfferChanges | None = None) -> bool:
         """Tell whether there may be news; `news` takes the same arguments."""
-        heard = self._heard
+        seen = self._seen
         is_other = self._catalog is None or self._catalog() is not catalog
-        listed = changes is not None and heard is not None and heard.number != changes.last
+        listed = changes is not None and seen is not None and seen.number != changes.last
         return listed or (is_other and bool(self._loaded))
 
     def _news_of_loaded(self, catalog: Catalog, tool: str) -> tuple[list[str], set[str]]:
@@ -196,12 +194,12 @@ class Conversation:
     def pending(self, catalog: Catalog, changes: OfferChanges, told: Container[str] = ()) -> list[str]:
         """Return a text on the list of skills if there is news, without the skills that are `told` of.
 
-        The list of another view than before is no news.
+        A change of view is not news.
         """
-        heard = self._heard
-        if heard is None or heard.changes is not changes or heard.number == changes.last:
+        seen = self._seen
+        if seen is None or seen.changes is not changes or seen.number == changes.last:
             return []
-        return news_of_list(changes.since(heard.number, catalog, without=told))
+        return news_of_list(changes.since(seen.number, catalog, without=told))
 
 
 class _Key(NamedTuple):
@@ -222,10 +220,6 @@ class Conversations:
         self._outlines = _Outlines()
         self._kept: OrderedDict[_Key, Conversation] = OrderedDict()
 
-    def __len__(self) -> int:
-        """Return how many conversations are remembered."""
-        return len(self._kept)
-
     def of(self, ctx: ServerRequestContext[Any, Any], changes: OfferChanges) -> Conversation:
         """Return the conversation of a request; a new one if requests cannot be related.
 
@@ -233,7 +227,7 @@ class Conversations:
         that of a thread as its connection began, because the client lists the tools once for all threads.
         """
         session = "" if self._local else session_of(ctx)
-        now = _Heard(changes, changes.last)
+        now = _SeenList(changes, changes.last)
         if session is None:
             return Conversation(self._outlines, now, continues=False)
         principal = principal_of(ctx)
@@ -247,7 +241,7 @@ class Conversations:
         for key in [key for key in self._kept if key.session == session]:
             del self._kept[key]
 
-    def _used(self, key: _Key, begun: _Heard | None) -> Conversation:
+    def _used(self, key: _Key, begun: _SeenList | None) -> Conversation:
         """Return the conversation of a key, the latest one now; a new one has `begun` with a state of the list."""
         conversation = self._kept.get(key)
         if conversation is None:
@@ -268,13 +262,9 @@ def _digest_of(value: object) -> str:
     return hashlib.sha256(json.dumps(value).encode()).hexdigest()
 
 
-def _has_other_files(before: _Loaded | None, now: _Outline) -> bool:
-    return before is not None and _differing(before.given, now) != []
-
-
 def _is_same(before: _Loaded, now: _Outline, values: str) -> bool:
     # The text names the folder to clients that share the disk.
-    return before.values == values and before.given.folder == now.folder and _differing(before.given, now) == []
+    return before.values == values and before.given.folder == now.folder and not _differing(before.given, now)
 
 
 def _changed(loaded: _Loaded, now: _Outline, tool: str) -> list[str]:
@@ -298,3 +288,70 @@ def _differing(one: _Outline, other: _Outline) -> list[str]:
         return []
     ours, theirs = dict(one.files), dict(other.files)
     return sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
+
+
+TOO_MUCH = "The list of skills has changed much since you received it: find_skills finds what is there."
+
+_MORE = "More skills have changed: find_skills finds what is there."
+
+_DESCRIBED = 3
+# Most skills whose descriptions the news contains.
+_NAMED = 10
+_MAX_DESCRIPTION = 200
+_MAX_NAME = 100
+# A longer name is counted instead of shown: half a name cannot be called.
+
+
+def news_of_list(news: OfferNews | None) -> list[str]:
+    """Return the news as one text, if there are any; None stands for more than is remembered."""
+    if news is None:
+        return [TOO_MUCH]
+    if not news:
+        return []
+    lines = ["The list of skills has changed since you received it.", *_described(news)]
+    if news.added:
+        lines.append(f"{ACTIVATION_TOOL} takes the new names too.")
+    return ["\n".join(lines)]
+
+
+def within_limit(texts: Sequence[str]) -> list[str]:
+    """Return the first of the texts that fit `MAX_NEWS`, and say so if some do not."""
+    if sum(map(len, texts)) <= MAX_NEWS:
+        return [*texts]
+    left, fitting = MAX_NEWS - len(_MORE), []
+    for text in texts:
+        left -= len(text)
+        if left < 0:
+            break
+        fitting.append(text)
+    return [*fitting, _MORE]
+
+
+def _described(news: OfferNews) -> Iterator[str]:
+    left = _NAMED
+    short = len(news.added) + len(news.changed) > _DESCRIBED
+    for title, skills in (("New", news.added), ("Changed", news.changed)):
+        if short:
+            keys = [skill.key for skill in skills]
+            yield from _names(title, keys, left)
+            left -= len(keys)
+        else:
+            yield from (_entry(title, skill) for skill in skills)
+    yield from _names("Removed", news.removed, left)
+
+
+def _entry(title: str, skill: Skill) -> str:
+    if len(skill.key) > _MAX_NAME:
+        return f"{title}: 1, which find_skills finds."
+    return f"{title}: {escape_line(skill.key)}: {escape_line(entry_text(skill, _MAX_DESCRIPTION))}"
+
+
+def _names(title: str, keys: Sequence[str], limit: int) -> Iterator[str]:
+    if not keys:
+        return
+    shown = [escape_line(key) for key in keys if len(key) <= _MAX_NAME][: max(limit, 0)]
+    more = len(keys) - len(shown)
+    found = "" if title == "Removed" else ": find_skills finds them"
+    if more:
+        shown.append(f"{more} more{found}" if shown else f"{more}{found}")
+    yield f"{title}: {', '.join(shown)}."

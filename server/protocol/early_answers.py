@@ -1,9 +1,11 @@
 """Answer the requests that open a conversation from plain dicts, before the SDK's server is loaded.
 
-The SDK takes most of the start, and clients wait a second or less for the first answers. Each answer here equals, as a
-JSON object, the one that `SkillServer` gives to the same request. The request still goes to the SDK's server, for its
-state, under an id of our own, by which its second answer is dropped. A stream of events is acknowledged here, and goes
-to the SDK's server under the client's id, which its events carry.
+The SDK takes most of the start, and clients wait a second or less for the first answers. Only plain messages are
+answered here: those that the SDK is certain to accept. The rules for them are stricter than those of the protocol, and
+everything else is left to the SDK. Each answer here equals, as a JSON object, the one that `SkillServer` gives to the
+same request. The request still goes to the SDK's server, for its state, under an id of our own, by which its second
+answer is dropped. A stream of events is acknowledged here, and goes to the SDK's server under the client's id, which
+its events carry.
 """
 
 from __future__ import annotations
@@ -11,20 +13,46 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
-from server.clients import UNKNOWN, client_called, layout_for
+from server.clients.known import client_called
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.added_prompts import with_added_prompts
 from server.hosting.views import COMMON_VIEW
-from server.listing.envelope import COMPLETE, without_envelope
-from server.protocol.identity import CAPABILITIES, EXTENSIONS, IDENTITY
-from server.protocol.plain_messages import INITIALIZED, LISTEN, MODERN_VERSION, PlainMessage, parse_plain_message
+from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
 
 if TYPE_CHECKING:
-    from server.clients import ClientProfile
+    from collections.abc import Callable
+
     from server.hosting.host import Host
 
-__all__ = ["ACKNOWLEDGED", "EarlyAnswer", "EarlyAnswers"]
+    Rules: TypeAlias = dict[str, Callable[[Any], bool]]
+
+
+_VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
+_CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
+_CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
+_TOKEN_KEY: Final = "progressToken"  # noqa: S105 - a field of the protocol
+
+MODERN_VERSION: Final = "2026-07-28"
+INITIALIZED: Final = "notifications/initialized"
+LISTEN: Final = "subscriptions/listen"
+
+_MAX_LINE: Final = 1 << 16
+_MAX_BRACKETS: Final = 50
+# More brackets may nest too deep.
+_MAX_NUMBER: Final = 1 << 53
+
+_LISTS: Final = frozenset({"tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_METHODS: Final = {False: _LISTS | {"ping"}, True: _LISTS | {"server/discover"}}
+"""The methods without params of their own, by whether a request has the modern envelope."""
+
+_EVENTS: Final = ("toolsListChanged", "promptsListChanged", "resourcesListChanged")
+
+_CLIENT_FIELDS: Final = ("title", "description", "websiteUrl")
+_CAPABILITY_PARTS: Final = {"elicitation": {"form", "url"}, "sampling": {"context", "tools"}}
+_OPEN_CAPABILITIES: Final = frozenset({"experimental", "extensions"})
 
 _SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
@@ -178,3 +206,133 @@ def _has_null_metadata(result: dict[str, Any]) -> bool:
 
 def _line(message: dict[str, Any]) -> bytes:
     return json.dumps(message, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode("utf-8") + b"\n"
+
+
+class PlainMessage(NamedTuple):
+    """A request, or the notification that ends the handshake.
+
+    `modern` tells whether a request has the modern envelope, `client` is the name and the version of the client, None
+    if the message has none, and `protocol` the version of the protocol that `initialize` proposes.
+    """
+
+    sent: dict[str, Any]
+    method: str
+    modern: bool = False
+    client: tuple[str, str] | None = None
+    protocol: str = ""
+
+
+def parse_plain_message(line: bytes) -> PlainMessage | None:
+    """Return the message in a line, None if the line is anything but a plain message."""
+    if len(line) > _MAX_LINE or line.count(b"{") + line.count(b"[") > _MAX_BRACKETS:
+        return None
+    try:
+        sent = json.loads(line.decode("utf-8"), object_pairs_hook=_distinct, parse_constant=_refuse)
+    except ValueError:
+        return None
+    if not isinstance(sent, dict) or sent.get("jsonrpc") != "2.0":
+        return None
+    params, method = sent.get("params", {}), sent.get("method")
+    if sent.keys() <= {"jsonrpc", "method", "params"}:
+        return PlainMessage(sent, INITIALIZED) if method == INITIALIZED and params == {} else None
+    if not sent.keys() <= {"jsonrpc", "id", "method", "params"} or not _is_number_or_text(sent["id"]):
+        return None
+    parse = _PARSERS.get(method, _list) if isinstance(method, str) else None
+    return parse(sent, params) if parse else None
+
+
+def _handshake(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
+    expected: Rules = {"protocolVersion": _is_text, "capabilities": _are_capabilities, "clientInfo": _is_client}
+    if not _fits(params, expected, {"_meta": _is_plain_meta}):
+        return None
+    return PlainMessage(sent, "initialize", client=_identity(params["clientInfo"]), protocol=params["protocolVersion"])
+
+
+def _listen(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
+    plain = _fits(params, {"_meta": _is_envelope, "notifications": _are_events}, {})
+    return PlainMessage(sent, LISTEN, modern=True) if plain and not _is_numeral(sent["id"]) else None
+
+
+def _are_events(value: object) -> bool:
+    return _fits(value, {}, dict.fromkeys(_EVENTS, lambda wanted: wanted is True))
+
+
+def _is_numeral(number: str | int) -> bool:
+    """Return whether an id is a text that the SDK takes for a number."""
+    try:
+        return isinstance(number, str) and int(number) is not None
+    except ValueError:
+        return False
+
+
+def _list(sent: dict[str, Any], params: Any) -> PlainMessage | None:  # noqa: ANN401 - JSON
+    meta = params.get("_meta", {}) if isinstance(params, dict) else {}
+    modern = isinstance(meta, dict) and _VERSION_KEY in meta
+    method = str(sent["method"])
+    if method not in _METHODS[modern] or not _fits(params, {}, {"_meta": _is_envelope if modern else _is_plain_meta}):
+        return None
+    return PlainMessage(sent, method, modern, _identity(meta[_CLIENT_KEY]) if _CLIENT_KEY in meta else None)
+
+
+def _identity(client: dict[str, str]) -> tuple[str, str]:
+    return client["name"], client["version"]
+
+
+_PARSERS: Final = {"initialize": _handshake, LISTEN: _listen}
+"""The parsers of requests by method; the others are requests for lists."""
+
+
+def _is_plain_meta(value: object) -> bool:
+    return _fits(value, {}, {_TOKEN_KEY: _is_number_or_text})
+
+
+def _is_envelope(value: object) -> bool:
+    expected: Rules = {
+        _VERSION_KEY: lambda version: version == MODERN_VERSION,
+        _CAPABILITIES_KEY: _are_capabilities,
+    }
+    return _fits(value, expected, {_CLIENT_KEY: _is_client, _TOKEN_KEY: _is_number_or_text})
+
+
+def _is_client(value: object) -> bool:
+    return _fits(value, dict.fromkeys(("name", "version"), _is_text), dict.fromkeys(_CLIENT_FIELDS, _is_text))
+
+
+def _are_capabilities(value: object) -> bool:
+    return isinstance(value, dict) and all(_is_capability(name, each) for name, each in value.items())
+
+
+def _is_capability(name: str, value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    if name == "roots":
+        return value.keys() <= {"listChanged"} and isinstance(value.get("listChanged", True), bool)
+    known = name in _OPEN_CAPABILITIES or (name in _CAPABILITY_PARTS and value.keys() <= _CAPABILITY_PARTS[name])
+    return known and all(isinstance(part, dict) for part in value.values())
+
+
+def _fits(value: object, expected: Rules, also: Rules) -> bool:
+    """Return whether a value is an object with all `expected` fields and no others but `also`, each valid."""
+    if not isinstance(value, dict) or not expected.keys() <= value.keys():
+        return False
+    rules = {**also, **expected}
+    return all(name in rules and rules[name](each) for name, each in value.items())
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_number_or_text(value: object) -> bool:
+    return isinstance(value, str) or (type(value) is int and -_MAX_NUMBER < value < _MAX_NUMBER)
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(constant)

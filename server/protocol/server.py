@@ -14,17 +14,15 @@ from mcp.server.lowlevel.server import NotificationOptions, Server
 from server.capabilities import CAPABILITIES
 from server.capability import SealingKeys
 from server.conversation.client_exchange import ExchangeLimits
+from server.conversation.client_requests import SealedState
 from server.conversation.registry import ExchangeRegistry
-from server.conversation.resumption import SealedState
 from server.hosting.views import COMMON_VIEW
-from server.protocol.activation.client_roots import ClientRoots
-from server.protocol.activation.recipients import Recipients
+from server.listing.envelope import IDENTITY
 from server.protocol.boundary import Boundary
-from server.protocol.completions import CompletionHandlers
-from server.protocol.identity import IDENTITY
-from server.protocol.prompts import PromptHandlers
-from server.protocol.resources import ResourceHandlers
-from server.protocol.skills_extension import SkillsExtension
+from server.protocol.client_roots import ClientRoots
+from server.protocol.prompts import CompletionHandlers, PromptHandlers
+from server.protocol.recipients import Recipients
+from server.protocol.resources import ResourceHandlers, SkillsExtension
 from server.protocol.subscriptions import HandshakeClients, ModernClients
 from server.protocol.tools.dispatch import ToolHandlers
 

@@ -29,12 +29,11 @@ from mcp.server.subscriptions import (
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
-from server.access.principal import LOCAL, principal_of
+from server.access import LOCAL, Principal, principal_of
 from server.limits.pacing import TokenBucket
 from server.listing.resources import EXTRA_URIS, extra_resources
-from server.requests.notes import note_denied, note_invalid, note_target
-from server.requests.records import RequestReason
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, note_denied, note_invalid, note_target
+from server.wire.params import InvalidRequestError
 from skills_core.skills.skill import decode_path, file_uri
 
 if TYPE_CHECKING:
@@ -43,20 +42,12 @@ if TYPE_CHECKING:
 
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
-    from mcp.server.subscriptions import ServerEvent
 
-    from server.access.principal import Principal
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.hosting.views import ViewName
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
-
-__all__ = [
-    "HandshakeClients",
-    "ModernClients",
-    "RecentEvents",
-]
 
 
 MAX_EVENTS = 20_000
@@ -66,9 +57,7 @@ MAX_EVENTS = 20_000
 class RecentEvents:
     """Events in the order of their last occurrence."""
 
-    def __init__(self, limit: int = MAX_EVENTS) -> None:
-        """Remember `limit` events."""
-        self._limit = limit
+    def __init__(self) -> None:
         self._numbers: OrderedDict[ServerEvent, int] = OrderedDict()
         self._forgotten = 0
         self.last = 0
@@ -78,7 +67,7 @@ class RecentEvents:
         self.last += 1
         self._numbers[event] = self.last
         self._numbers.move_to_end(event)
-        if len(self._numbers) > self._limit:
+        if len(self._numbers) > MAX_EVENTS:
             _, self._forgotten = self._numbers.popitem(last=False)
 
     def since(self, number: int, subscriptions: AbstractSet[str]) -> list[ServerEvent]:
@@ -123,7 +112,7 @@ class _ViewRecord:
 
 
 @dataclass(slots=True)
-class _Connection:
+class _HandshakeConnection:
     """One connection of the handshake era: the record of its view, its subscriptions, and the last event sent to it.
 
     `owner` is the principal that opened it.
@@ -151,7 +140,7 @@ class HandshakeClients:
         """Forward the feeds of `host`; `forget` is called with each session that has ended."""
         self._host = host
         self._forget = forget
-        self._connections: dict[str, _Connection] = {}
+        self._connections: dict[str, _HandshakeConnection] = {}
         self._records: dict[ViewName, _ViewRecord] = {}
         # Over stdio, the only connection is always reachable.
         self._reachable: Counter[str] = Counter({_STDIO: 1})
@@ -189,16 +178,12 @@ class HandshakeClients:
         connection = self._connections.get(session)
         return connection is not None and _identity(connection.owner) != _identity(principal)
 
-    def _wake(self, key: str) -> None:
-        connection = self._connections.get(key)
-        if connection is not None:
-            connection.wake.set()
-
     @contextmanager
     def reachable(self, session: str) -> Iterator[None]:
         """Forward events to a session over HTTP within this context: its event stream stands."""
         self._reachable[session] += 1
-        self._wake(session)
+        if (connection := self._connections.get(session)) is not None:
+            connection.wake.set()
         try:
             yield
         finally:
@@ -217,7 +202,7 @@ class HandshakeClients:
         if key in self._connections:
             return
         with self._recorded(self._host.view_name(ctx)) as record:
-            connection = self._connections[key] = _Connection(record, record.recent.last, principal_of(ctx))
+            connection = self._connections[key] = _HandshakeConnection(record, record.recent.last, principal_of(ctx))
             try:
                 while True:
                     await self._notify(connection, key, ctx.session)
@@ -227,7 +212,7 @@ class HandshakeClients:
                 del self._connections[key]
                 self._forget(key)
 
-    async def _notify(self, connection: _Connection, key: str, session: ServerSession) -> None:
+    async def _notify(self, connection: _HandshakeConnection, key: str, session: ServerSession) -> None:
         """Notify a client of the events that it has missed, as long as it is reachable."""
         recent = connection.record.recent
         while key in self._reachable and connection.sent < recent.last:
@@ -273,11 +258,7 @@ class HandshakeClients:
 
 
 def _require_room(count: int, characters: int, where: str) -> None:
-    """Check the subscriptions that a connection or stream would have.
-
-    Raises:
-        InvalidRequestError: they are too many, or too long together.
-    """
+    """Check the subscriptions that a connection or stream would have."""
     if count > MAX_SUBSCRIPTIONS:
         note_denied(RequestReason.LIMIT)
         raise InvalidRequestError(f"too many subscriptions; at most {MAX_SUBSCRIPTIONS} a {where}")
@@ -288,11 +269,7 @@ def _require_room(count: int, characters: int, where: str) -> None:
 
 
 def _normalized_uri(uri: str, settings: Settings) -> str:
-    """Return the URI in the spelling of `resources/list`.
-
-    Raises:
-        InvalidRequestError: it cannot name a file of a skill, nor the status, if that is switched on.
-    """
+    """Return the URI in the spelling of `resources/list`."""
     if uri in EXTRA_URIS and any(uri == each.uri for each in extra_resources(settings)):
         return uri
     path = decode_path(uri) if len(uri) <= MAX_URI else None
@@ -302,11 +279,7 @@ def _normalized_uri(uri: str, settings: Settings) -> str:
 
 
 def _known_uri(uri: str, view: Snapshot) -> str:
-    """Return the normalized URI, of the file that it names if that is spelled in another case: events have that URI.
-
-    Raises:
-        InvalidRequestError: as from `_normalized_uri`.
-    """
+    """Return the normalized URI, of the file that it names if that is spelled in another case: events have that URI."""
     normalized = _normalized_uri(uri, view.settings)
     found = view.catalog.file(normalized)
     return normalized if found is None else found[0].file_uri(found[1].path)

@@ -14,9 +14,9 @@ from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 
-from server.access.principal import principal_of_scope
-from server.limits.turns import MeteredWork, Turns
-from server.requests.records import HTTP_METHOD, Decision, RequestReason, RequestRecord, address_of
+from server.access import principal_of_scope
+from server.limits.principal_limits import MeteredWork, RequestTurns
+from server.requests import HTTP_METHOD, RequestDecision, RequestReason, RequestRecord, address_of
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest
-    from server.requests.records import Records
+    from server.requests import Records
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ def record_refusal(records: Records, scope: Scope, status: int) -> None:
             principal=principal_of_scope(scope),
             address=address_of(scope),
             target=str(scope["path"])[:_MAX_PATH] if is_denied else "",
-            decision=Decision.DENIED if is_denied else Decision.INVALID,
+            decision=RequestDecision.DENIED if is_denied else RequestDecision.INVALID,
             reason=reason,
         )
     )
@@ -141,8 +141,8 @@ class RequestBodies:
     def __init__(self, app: ASGIApp, limits: LimitSettings, *, in_turns: bool = False) -> None:
         """Serve `app` within the limits of bodies."""
         self._app = app
-        self._turns = Turns() if in_turns else None
-        self._large = Turns()
+        self._turns = RequestTurns() if in_turns else None
+        self._large = RequestTurns()
         self._max_bytes = limits.request_bytes
         self._max_values = limits.request_values
         self._seconds = limits.receive_seconds
@@ -165,7 +165,7 @@ class RequestBodies:
         except ClientDisconnect:
             logger.info("request of %s ended: its client hung up before it was complete", _name_of(scope))
 
-    async def _serve_in_turns(self, turns: Turns, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _serve_in_turns(self, turns: RequestTurns, scope: Scope, receive: Receive, send: Send) -> None:
         principal = principal_of_scope(scope)
         key = principal.kind, principal.subject
         body, is_complete = await self._read(scope, receive, min(LARGE_BODY, self._max_bytes))

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-from server.access.roles import Profiles
+from server.access import Profiles
 from server.capability import Authentication, HttpContext, HttpPart
 from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients

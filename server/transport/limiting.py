@@ -14,13 +14,13 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 
-from server.access.principal import principal_of_scope
+from server.access import principal_of_scope
 from server.limits.principal_limits import LimitExceededError, OpenSessions, PrincipalLimits
-from server.requests.records import (
+from server.requests import (
     LIMIT_METHOD,
     SESSION_METHOD,
-    Decision,
     Records,
+    RequestDecision,
     RequestReason,
     RequestRecord,
     address_of,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.access.principal import Principal
+    from server.access import Principal
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest, Key
 
@@ -177,7 +177,7 @@ def _record(request_id: str, scope: Scope, method: str, reason: RequestReason) -
         principal=principal_of_scope(scope),
         address=address_of(scope),
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.DENIED,
+        decision=RequestDecision.DENIED,
         reason=reason,
     )
 

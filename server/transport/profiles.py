@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Final
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 
-from server.access.roles import PROFILE_KEY, ProfileFault
+from server.access import PROFILE_KEY, ProfileFault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.access.roles import Profiles
+    from server.access import Profiles
 
 __all__ = ["NAMED_SESSION_KEY", "PROFILE_HEADER", "ProfileRoutes", "ProfileSessions"]
 

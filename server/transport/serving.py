@@ -17,7 +17,7 @@ from server import __version__
 from server.capabilities import CAPABILITIES
 from server.config.settings.server import LogFormat
 from server.hosting.host import Host
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from server.capability import ServerPart
     from server.config.settings.model import Settings
-    from server.hosting.usage import Usage
+    from server.hosting.usage import UsageCounts
     from server.protocol.server import SkillServer
     from server.transport.early_stdio import Opening
     from server.transport.http import HttpServer
@@ -52,7 +52,7 @@ def serve(
     library: Library,
     settings: Settings,
     files: Sequence[Path] = (),
-    usage: Usage | None = None,
+    usage: UsageCounts | None = None,
     listener: socket.socket | None = None,
 ) -> None:
     """Serve `library`, whose gates depend on `files`, until the client closes stdin or a signal comes.

@@ -11,8 +11,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from pydantic import ValidationError
 
-from server.wire.invalid_request import InvalidRequestError
 from server.wire.paging import InvalidCursorError
+from server.wire.params import InvalidRequestError
 from skills_core.errors import (
     AmbiguousSkillError,
     EntryRefusedError,
@@ -45,9 +45,6 @@ from skills_core.errors import (
 from skills_core.runs.workflow.faults import InvalidWorkflowError
 
 logger = logging.getLogger(__name__)
-
-
-__all__ = ["CODES", "code_of", "translated"]
 
 
 CODES: dict[type[SkillsError], int] = {
@@ -90,7 +87,7 @@ def code_of(error: SkillsError) -> int:
     return CODES.get(type(error), INTERNAL_ERROR)
 
 
-def translated(error: Exception, method: str) -> Exception:
+def protocol_error(error: Exception, method: str) -> Exception:
     """Return an exception of a handler of `method` as a JSON-RPC error; the SDK translates its own."""
     if isinstance(error, MCPError | ValidationError):
         return error

@@ -18,7 +18,6 @@ from skills_core.errors import SkillsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-__all__ = ["InvalidCursorError", "Pager"]
 
 ItemT = TypeVar("ItemT")
 

@@ -11,13 +11,13 @@ from typing import Any
 import anyio
 import httpx2
 
-from server.access.principal import METRICS_ROLE
+from server.access import METRICS_ROLE
 from server.config.machine import current_environment
 from server.config.settings.server import Transport
 from server.hosting.host import Host
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from server.protocol.server import SkillServer
-from server.requests.records import Records, RequestRecord
+from server.requests import Records, RequestRecord
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from skills_core import Library, explicit_sources

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tools.audit_figures.page import figures_page
 from tools.reference.audit import audit_page
+from tools.reference.clients import clients_page
 from tools.reference.commands import commands_page
 from tools.reference.reason_codes import reason_codes_page
 from tools.reference.seeds import seeds_page
@@ -23,6 +24,7 @@ _FOLDER: Final = Path(__file__).parents[2] / "docs/reference"
 PAGES: Final[Mapping[Path, Callable[[], str]]] = {
     _FOLDER / "audit-figures.md": figures_page,
     _FOLDER / "audit.md": audit_page,
+    _FOLDER / "clients.md": partial(clients_page, _FOLDER / "clients.md"),
     _FOLDER / "commands.md": commands_page,
     _FOLDER / "reason-codes.md": partial(reason_codes_page, _FOLDER / "reason-codes.md"),
     _FOLDER / "seeds.md": partial(seeds_page, _FOLDER / "seeds.md"),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
-    from server.requests.records import CommandRecord
+    from server.requests import CommandRecord
 
 
 def _add_commands(app: typer.Typer) -> None:

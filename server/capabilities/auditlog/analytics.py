@@ -24,7 +24,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
-from server.requests.records import Decision, Use
+from server.requests import RequestDecision, Use
 from skills_core.disk.files import Location, open_to_change, read_bounded
 from skills_core.disk.writing import PRIVATE, write_file
 from skills_core.errors import FileRefusedError
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
 
-    from server.requests.records import RequestRecord
+    from server.requests import RequestRecord
 
 
 _TABLE: Final = """CREATE TABLE IF NOT EXISTS uses (
@@ -241,11 +241,11 @@ class Analytics:
 
 def _event_of(record: RequestRecord) -> UsageEvent | None:
     match record.decision:
-        case Decision.ALLOWED:
+        case RequestDecision.ALLOWED:
             return None if record.use is None else _EVENTS[record.use]
-        case Decision.FAILED:
+        case RequestDecision.FAILED:
             return UsageEvent.FAILED
-        case Decision.DENIED:
+        case RequestDecision.DENIED:
             return UsageEvent.DENIED
-        case Decision.INVALID:
+        case RequestDecision.INVALID:
             return None

@@ -26,7 +26,7 @@ from server.capabilities.auditlog.log_folder import LogFile, contents, fields_of
 from server.capabilities.auditlog.records import AuditEvent, AuditLogError, AuditRecord, bounded, timestamp
 from server.listing.resources import EXTRA_URIS
 from server.listing.tools import TOOL_MODULES
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision, RequestReason, RequestRecord, Use
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision, RequestReason, RequestRecord, Use
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -88,8 +88,8 @@ def _event_of(request: RequestRecord) -> AuditEvent | None:
         return AuditEvent.RUN
     # What a caller may not see does not exist for it. Whatever the method, an invalid request that names something may
     # be an attempt to find out whether that is there.
-    is_attempt = request.decision is Decision.INVALID and (request.reason in _ATTEMPTS or request.target != "")
-    return AuditEvent.REQUEST if request.decision is Decision.DENIED or is_attempt else None
+    is_attempt = request.decision is RequestDecision.INVALID and (request.reason in _ATTEMPTS or request.target != "")
+    return AuditEvent.REQUEST if request.decision is RequestDecision.DENIED or is_attempt else None
 
 
 def _administers(request: RequestRecord) -> bool:
@@ -158,7 +158,10 @@ class AuditSink:
 
 def _is_limited(record: AuditRecord) -> bool:
     # A login that fails because the identity provider does not answer costs its sender nothing either.
-    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {Decision.DENIED, Decision.INVALID}
+    return record.event is AuditEvent.LOGIN_REFUSED or record.decision in {
+        RequestDecision.DENIED,
+        RequestDecision.INVALID,
+    }
 
 
 logger = logging.getLogger(__name__)

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from server.capabilities.auditlog.log_folder import FileEnd
     from server.capabilities.auditlog.reading import LogReader, RecordFilter
     from server.capabilities.auditlog.records import ChainedRecord
-    from server.requests.records import CommandRecord
+    from server.requests import CommandRecord
 
 _LIST = "list"
 
@@ -292,13 +292,13 @@ def analytics(
     """
     from server.capabilities.auditlog.analytics import UsageFile
     from server.capabilities.auditlog.reading import days_after
-    from server.config.bootstrap import open_quietly
+    from server.config.bootstrap import open_with_settings
     from server.config.machine import state_home
 
     first = _day("--since", since)
     last = datetime.now(UTC).date() if until is None else _day("--until", until)
     counts = UsageFile(state_home()).read(first.isoformat(), days_after(last, 1).isoformat())
-    served = [skill.key for skill in open_quietly(directories).catalog.active]
+    served = [skill.key for skill in open_with_settings(directories)[0].catalog.active]
     report = _report(counts, served)
     if as_json:
         # In ASCII, because JSON would leave some control characters of the names as they are.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from server.capabilities.auditlog.records import AuditRecord
     from server.config.settings.model import Settings
     from server.hosting.host import Host
-    from server.requests.records import Records
+    from server.requests import Records
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from server.config.bootstrap import open_quietly
+from server.config.bootstrap import open_with_settings
 from server.hosting.status import advised_diagnostic, diagnostic_lines, display_path
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.disk.sources import JDAI_FOLDER, Strictness
@@ -116,7 +116,7 @@ def with_write_errors(results: Iterable[ValidationResult], applied: Iterable[App
 def _skills(target: ValidationTarget, strictness: Strictness | None, *, follow_symlinks: bool) -> list[Skill]:
     if target.folder is None:
         return []
-    library = open_quietly([target.folder], strictness=strictness, follow_symlinks=follow_symlinks)
+    library = open_with_settings([target.folder], strictness=strictness, follow_symlinks=follow_symlinks)[0]
     return [skill for skill in library.catalog.skills if target.only in {None, skill.content.place}]
 
 

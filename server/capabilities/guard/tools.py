@@ -12,10 +12,8 @@ from server.capabilities.guard.settings import CHECK_TOOL_CALL
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.protocol.tool_call import Tool
-from server.requests.notes import note_denied
-from server.requests.records import RequestReason
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, note_denied
+from server.wire.params import InvalidRequestError, string
 from skills_core.diagnostics import one_line
 from skills_core.guard.guard import Verdict
 

@@ -12,10 +12,8 @@ from server.capabilities.history.histories import Histories, versions_seen
 from server.capabilities.history.settings import ROLLBACK_SKILL, SKILL_HISTORY
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
-from server.requests.notes import note_skill, note_use
-from server.requests.records import Use
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import Use, note_skill, note_use
+from server.wire.params import InvalidRequestError, string
 from skills_core.disk.folders import EVALS
 
 if TYPE_CHECKING:

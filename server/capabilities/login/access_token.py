@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mcp.server.auth.provider import AccessToken
 
-from server.access.principal import Principal
+from server.access import Principal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.access.principal import PrincipalKind
+    from server.access import PrincipalKind
     from server.capabilities.login.settings import LoginSettings
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from server.access.principal import METRICS_ROLE
+from server.access import METRICS_ROLE
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile, TokenFileError
 from server.cli.config_check.finding import CheckedFile, Finding, Level

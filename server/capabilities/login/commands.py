@@ -9,7 +9,7 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.requests.records import CommandRecord
+from server.requests import CommandRecord
 
 if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.access_token import (
     BOUND,
     is_bound,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import jwt
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.access_token import BOUND, is_bound, login_token, principal_from, serves_its_bearer
 from server.capabilities.login.provider import ProviderUnavailableError
 from server.capabilities.login.settings import is_safe_address

@@ -20,7 +20,8 @@ from starlette.authentication import AuthCredentials
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from server.access.principal import STRANGER, PrincipalKind
+from server.access import STRANGER, PrincipalKind
+from server.capabilities.login.access_token import LoginToken
 from server.capabilities.login.introspection import Introspection
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys, looks_like_jwt
 from server.capabilities.login.provider import Provider, ProviderUnavailableError
@@ -28,8 +29,7 @@ from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
 from server.capability import Authentication
 from server.config.machine import tokens_file
-from server.requests.notes import NOTES, Notes
-from server.requests.records import LOGIN_METHOD, Decision, Records, RequestRecord, address_of
+from server.requests import LOGIN_METHOD, NOTES, Notes, Records, RequestDecision, RequestRecord, address_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -268,7 +268,7 @@ def _record(scope: Scope, notes: Notes, refusal: LoginRefusal) -> RequestRecord:
         principal=notes.principal,
         address=notes.address,
         target=str(scope["path"])[:_MAX_PATH],
-        decision=Decision.FAILED if refusal is LoginRefusal.UNAVAILABLE else Decision.DENIED,
+        decision=RequestDecision.FAILED if refusal is LoginRefusal.UNAVAILABLE else RequestDecision.DENIED,
         reason=f"login_{refusal}",
     )
 

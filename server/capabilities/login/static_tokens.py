@@ -17,7 +17,7 @@ import anyio.to_thread
 import msgspec
 from msgspec import Meta, Struct
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.login.access_token import login_token
 from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import Fault, FileRefusedError, SkillsError

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessColl
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, SummaryMetricFamily
 from prometheus_client.exposition import choose_encoder
 
-from server.requests.records import Decision
+from server.requests import RequestDecision
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from prometheus_client import Metric
 
-    from server.hosting.reloads import ReloadFigures
-    from server.requests.records import RequestRecord
+    from server.hosting.catalog_log import ReloadFigures
+    from server.requests import RequestRecord
 
 OTHER: Final = "(other)"
 """The value of a label beyond its bound."""
@@ -99,9 +99,9 @@ class Metrics:
         self._requests.labels(record.method, tool, record.era, record.decision, record.reason).inc()
         if record.method not in _STREAMS:
             self._seconds.labels(record.method).observe(record.seconds)
-        if record.decision is Decision.DENIED:
+        if record.decision is RequestDecision.DENIED:
             self._denials.labels(record.reason).inc()
-        if record.use is not None and record.decision is Decision.ALLOWED:
+        if record.use is not None and record.decision is RequestDecision.ALLOWED:
             self._uses.labels(_bounded(record.skill, self._skills), record.use).inc()
 
     def text(self, figures: ServerFigures, accept: str = "") -> tuple[bytes, str]:

@@ -20,14 +20,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from server import __version__
-from server.access.principal import ADMIN_ROLE, LOCAL, METRICS_ROLE, Principal, PrincipalKind
+from server.access import ADMIN_ROLE, LOCAL, METRICS_ROLE, Principal, PrincipalKind
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.operation.admin_sockets import RELOAD_PATH, STATUS_PATH
 from server.capabilities.operation.settings import AdminSettings
 from server.capabilities.operation.tools import read_status
 from server.hosting.catalog_log import log_reload
 from server.hosting.status import StatusFilter, StatusFilterError, change_object
-from server.requests.records import ADMIN_METHOD, Decision, Records, RequestReason, RequestRecord, address_of
+from server.requests import ADMIN_METHOD, Records, RequestDecision, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
 
@@ -138,13 +138,13 @@ def _recorded(endpoint: Endpoint, records: Records) -> Endpoint:
 
     async def recorded(request: Request) -> Response:
         begin = perf_counter()
-        decision, reason = Decision.FAILED, RequestReason.INTERNAL
+        decision, reason = RequestDecision.FAILED, RequestReason.INTERNAL
         try:
             response = await endpoint(request)
             if response.status_code < _BAD_REQUEST:
-                decision, reason = Decision.ALLOWED, RequestReason.NONE
+                decision, reason = RequestDecision.ALLOWED, RequestReason.NONE
             elif response.status_code < _FAULT:
-                decision, reason = Decision.INVALID, RequestReason.INVALID_REQUEST
+                decision, reason = RequestDecision.INVALID, RequestReason.INVALID_REQUEST
             return response
         finally:
             principal = request.scope.get(_PRINCIPAL, LOCAL)
@@ -158,7 +158,7 @@ def _record(
     request: Request,
     principal: Principal,
     reason: RequestReason,
-    decision: Decision = Decision.DENIED,
+    decision: RequestDecision = RequestDecision.DENIED,
     seconds: float = 0.0,
 ) -> None:
     if not records.wanted:

@@ -8,14 +8,14 @@ from opentelemetry import context, trace
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from server.requests.records import Decision, OpenSpan, Tracer
+from server.requests import OpenSpan, RequestDecision, Tracer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from opentelemetry.trace import Span
 
-    from server.requests.records import RequestRecord
+    from server.requests import RequestRecord
 
 _PARENT = TraceContextTextMapPropagator()
 
@@ -44,7 +44,7 @@ class _RequestSpan(OpenSpan):
         }
         self._span.update_name(record.method)
         self._span.set_attributes({name: str(value) for name, value in attributes.items() if value})
-        if record.decision is Decision.FAILED:
+        if record.decision is RequestDecision.FAILED:
             self._span.set_status(StatusCode.ERROR)
         self._span.end()
 

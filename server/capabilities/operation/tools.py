@@ -14,7 +14,7 @@ from server.hosting.catalog_log import log_reload
 from server.hosting.status import StatusFilter, change_object, skill_object, status_object
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import Severity
 from skills_core.disk.sources import Scope, Strictness
 from skills_core.skills.skill import State

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import RootModel, ValidationError
 
-from server.listing.skills import EXTENSION
+from server.listing.envelope import EXTENSION
 from server.wire.http_client import limit_responses, open_client
 from skills_core.diagnostics import Reason
 from skills_core.errors import SkillsError

@@ -23,11 +23,9 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from server.capabilities.replicas.link import BEAT_SECONDS, LinkLostError
-from server.conversation.client_requests import Caller
+from server.conversation.client_requests import Caller, ResumeKind, Resumption
 from server.conversation.errors import RunEndedError
-from server.conversation.resumption import ResumeKind, Resumption
-from server.requests.notes import NOTES, Notes, adopt
-from server.requests.records import Decision, Use
+from server.requests import NOTES, Notes, RequestDecision, Use, adopt
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
     from server.capabilities.replicas.link import RedisLink
-    from server.conversation.client_requests import AttachedRequest, Question
+    from server.conversation.client_requests import AttachedRequest, QuestionRequest
     from server.conversation.registry import ExchangeRegistry
 
 logger = logging.getLogger(__name__)
@@ -87,7 +85,7 @@ class NotedWork(Struct, frozen=True, kw_only=True):
     skill: str = ""
     digest: str = ""
     use: Use | None = None
-    decision: Decision | None = None
+    decision: RequestDecision | None = None
     reason: str = ""
 
 
@@ -358,7 +356,7 @@ class _ForwardedRequest:
         with suppress(LinkLostError):
             await self._line.send(ProgressMessage(id=self._line.call, done=done, total=total, message=message))
 
-    async def send_question(self, question: Question) -> Mapping[str, Any]:
+    async def send_question(self, question: QuestionRequest) -> Mapping[str, Any]:
         """Refuse: in the modern era, questions are in responses."""
         raise NoBackChannelError(question.method)
 

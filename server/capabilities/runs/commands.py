@@ -216,18 +216,18 @@ def validate_workflow(
     Checks their syntax, and the skills, steps and inputs that they refer to.
     """
     from server.capabilities.runs.workflows import validate_file, workflow_lines, workflows_object
-    from server.config.bootstrap import open_quietly
+    from server.config.bootstrap import open_with_settings
 
     folders = [path for path in paths if os.path.isdir(path)]  # noqa: PTH112 - of some paths, `Path` raises
     files = [path for path in paths if path not in folders]
     if not files:
         fail("expected at least one workflow file; all paths are folders", EXIT_USAGE)
-    catalog = open_quietly(
+    catalog = open_with_settings(
         folders,
         strict=strict,
         follow_symlinks=follow_symlinks,
         trust_workspace=trust_workspace,
-    ).catalog
+    )[0].catalog
     results = [validate_file(path, catalog) for path in files]
     if as_json:
         print_json(workflows_object(results))

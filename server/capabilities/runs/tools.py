@@ -19,9 +19,8 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, UNKNOWN_EFFECTS, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.protocol.tools.activate_skill import invocable, texts_of
-from server.requests.notes import note_skill
-from server.requests.records import Use
-from server.wire.arguments import CONFIRM, CONTINUE, string
+from server.requests import Use, note_skill
+from server.wire.params import CONFIRM, CONTINUE, string
 from skills_core.guard.tool import CallDecision
 from skills_core.rendering.escaping import escape_line, escape_tags
 from skills_core.runs.journal import to_json

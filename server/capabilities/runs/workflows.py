@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
-from server.requests.notes import note_invalid
-from server.requests.records import RequestReason
+from server.requests import RequestReason, note_invalid
 from skills_core.diagnostics import Reason, Severity, one_line, printable
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError, UnknownSkillError, did_you_mean, similar_to

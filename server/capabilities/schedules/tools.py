@@ -22,8 +22,7 @@ from server.capabilities.schedules.settings import (
 )
 from server.listing.schemas import TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, structured_result
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import InvalidRequestError, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,9 +11,8 @@ import anyio.to_thread
 from server.capabilities.scripts.declared_listing import prefix_of
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import UNKNOWN_EFFECTS
-from server.requests.notes import note_denied, note_skill
-from server.requests.records import RequestReason, Use
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, Use, note_denied, note_skill
+from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:

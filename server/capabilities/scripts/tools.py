@@ -14,10 +14,8 @@ from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import TEXT, hints, object_of, or_null
 from server.protocol.tool_call import Tool, has_active
-from server.requests.notes import note_denied, note_skill
-from server.requests.records import RequestReason, Use
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, Use, note_denied, note_skill
+from server.wire.params import InvalidRequestError, string
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillChangedError, UnknownFileError, UnknownSkillError
 from skills_core.guard.guard import Verdict
@@ -43,10 +41,9 @@ from skills_core.skills.withheld_files import refuse_eval_file
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from server.clients.results import ResultRoom
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall, ToolServices
+    from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.interaction import User
     from skills_core.scripts.runner import ScriptSetup
     from skills_core.scripts.tools import ScriptReport

@@ -16,7 +16,7 @@ from skills_core.skills.skill import State
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from skills_core.catalog.catalog import Catalog
     from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill

@@ -44,7 +44,7 @@ def visibility(
     from server.capabilities.visibility.json_report import report_object
     from server.capabilities.visibility.report import visibility_report
     from server.cli.client_lists import served_lists
-    from server.clients import KNOWN_CLIENTS
+    from server.clients.known import KNOWN_CLIENTS
 
     clients = chosen_clients(client or ()) or [(known, None) for known in KNOWN_CLIENTS]
     library, settings = open_with_settings(

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.visibility.report import advice
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, entry_states, tokens
-from server.clients.document import FACTS
-from server.clients.profile import Commands, Fact, Limit
+from server.clients.profile import FACTS, Commands, Fact, Limit
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.rendering.catalog import utf16_length
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
     from server.capabilities.visibility.report import ClientVisibility, NativeSkills, Repacking, VisibilityReport
     from server.capabilities.visibility.served_listing import ServedSkills, VisibleText
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from skills_core.skills.skill import Skill
 
 

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from server.capabilities.visibility.clashes import name_clashes, similar_descriptions
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
-from server.clients import Raises, layout_for
-from server.clients.profile import NativeListing, Overflow
+from server.clients.layout import layout_for
+from server.clients.profile import NativeListing, Overflow, Raises
 from server.listing.catalog_texts import catalog_texts
 from server.listing.layout import CatalogPlace, ListingLayout
 from skills_core.catalog.catalog import MAX_ENTRY
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill

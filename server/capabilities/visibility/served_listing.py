@@ -10,11 +10,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 from xml.sax.saxutils import unescape
 
-from server.clients import layout_for
-from server.clients.layout import instructions_for, tools_for
+from server.clients.layout import instructions_for, layout_for, tools_for
 from server.clients.profile import CHARACTERS_A_TOKEN, holds
 from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS, topic_of
-from server.listing.order import size_of
+from server.listing.layout import size_of
 from server.listing.tools import ACTIVATE, FIND, READ
 from skills_core.diagnostics import printable
 from skills_core.rendering.catalog import listing_order, utf16_length
@@ -23,7 +22,7 @@ from skills_core.rendering.escaping import escape_line
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill
 

@@ -21,7 +21,7 @@ from server.cli.commands.options import (
     parse_name_values,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
-from server.config.bootstrap import open_quietly, open_with_settings
+from server.config.bootstrap import open_with_settings
 from server.config.settings.skills import SkillFolder
 from server.hosting.status import (
     StatusFilter,
@@ -31,7 +31,7 @@ from server.hosting.status import (
     skill_object,
     status_object,
 )
-from server.protocol.activation.recipients import known_names, recipient_called
+from server.protocol.recipients import known_names, recipient_called
 from skills_core.diagnostics import Reason, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
@@ -39,7 +39,7 @@ from skills_core.rendering.activation import activation_inputs, render_activatio
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill
 
@@ -136,11 +136,12 @@ def catalog(
 
 
 def _profile_of(chosen: str | None) -> ClientProfile:
-    from server.clients import KNOWN_CLIENTS, UNKNOWN, profile_called
+    from server.clients.known import KNOWN_CLIENTS, find_client
+    from server.clients.profile import UNKNOWN
     from skills_core.errors import did_you_mean, similar_to
 
     name, version = name_and_version(chosen or "")
-    profile = profile_called(name, KNOWN_CLIENTS, version)
+    profile = find_client(name or "", version)
     if name and profile is UNKNOWN and name != UNKNOWN.key:
         hint = did_you_mean(similar_to(name, [client.key for client in KNOWN_CLIENTS]))
         shown = one_line(name)[:100]
@@ -184,7 +185,7 @@ def show(
     follow_symlinks: FollowSymlinks = False,
 ) -> None:
     """Show the fields, files and diagnostics of a skill."""
-    catalog = open_quietly(directories, follow_symlinks=follow_symlinks).catalog
+    catalog = open_with_settings(directories, follow_symlinks=follow_symlinks)[0].catalog
     found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
     if not found:
         similar = similar_to(name, (skill.key for skill in catalog.skills))

@@ -9,11 +9,11 @@ from server.cli.config_check.places import exposed
 from server.cli.config_check.settings_check import file_fault
 from server.cli.config_check.values import faults, field_types
 from server.config.files import ConfigurationError, own_file, read_settings_file
+from server.config.machine import TrustError
 from server.config.project_file import ProjectFile
 from server.config.settings.names import BY_OPTION, entries, fault_of
 from server.config.settings.project import ProjectDiscovery, ProjectSource
 from server.config.settings.skills import SourceSettings
-from server.config.trust import TrustError
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.cli.config_check.finding import Finding, Level
 from server.cli.config_check.values import faults, field_types, is_secret, section_faults, usable
+from server.config.bootstrap import unknown_variables
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.layers import Given, combine, from_jdai, from_variable
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, fault_of, value_of
-from server.config.unknown_variables import unknown_variables
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:

@@ -7,16 +7,15 @@ import logging
 import re
 from typing import TYPE_CHECKING, Any
 
+from server.clients.profile import holds
 from server.listing.envelope import text_block, tool_result
-from server.listing.order import enum_names, names_within, size_of
+from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
 from server.listing.schemas import hints
 from server.listing.tools import ACTIVATE, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
-from server.requests.notes import note_skill
-from server.requests.records import Use
-from server.wire.arguments import flag, string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import Use, note_skill
+from server.wire.params import InvalidRequestError, flag, string
 from skills_core.diagnostics import one_line, printable
 from skills_core.rendering.activation import (
     activation_inputs,
@@ -31,9 +30,8 @@ from skills_core.skills.withheld_files import files_for_models
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from server.clients.results import ResultRoom
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall, ToolServices
+    from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog
     from skills_core.rendering.parts import Beginning
     from skills_core.rendering.recipient import Recipient
@@ -127,7 +125,7 @@ class _Activation:
             values,
             have=have if _DIGEST.fullmatch(have) else None,
             force=flag(arguments, "force"),
-            keeps=not call.client.compacts,
+            keeps=not holds(call.client.compaction),
         )
         if logger.isEnabledFor(logging.DEBUG):
             state = "" if delivery.text else " (unchanged)"

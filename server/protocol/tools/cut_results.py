@@ -11,7 +11,7 @@ from server.listing.envelope import text_block
 from skills_core.rendering.parts import end_of_part
 
 if TYPE_CHECKING:
-    from server.clients.results import ResultRoom
+    from server.protocol.tool_call import ResultRoom
 
 _SHORT = 300
 # Characters of a text that is not cut: the note on the cut is about as long.

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from server.clients import called_in, client_of, layout_for, without_additions
-from server.clients.results import room_of
+from server.clients.known import client_of, without_additions
+from server.clients.layout import called_in, layout_for
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.listing.envelope import text_block, tool_result
 from server.listing.tools import ACTIVATE, CORE_TOOLS, load_tools, tools_of_skills
 from server.protocol.conversations import Conversations
-from server.protocol.tool_call import ToolCall, ToolServices
+from server.protocol.tool_call import ToolCall, ToolServices, room_of
 from server.protocol.tools.cut_results import cut_to_room
 from server.protocol.tools.new_skills import is_news_tool, tell_news, with_news_tool
-from server.requests.notes import note_denied, note_error, note_invalid, note_tool
-from server.requests.records import RequestReason
-from server.wire.arguments import read_arguments
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, note_denied, note_error, note_invalid, note_tool
+from server.wire.params import InvalidRequestError, read_arguments
 from skills_core.errors import SkillsError
 from skills_core.rendering.escaping import escape_tags
 
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from server.conversation.registry import ExchangeRegistry
     from server.hosting.host import Host
     from server.hosting.views import View
-    from server.protocol.activation.recipients import Recipients
+    from server.protocol.recipients import Recipients
     from server.protocol.tool_call import Handler, Tool
 
 

@@ -13,9 +13,8 @@ from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
-from server.requests.notes import note_found
-from server.wire.arguments import string, strings
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import note_found
+from server.wire.params import InvalidRequestError, string, strings
 from skills_core.rendering.escaping import escape_json
 from skills_core.selection.ranking import TOP_TEN
 

@@ -14,10 +14,8 @@ from server.listing.resources import contents_of, mime_type, served_uri
 from server.listing.schemas import hints
 from server.listing.tools import READ, metadata_for
 from server.protocol.tool_call import Tool, has_active
-from server.requests.notes import note_denied, note_skill
-from server.requests.records import RequestReason, Use
-from server.wire.arguments import string
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import RequestReason, Use, note_denied, note_skill
+from server.wire.params import InvalidRequestError, string
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part, reading_call
 from skills_core.skills.skill import decode_path
@@ -26,10 +24,9 @@ from skills_core.skills.withheld_files import is_withheld_from_models, refuse_ev
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from server.clients.results import ResultRoom
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
-    from server.protocol.tool_call import ToolCall
+    from server.protocol.tool_call import ResultRoom, ToolCall
     from skills_core.skills.skill import Skill, SkillFile
 
 __all__ = ["TOOLS"]

@@ -14,10 +14,8 @@ from server.listing.envelope import COMPLETE, text_block, tool_result
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
 from server.protocol.tool_call import Tool, has_offered
-from server.requests.notes import note_skill
-from server.requests.records import Use
-from server.wire.arguments import read_arguments, string, strings
-from server.wire.invalid_request import InvalidRequestError
+from server.requests import Use, note_skill
+from server.wire.params import InvalidRequestError, read_arguments, string, strings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +24,7 @@ if TYPE_CHECKING:
 
     from server.hosting.host import Host
     from server.hosting.views import View
-    from server.protocol.activation.recipients import Recipients
+    from server.protocol.recipients import Recipients
     from server.protocol.tool_call import ToolCall
     from skills_core.context.assembly import AssembledContext
     from skills_core.selection.policy import Match, SelectionPolicy

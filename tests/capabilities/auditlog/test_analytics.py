@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.auditlog.analytics import Analytics, Counted, UsageEvent, UsageFile
 from server.capabilities.auditlog.records import AuditLogError, bounded
-from server.requests.records import Client, Decision, RequestRecord, Use
+from server.requests import Client, RequestDecision, RequestRecord, Use
 
 TODAY = datetime.now(UTC).date()
 TOMORROW = (TODAY + timedelta(days=1)).isoformat()
@@ -42,11 +42,11 @@ def test_uses_are_counted_by_skill_event_client_and_user(tmp_path: Path) -> None
         *(request(**activated) for _ in range(3)),
         request("ben", "Cursor", **activated),
         request(skill="a", use=Use.RAN),
-        request(skill="a", use=Use.RAN, decision=Decision.FAILED),
-        request(skill="a", decision=Decision.DENIED),
+        request(skill="a", use=Use.RAN, decision=RequestDecision.FAILED),
+        request(skill="a", decision=RequestDecision.DENIED),
         request(found=("a", "b")),
         request(skill="c", use=Use.READ),
-        request(decision=Decision.INVALID, reason="unknown_skill", target="secret text"),
+        request(decision=RequestDecision.INVALID, reason="unknown_skill", target="secret text"),
     )
     found = file.read(TODAY.isoformat(), TOMORROW)
     assert found.keys() == {"a", "b", "c"}

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.auditlog.audit_log import AuditLog, AuditSink, audit_record
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Client, Decision, RequestReason, RequestRecord, Use
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, Client, RequestDecision, RequestReason, RequestRecord, Use
 
 ANNA = Principal("anna", PrincipalKind.TOKEN, frozenset({"reader"}), client_id="token:0123456789ab")
 
@@ -25,21 +25,30 @@ RECORDED: list[tuple[dict[str, Any], AuditEvent | None]] = [
     ({"tool": "activate_skill", "skill": "a", "use": Use.ACTIVATED}, AuditEvent.ACTIVATION),
     ({"method": "prompts/get", "skill": "a", "use": Use.ACTIVATED}, AuditEvent.ACTIVATION),
     ({"method": "resources/read", "skill": "a", "use": Use.READ}, AuditEvent.READ),
-    ({"tool": "run_skill", "skill": "a", "use": Use.RAN, "decision": Decision.FAILED}, AuditEvent.RUN),
+    ({"tool": "run_skill", "skill": "a", "use": Use.RAN, "decision": RequestDecision.FAILED}, AuditEvent.RUN),
     ({"tool": "run_workflow"}, AuditEvent.RUN),
     ({"tool": "reload_skills"}, AuditEvent.ADMIN),
     ({"method": ADMIN_METHOD, "target": "/admin/reload"}, AuditEvent.ADMIN),
-    ({"method": LOGIN_METHOD, "decision": Decision.DENIED, "reason": "login_invalid"}, AuditEvent.LOGIN_REFUSED),
-    ({"method": LOGIN_METHOD, "decision": Decision.DENIED, "reason": "login_missing"}, None),
-    ({"tool": "check_tool_call", "decision": Decision.DENIED, "reason": "guard"}, AuditEvent.REQUEST),
-    ({"method": "ping", "decision": Decision.DENIED, "reason": "limit"}, AuditEvent.REQUEST),
-    ({"decision": Decision.INVALID, "reason": RequestReason.UNKNOWN_SKILL, "target": "hidden"}, AuditEvent.REQUEST),
-    ({"method": "skills/get", "decision": Decision.INVALID, "target": "skill://hidden/SKILL.md"}, AuditEvent.REQUEST),
-    ({"tool": "skill_history", "decision": Decision.INVALID, "target": "hidden"}, AuditEvent.REQUEST),
+    ({"method": LOGIN_METHOD, "decision": RequestDecision.DENIED, "reason": "login_invalid"}, AuditEvent.LOGIN_REFUSED),
+    ({"method": LOGIN_METHOD, "decision": RequestDecision.DENIED, "reason": "login_missing"}, None),
+    ({"tool": "check_tool_call", "decision": RequestDecision.DENIED, "reason": "guard"}, AuditEvent.REQUEST),
+    ({"method": "ping", "decision": RequestDecision.DENIED, "reason": "limit"}, AuditEvent.REQUEST),
+    (
+        {"decision": RequestDecision.INVALID, "reason": RequestReason.UNKNOWN_SKILL, "target": "hidden"},
+        AuditEvent.REQUEST,
+    ),
+    (
+        {"method": "skills/get", "decision": RequestDecision.INVALID, "target": "skill://hidden/SKILL.md"},
+        AuditEvent.REQUEST,
+    ),
+    ({"tool": "skill_history", "decision": RequestDecision.INVALID, "target": "hidden"}, AuditEvent.REQUEST),
     ({"method": "resources/read", "target": "skillserve://status"}, AuditEvent.ADMIN),
-    ({"method": "resources/read", "decision": Decision.DENIED, "target": "skillserve://status"}, AuditEvent.ADMIN),
+    (
+        {"method": "resources/read", "decision": RequestDecision.DENIED, "target": "skillserve://status"},
+        AuditEvent.ADMIN,
+    ),
     ({"method": "resources/subscribe", "target": "skillserve://status"}, None),
-    ({"decision": Decision.INVALID, "reason": "invalid_request"}, None),
+    ({"decision": RequestDecision.INVALID, "reason": "invalid_request"}, None),
     ({"method": "tools/list"}, None),
     ({"tool": "find_skills", "found": ("a",)}, None),
 ]
@@ -85,7 +94,7 @@ def test_a_record_says_who_used_what_how_and_from_where() -> None:
 
 def test_a_refused_login_names_no_principal() -> None:
     found = audit_record(
-        RequestRecord(method=LOGIN_METHOD, request_id="1", decision=Decision.DENIED, reason="login_invalid")
+        RequestRecord(method=LOGIN_METHOD, request_id="1", decision=RequestDecision.DENIED, reason="login_invalid")
     )
     assert found is not None
     assert (found.principal, found.kind, found.reason) == (None, None, "login_invalid")
@@ -94,10 +103,10 @@ def test_a_refused_login_names_no_principal() -> None:
 def test_many_refusals_for_one_reason_become_one_record_with_their_number() -> None:
     now, found = [0.0], list[AuditRecord]()
     sink = AuditSink(found.append, lambda: now[0])
-    refused = request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid", address="192.0.2.1")
+    refused = request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid", address="192.0.2.1")
     for _ in range(1000):
         sink(refused)
-    sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_malformed"))
+    sink(request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_malformed"))
     sink(request(skill="a", use=Use.ACTIVATED))
     assert len(found) == 102
     now[0] = 60.0
@@ -113,7 +122,7 @@ def test_denials_of_different_users_are_counted_apart_and_uses_are_always_record
     sink = AuditSink(found.append, lambda: 0.0)
     for number in range(300):
         other = Principal("ben", PrincipalKind.JWT)
-        sink(request(decision=Decision.DENIED, reason="limit", principal=other if number % 3 else ANNA))
+        sink(request(decision=RequestDecision.DENIED, reason="limit", principal=other if number % 3 else ANNA))
         sink(request(skill="a", use=Use.ACTIVATED))
     sink.flush()
     assert sum(each.event is AuditEvent.ACTIVATION for each in found) == 300
@@ -127,7 +136,7 @@ def test_refused_logins_are_limited_whatever_the_reason_of_the_refusal() -> None
     found = list[AuditRecord]()
     sink = AuditSink(found.append, lambda: 0.0)
     for _ in range(1000):
-        sink(request(method=LOGIN_METHOD, decision=Decision.FAILED, reason="login_unavailable"))
+        sink(request(method=LOGIN_METHOD, decision=RequestDecision.FAILED, reason="login_unavailable"))
     sink.flush()
     assert len(found) == 101
     assert sum(each.count for each in found) == 1000
@@ -138,9 +147,9 @@ def test_a_number_of_refusals_has_the_time_of_the_last_of_them(monkeypatch: pyte
     monkeypatch.setattr("server.capabilities.auditlog.audit_log.timestamp", lambda: now[0])
     sink = AuditSink(found.append, lambda: 0.0)
     for _ in range(150):
-        sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+        sink(request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid"))
     now[0] = "last"
-    sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+    sink(request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid"))
     now[0] = "much later"
     sink.flush()
     assert (found[-1].count, found[-1].when) == (51, "last")
@@ -161,7 +170,7 @@ def test_a_number_of_refusals_is_written_after_its_minute_without_another_reques
     sink = AuditSink(write, lambda: now[0])
     log.call_regularly(sink.end_window)
     for _ in range(150):
-        sink(request(method=LOGIN_METHOD, decision=Decision.DENIED, reason="login_invalid"))
+        sink(request(method=LOGIN_METHOD, decision=RequestDecision.DENIED, reason="login_invalid"))
     with log:
         now[0] = 60.0
         assert counted.wait(60)

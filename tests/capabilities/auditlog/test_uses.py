@@ -10,7 +10,7 @@ import pytest
 
 from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent, AuditRecord
-from server.requests.records import Decision, RequestReason
+from server.requests import RequestDecision, RequestReason
 from skills_core.history.store import open_history
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, modern, modern_headers, serving
@@ -28,7 +28,9 @@ async def test_reading_the_status_is_recorded_as_the_tool_for_it_is(make_skill: 
     async with serving(skills, tools=("skills_status",)) as served:
         await served.call("skills_status")
         await served.ask("resources/read", {"uri": STATUS})
-    assert [(each.event, each.decision) for each in recorded(served)] == [(AuditEvent.ADMIN, Decision.ALLOWED)] * 2
+    assert [(each.event, each.decision) for each in recorded(served)] == [
+        (AuditEvent.ADMIN, RequestDecision.ALLOWED)
+    ] * 2
 
 
 async def test_a_status_that_the_roles_of_the_caller_withhold_is_recorded_as_denied(
@@ -43,7 +45,7 @@ async def test_a_status_that_the_roles_of_the_caller_withhold_is_recorded_as_den
         await served.call("skills_status")
         answer = await served.ask("resources/read", {"uri": STATUS})
     assert "error" in answer.json()
-    denied = (AuditEvent.ADMIN, Decision.DENIED, RequestReason.ROLE)
+    denied = (AuditEvent.ADMIN, RequestDecision.DENIED, RequestReason.ROLE)
     assert [(each.event, each.decision, each.reason) for each in recorded(served)] == [denied] * 2
 
 
@@ -62,8 +64,13 @@ async def test_reading_the_history_of_a_skill_is_a_use_of_the_skill(
             await served.call("skill_history", name=name)
     one, gone, never = recorded(served)
     assert (one.event, one.skill, (one.digest or "")[:7]) == (AuditEvent.READ, "one", "sha256:")
-    assert (gone.event, gone.skill, gone.target, gone.decision) == (AuditEvent.READ, None, "gone", Decision.ALLOWED)
-    assert (never.event, never.target, never.decision) == (AuditEvent.REQUEST, "never", Decision.INVALID)
+    assert (gone.event, gone.skill, gone.target, gone.decision) == (
+        AuditEvent.READ,
+        None,
+        "gone",
+        RequestDecision.ALLOWED,
+    )
+    assert (never.event, never.target, never.decision) == (AuditEvent.REQUEST, "never", RequestDecision.INVALID)
 
 
 async def test_a_stream_of_events_of_what_is_not_there_is_recorded_when_it_ends(

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from server.capabilities.evals.lint import DuplicateKind, duplicates, lint_catalog
 from server.config.settings.model import Settings
-from server.hosting.usage import Usage, usage_file
+from server.hosting.usage import UsageCounts, usage_file
 from tests.capabilities.evals.triggers.test_ranked_triggers import as_bytes
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
@@ -133,7 +133,7 @@ def test_a_file_of_queries_that_cannot_be_used_is_reported(catalog: Path, make_s
 def test_skills_without_a_recorded_use_are_named(tmp_path: Path, catalog: Path) -> None:
     state = str(tmp_path / "state")
     assert lint(catalog, XDG_STATE_HOME=state)["unused"] is None
-    usage = Usage(usage_file(tmp_path / "state/skillserve"))
+    usage = UsageCounts(usage_file(tmp_path / "state/skillserve"))
     usage.add("poems")
     usage.write()
     assert lint(catalog, XDG_STATE_HOME=state)["unused"] == ["pdf-reader", "pdf-tools"]

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from server.requests.records import Records
+from server.requests import Records
 from tests.server import serving as http
 
 

@@ -11,7 +11,7 @@ import pytest
 from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditEvent
 from server.capabilities.login.static_tokens import TokenFile
-from server.requests.records import SESSION_METHOD, Decision, Records, RequestReason, RequestRecord
+from server.requests import SESSION_METHOD, Records, RequestDecision, RequestReason, RequestRecord
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, PING, bearer, open_session
 
@@ -59,7 +59,7 @@ async def test_each_request_with_the_session_of_somebody_else_is_recorded(
     (record,) = of_sessions(found)
     assert (record.principal.subject, record.decision, record.reason) == (
         "bob",
-        Decision.DENIED,
+        RequestDecision.DENIED,
         RequestReason.FOREIGN_SESSION,
     )
     assert (record.address, record.target) == ("127.0.0.1", "/mcp")

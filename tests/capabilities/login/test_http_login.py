@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.login.access_token import login_token
 from server.capabilities.login.login import Login, RequireLogin
 from server.capabilities.login.settings import LoginSettings

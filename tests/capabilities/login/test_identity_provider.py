@@ -16,7 +16,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthClientMetadata, OAu
 from pydantic import AnyUrl
 
 from conformance.identity_provider import CLIENT_SECRET, MODULES, USER, identity_provider, log_in
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.login.login import Login
 from tests.capabilities.login.serving import serving, write_skill
 

@@ -13,7 +13,7 @@ import anyio
 import httpx2
 import pytest
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.introspection import Introspection, sender_of
 from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER, JWKS, FakeProvider, settings

@@ -14,7 +14,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.provider import ProviderUnavailableError
 from tests.capabilities.login.conftest import AUDIENCE, EC, ED, FOREIGN, ISSUER, JWKS, RSA, Setups, SigningKey
 

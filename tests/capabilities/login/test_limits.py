@@ -12,7 +12,7 @@ import httpx2
 import pytest
 
 from server.capabilities.login.static_tokens import TokenFile
-from server.requests.records import LIMIT_METHOD, Decision, Records, RequestReason, RequestRecord
+from server.requests import LIMIT_METHOD, Records, RequestDecision, RequestReason, RequestRecord
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import ACCEPT, INITIALIZE, PING, bearer, open_session
 
@@ -140,8 +140,12 @@ async def test_a_refused_request_is_recorded_with_its_principal(skills: Path, fi
         for _ in range(2):
             await client.post(url, json=MODERN, headers={**MODERN_HEADERS, **bearer(anna)})
     allowed, refused = found
-    assert allowed.decision is Decision.ALLOWED
-    assert (refused.method, refused.decision, refused.reason) == (LIMIT_METHOD, Decision.DENIED, RequestReason.LIMIT)
+    assert allowed.decision is RequestDecision.ALLOWED
+    assert (refused.method, refused.decision, refused.reason) == (
+        LIMIT_METHOD,
+        RequestDecision.DENIED,
+        RequestReason.LIMIT,
+    )
     assert (refused.principal.subject, refused.address, refused.target) == ("anna", "127.0.0.1", "/mcp")
 
 

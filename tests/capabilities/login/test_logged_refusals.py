@@ -13,8 +13,7 @@ import pytest
 
 from server.capabilities.login.login import Login, LoginRefusal
 from server.logs.json_logs import JsonHandler, log_request
-from server.requests.notes import NOTES
-from server.requests.records import Records, RequestRecord
+from server.requests import NOTES, Records, RequestRecord
 from tests.capabilities.login.conftest import ISSUER, JWKS, RSA, FakeProvider, settings
 from tests.capabilities.login.serving import serving, write_skill
 from tests.capabilities.operation.test_json_logs import objects

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.access.principal import PrincipalKind
+from server.access import PrincipalKind
 from server.capabilities.login.static_tokens import StaticTokens, TokenFile, TokenFileError
 
 PAST = datetime.now(UTC) - timedelta(seconds=2)

@@ -12,12 +12,12 @@ import anyio
 import httpx2
 import pytest
 
-from server.access.principal import ADMIN_ROLE, LOCAL, PrincipalKind
+from server.access import ADMIN_ROLE, LOCAL, PrincipalKind
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.routes import open_routes
 from server.config.machine import tokens_file
-from server.requests.records import ADMIN_METHOD, LOGIN_METHOD, Decision
+from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill
 from tests.server.serving import Served, bearer, serving
@@ -39,7 +39,7 @@ def runtime() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def outcomes(served: Served, method: str) -> list[tuple[str, str, Decision, str]]:
+def outcomes(served: Served, method: str) -> list[tuple[str, str, RequestDecision, str]]:
     return [
         (each.principal.subject, each.target, each.decision, each.reason)
         for each in served.found
@@ -60,7 +60,7 @@ async def test_each_refused_login_is_recorded_with_its_reason(
             answer = await served.client.request("POST" if path == "/mcp" else "GET", served.at(path), headers=headers)
             assert answer.status_code in {400, 401}
         assert outcomes(served, LOGIN_METHOD) == [
-            ("", path, Decision.DENIED, f"login_{reason}") for reason in ("missing", "invalid", "malformed")
+            ("", path, RequestDecision.DENIED, f"login_{reason}") for reason in ("missing", "invalid", "malformed")
         ]
         assert {each.address for each in served.found} == {"127.0.0.1"}
         assert len({each.request_id for each in served.found}) == 3
@@ -81,13 +81,13 @@ async def test_admin_requests_are_recorded_with_who_sent_them(
         assert (await served.client.get(f"{status}?state=none", headers=bearer(TOKEN))).status_code == 400
         assert (await served.client.post(reload, headers=bearer(anna))).status_code == 403
     assert outcomes(served, ADMIN_METHOD) == [
-        ("carol", "/admin/status", Decision.ALLOWED, ""),
-        ("admin token", "/admin/reload", Decision.ALLOWED, ""),
-        ("admin token", "/admin/status", Decision.INVALID, "invalid_request"),
-        ("anna", "/admin/reload", Decision.DENIED, "role"),
+        ("carol", "/admin/status", RequestDecision.ALLOWED, ""),
+        ("admin token", "/admin/reload", RequestDecision.ALLOWED, ""),
+        ("admin token", "/admin/status", RequestDecision.INVALID, "invalid_request"),
+        ("anna", "/admin/reload", RequestDecision.DENIED, "role"),
     ]
     assert {each.principal.kind for each in served.found} == {PrincipalKind.TOKEN}
-    assert all(each.seconds > 0 for each in served.found if each.decision is Decision.ALLOWED)
+    assert all(each.seconds > 0 for each in served.found if each.decision is RequestDecision.ALLOWED)
 
 
 async def test_a_wrong_admin_token_is_recorded_as_denied(make_skill: MakeSkill, skills: Path) -> None:
@@ -95,7 +95,7 @@ async def test_a_wrong_admin_token_is_recorded_as_denied(make_skill: MakeSkill, 
     async with serving(skills, admin_token=TOKEN) as served:
         for given in ({}, bearer("wrong"), {"Authorization": f"Basic {TOKEN}"}):
             assert (await served.client.post(served.at("/admin/reload"), headers=given)).status_code == 401
-    assert outcomes(served, ADMIN_METHOD) == [("local", "/admin/reload", Decision.DENIED, "role")] * 3
+    assert outcomes(served, ADMIN_METHOD) == [("local", "/admin/reload", RequestDecision.DENIED, "role")] * 3
     assert TOKEN not in repr(served.found)
 
 
@@ -113,7 +113,7 @@ async def test_an_admin_request_that_fails_is_recorded_as_failed(
         for method, path in (("POST", "/admin/reload"), ("GET", "/admin/status")):
             answer = await served.client.request(method, served.at(path), headers=bearer(TOKEN))
             assert answer.status_code == 500
-    assert [each.decision for each in served.found] == [Decision.FAILED] * 2
+    assert [each.decision for each in served.found] == [RequestDecision.FAILED] * 2
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such sockets")
@@ -135,7 +135,7 @@ async def test_admin_requests_on_the_socket_are_those_of_the_local_user(
         ADMIN_METHOD,
         LOCAL,
         "/admin/reload",
-        Decision.ALLOWED,
+        RequestDecision.ALLOWED,
     )
 
 

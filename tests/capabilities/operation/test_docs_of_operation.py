@@ -11,11 +11,11 @@ from typing import Any
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.capabilities.operation.metrics import Metrics, ServerFigures
-from server.hosting.reloads import ReloadFigures
+from server.hosting.catalog_log import ReloadFigures
 from server.logs.json_logs import JsonHandler, log_request
-from server.requests.records import Client, Decision, RequestReason, RequestRecord, Use
+from server.requests import Client, RequestDecision, RequestReason, RequestRecord, Use
 from tests.capabilities.operation.test_json_logs import objects
 
 GUIDE = (Path(__file__).parents[3] / "docs/guides/monitor-a-server.md").read_text(encoding="utf-8")
@@ -40,7 +40,7 @@ RECORD = RequestRecord(
 def families() -> dict[str, tuple[str, set[str], set[str]]]:
     """Return the type, the labels and the sample names of each metric of ours."""
     metrics = Metrics()
-    for decision in (Decision.ALLOWED, Decision.DENIED):
+    for decision in (RequestDecision.ALLOWED, RequestDecision.DENIED):
         metrics.record(RequestRecord(method="tools/call", request_id="1", skill="one", use=Use.READ, decision=decision))
     skills = [("active", ""), ("excluded", "missing_env")]
     figures = ServerFigures(

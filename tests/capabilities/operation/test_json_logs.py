@@ -24,11 +24,10 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import Implementation, PaginatedRequestParams
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.logs.json_logs import JsonHandler, log_request, log_uncaught
-from server.requests.notes import NOTES, Notes
-from server.requests.records import Client as SendingClient
-from server.requests.records import RequestRecord
+from server.requests import NOTES, Notes, RequestRecord
+from server.requests import Client as SendingClient
 from skills_core.texts import without_secrets
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run

@@ -17,14 +17,14 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics_families
 from prometheus_client.parser import text_string_to_metric_families
 
-from server.access.principal import LOCAL
+from server.access import LOCAL
 from server.capabilities.login.static_tokens import TokenFile
 from server.capabilities.operation.admin_sockets import admin_socket
 from server.capabilities.operation.metrics import MAX_NAMES, OTHER, Metrics, ServerFigures
 from server.capabilities.operation.part import Operation
 from server.config.machine import tokens_file
-from server.hosting.reloads import ReloadFigures
-from server.requests.records import Decision, RequestRecord, Use
+from server.hosting.catalog_log import ReloadFigures
+from server.requests import RequestDecision, RequestRecord, Use
 from server.transport.http import serve_locally
 from tests.conftest import MakeSkill
 from tests.server.serving import METRICS_ROLE, Served, bearer, serving, until
@@ -231,7 +231,7 @@ def test_only_the_first_thousand_names_are_told_apart() -> None:
 
 def test_a_denied_use_is_no_use_of_a_skill() -> None:
     metrics = Metrics()
-    for decision in (Decision.DENIED, Decision.FAILED):
+    for decision in (RequestDecision.DENIED, RequestDecision.FAILED):
         metrics.record(record(skill="one", use=Use.RAN, decision=decision, principal=LOCAL))
     found = samples_of(metrics.text(empty_figures())[0].decode())
     assert figure(found, "skillserve_skill_uses_total") == 0
@@ -278,7 +278,7 @@ async def test_with_a_login_metrics_require_a_role_even_from_this_machine(
         assert (await served.client.get(url, headers=headers)).status_code == 200
         # The role is for metrics only.
         assert (await served.client.get(served.at("/admin/status"), headers=bearer(scraper))).status_code == 403
-        assert [each.decision for each in served.found] == [Decision.DENIED] * 5
+        assert [each.decision for each in served.found] == [RequestDecision.DENIED] * 5
 
 
 async def test_where_views_differ_without_a_login_only_the_admin_token_reads_metrics(

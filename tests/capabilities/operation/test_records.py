@@ -13,13 +13,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import Implementation, PaginatedRequestParams
 
-from server.access.principal import LOCAL
+from server.access import LOCAL
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
 from server.protocol.subscriptions import BURST
-from server.requests.notes import note_denied
-from server.requests.records import OTHER_METHOD, Decision, Records, RequestReason, RequestRecord, Use
+from server.requests import OTHER_METHOD, Records, RequestDecision, RequestReason, RequestRecord, Use, note_denied
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
 from tests.conftest import MakeSkill
@@ -69,7 +68,7 @@ async def test_a_record_names_caller_client_skill_and_digest(
     assert record.digest.startswith("sha256:")
     assert (record.principal, record.client) == (LOCAL, ("tester", "2.1"))
     assert record.era in request.node.name
-    assert (record.decision, record.reason) == (Decision.ALLOWED, RequestReason.NONE)
+    assert (record.decision, record.reason) == (RequestDecision.ALLOWED, RequestReason.NONE)
     assert record.seconds > 0
     assert "my secret" not in repr(found)
     assert len({each.request_id for each in found}) == len(found)
@@ -92,24 +91,24 @@ async def test_invalid_requests_are_recorded_with_their_reason(recorded: Recorde
     make_skill("one")
     async with recorded() as (client, found):
         await client.call_tool("activate_skill", {"name": "none"})
-        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_SKILL)
+        assert (last(found).decision, last(found).reason) == (RequestDecision.INVALID, RequestReason.UNKNOWN_SKILL)
         assert (last(found).skill, last(found).target) == ("", "none")
         await client.call_tool("read_skill_file", {"skill": "one", "path": "none.md"})
-        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_FILE)
+        assert (last(found).decision, last(found).reason) == (RequestDecision.INVALID, RequestReason.UNKNOWN_FILE)
         with pytest.raises(MCPError):
             await client.call_tool("no_such_tool", {})
-        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.UNKNOWN_TOOL)
+        assert (last(found).decision, last(found).reason) == (RequestDecision.INVALID, RequestReason.UNKNOWN_TOOL)
         assert last(found).tool == ""
         with pytest.raises(MCPError):
             await client.read_resource("skill://none/SKILL.md")
-        assert (last(found).decision, last(found).reason) == (Decision.INVALID, RequestReason.INVALID_REQUEST)
+        assert (last(found).decision, last(found).reason) == (RequestDecision.INVALID, RequestReason.INVALID_REQUEST)
 
 
 async def test_a_call_that_the_guard_denies_is_recorded_as_denied(recorded: Recorded, make_skill: MakeSkill) -> None:
     make_skill("one")
     async with recorded(tools=("check_tool_call",), danger_patterns=("rm -rf",)) as (client, found):
         await client.call_tool("check_tool_call", {"tool": "Bash", "arguments": {"command": "rm -rf x"}})
-    assert (last(found).decision, last(found).reason) == (Decision.DENIED, RequestReason.GUARD)
+    assert (last(found).decision, last(found).reason) == (RequestDecision.DENIED, RequestReason.GUARD)
 
 
 async def test_long_names_of_clients_and_targets_are_cut(recorded: Recorded, make_skill: MakeSkill) -> None:
@@ -120,7 +119,7 @@ async def test_long_names_of_clients_and_targets_are_cut(recorded: Recorded, mak
     assert "\n" not in last(found).target
 
 
-async def cancelled(skills: Path, note: Callable[[], None] = lambda: None) -> list[tuple[Decision, str]]:
+async def cancelled(skills: Path, note: Callable[[], None] = lambda: None) -> list[tuple[RequestDecision, str]]:
     """Cancel a request whose handler has called `note`; return how it was decided."""
     library = Library(explicit_sources([skills]), current_environment)
     records, found = Records(), list[RequestRecord]()
@@ -144,12 +143,12 @@ async def cancelled(skills: Path, note: Callable[[], None] = lambda: None) -> li
 
 async def test_a_cancelled_request_is_recorded(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
-    assert await cancelled(skills) == [(Decision.FAILED, RequestReason.CANCELLED)]
+    assert await cancelled(skills) == [(RequestDecision.FAILED, RequestReason.CANCELLED)]
 
 
 async def test_what_was_decided_of_a_request_still_holds_when_it_is_cancelled(skills: Path) -> None:
     decided = await cancelled(skills, lambda: note_denied(RequestReason.DECLINED))
-    assert decided == [(Decision.DENIED, RequestReason.DECLINED)]
+    assert decided == [(RequestDecision.DENIED, RequestReason.DECLINED)]
 
 
 async def test_a_sink_that_fails_affects_neither_requests_nor_other_sinks(
@@ -197,7 +196,7 @@ async def test_subscriptions_beyond_the_limit_are_recorded_as_denied(
         client = await HandshakeClient(served.client, served.url).open()
         for _ in range(BURST + 1):
             await client.post("resources/subscribe", {"uri": "skill://one/SKILL.md"})
-    refused = [each for each in served.found if each.decision is Decision.DENIED]
+    refused = [each for each in served.found if each.decision is RequestDecision.DENIED]
     assert {(each.method, each.reason) for each in refused} == {("resources/subscribe", RequestReason.LIMIT)}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.requests.records import HTTP_METHOD
+from server.requests import HTTP_METHOD
 from tests.conftest import MakeSkill
 from tests.server.serving import modern, modern_headers, serving
 

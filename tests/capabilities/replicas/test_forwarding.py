@@ -22,8 +22,7 @@ from server.capabilities.replicas.forwarding import Message, decoded
 from server.capabilities.replicas.replica import Replica
 from server.config.machine import current_environment
 from server.conversation.client_exchange import ExchangeLimits
-from server.conversation.client_requests import Caller
-from server.conversation.resumption import ResumeKind, Resumption
+from server.conversation.client_requests import Caller, ResumeKind, Resumption
 from server.hosting.host import Host
 from skills_core import Library, explicit_sources
 from skills_core.live.watch_options import WatchMode
@@ -317,8 +316,8 @@ def test_what_is_no_message_is_ignored(found: dict[str, Any]) -> None:
 
 def test_a_message_survives_its_way() -> None:
     from server.capabilities.replicas.forwarding import NotedWork, ResponseMessage  # noqa: PLC0415
-    from server.requests.records import Decision, Use  # noqa: PLC0415
+    from server.requests import RequestDecision, Use  # noqa: PLC0415
 
-    noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=Decision.DENIED, reason="guard")
+    noted = NotedWork(skill="pdf", digest="d", use=Use.RAN, decision=RequestDecision.DENIED, reason="guard")
     message: Message = ResponseMessage(id="1", result={"content": []}, noted=noted)
     assert decoded(json.loads(msgspec.json.encode(message))) == message

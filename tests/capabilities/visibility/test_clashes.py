@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from server.capabilities.visibility.clashes import NameClashKind, name_clashes, plain_name, similar_descriptions
-from server.clients import KNOWN_CLIENTS
+from server.clients.known import KNOWN_CLIENTS
 from skills_core import Environment, Library, explicit_sources
 from skills_core.catalog.catalog import Catalog
 from skills_core.skills.skill import State

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from server.capabilities.visibility.report import Repacker, native_skills, text_of
 from server.capabilities.visibility.served_listing import EntryState
-from server.clients import Evidence, NativeListing, Overflow
+from server.clients.profile import Evidence, NativeListing, Overflow
 from server.config.settings.model import Settings
 from server.config.settings.skills import CatalogSettings
 from server.listing.layout import CatalogPlace, ListingLayout

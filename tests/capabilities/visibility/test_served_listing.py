@@ -17,7 +17,7 @@ from server.capabilities.visibility.served_listing import (
     served_skills,
     tokens,
 )
-from server.clients import ClientProfile, Evidence, Fact, Limit
+from server.clients.profile import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import entries_budget, render_catalog, render_entry

@@ -11,8 +11,8 @@ from jsonschema import Draft202012Validator
 
 from server.capabilities.visibility.clashes import NameClashKind
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight
-from server.clients import KNOWN_CLIENTS
-from server.hosting.usage import Usage, usage_file
+from server.clients.known import KNOWN_CLIENTS
+from server.hosting.usage import UsageCounts, usage_file
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 
@@ -260,7 +260,7 @@ def test_the_context_window_determines_budgets_that_are_a_share_of_it(many: Path
 
 def test_pinned_and_most_used_skills_are_shown_first(many: Path, tmp_path: Path) -> None:
     state = tmp_path / "state"
-    usage = Usage(usage_file(state / "skillserve"))
+    usage = UsageCounts(usage_file(state / "skillserve"))
     names = visibility(many, "--client", "claude-code")["clients"][0]["served"]["entries"]["missing"]
     usage.add(names[-3])
     usage.write()

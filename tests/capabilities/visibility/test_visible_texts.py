@@ -18,7 +18,8 @@ from server.capabilities.visibility.served_listing import (
     served_skills,
     visible_texts,
 )
-from server.clients import KNOWN_CLIENTS, ClientProfile, Evidence, Fact, Limit, profile_called
+from server.clients.known import find_client
+from server.clients.profile import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import utf16_length
@@ -37,7 +38,7 @@ def of(catalog: Catalog, client: ClientProfile | str, **options: Any) -> tuple[V
     """Return what a client, given as such or by key and version, sees of a catalog."""
     if isinstance(client, str):
         key, _, version = client.partition("@")
-        client = profile_called(key, KNOWN_CLIENTS, version or None)
+        client = find_client(key, version or None)
     snapshot = Snapshot(catalog, make_settings(**options))
     return visible_texts(snapshot, client), served_skills(snapshot, client)
 
@@ -84,7 +85,7 @@ def test_claude_code_loads_our_tools_at_once_and_would_else_show_bare_names() ->
     assert texts.description.at_once == texts.description.loaded == texts.description.text
     assert utf16_length(texts.instructions.text) <= 4096
     assert {Sight.DESCRIBED, Sight.NAMED} == set(sights(found))
-    claude = profile_called("claude-code", KNOWN_CLIENTS)._replace(always_load=NO)
+    claude = find_client("claude-code")._replace(always_load=NO)
     texts, found = of(MANY, claude)
     assert (texts.search.deferred, texts.search.leaves, texts.description.at_once) == (True, 0, "")
     # What its search loads, it shows further.

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from server.listing.skills import entry as listing_entry
+from server.listing.resources import skill_entry as listing_entry
 from skills_core import Environment, Library, Reason, Severity, explicit_sources
 from skills_core.errors import EntryRefusedError
 from skills_core.remote.installation import disk_faults

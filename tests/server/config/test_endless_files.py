@@ -12,7 +12,7 @@ from server.capabilities.runs.mcp_config import read_servers
 from server.capabilities.runs.workflows import UnknownWorkflowError, read_workflow_file, validate_file
 from server.config.files import ConfigurationError, read_settings_file
 from server.config.jdai import JdaiFiles
-from server.config.trust import TrustError, TrustFile
+from server.config.machine import TrustError, TrustFile
 from skills_core import Catalog
 from skills_core.runs.trace import TraceStore, UnknownTraceError
 

@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from server.cli.commands.config import trust
-from server.config.machine import Machine, current_places
-from server.config.trust import TrustError, TrustFile
+from server.config.machine import Machine, TrustError, TrustFile, current_places
 from tests.conftest import write_skill
 from tests.server.sessions import REPOSITORY, server_environment
 
@@ -50,7 +49,7 @@ def test_a_file_that_is_no_such_list_is_told_of_and_never_overwritten(
 
 def test_of_projects_that_are_trusted_at_the_same_time_none_is_lost(file: TrustFile, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from server.config.trust import TrustFile; sys.stdin.readline();"
+        "import sys; from pathlib import Path; from server.config.machine import TrustFile; sys.stdin.readline();"
         "[TrustFile(Path(sys.argv[1])).add(Path(each)) for each in sys.argv[2:]]"
     )
     folders = [[str(tmp_path / f"{process}-{number}") for number in range(5)] for process in range(4)]

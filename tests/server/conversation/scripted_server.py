@@ -30,8 +30,7 @@ from server.protocol.server import SkillServer
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from server.transport.stdio import serve_stdio
-from server.wire.arguments import CONFIRM, CONTINUE
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import CONFIRM, CONTINUE, InvalidRequestError
 from skills_core.disk.sources import explicit_sources
 from skills_core.errors import SkillsError
 from skills_core.interaction import Progress
@@ -117,9 +116,6 @@ class ScriptedServer(SkillServer):
 
     async def _do_fail(self, _: object, value: str, __: object) -> Any:
         raise ValueError(value)
-
-    async def _do_roots(self, exchange: ClientExchange, *_: object) -> Any:
-        return [str(root.uri) for root in (await exchange.ask(types.ListRootsRequest())).roots]
 
     async def _do_all(self, exchange: ClientExchange, value: list[Any], _: object) -> Any:
         said = [None] * len(value)

@@ -19,9 +19,9 @@ from mcp.shared.exceptions import MCPError
 
 from server.conversation.client_exchange import ClientExchange, ExchangeLimits
 from server.conversation.errors import ExchangeError, RunEndedError
-from server.conversation.lifecycle import MOVES, OVER
+from server.conversation.lifecycle import ATTACHED, MOVES, OVER
 from server.conversation.registry import ExchangeRegistry
-from server.wire.arguments import CONFIRM, CONTINUE
+from server.wire.params import CONFIRM, CONTINUE
 from tests.server.sessions import Era
 
 CALLERS = 2
@@ -263,7 +263,7 @@ class Simulation:
                 assert work.ended == (work.exchange.state in OVER)
                 waiting = [call for call in self.calls if not call.ended and self._waits_for(call, work)]
                 assert len(waiting) <= 1
-                assert bool(waiting) == work.exchange.is_attached
+                assert bool(waiting) == (work.exchange.state in ATTACHED)
         used = [call.token for call in self.calls if call.token is not None]
         confirmed = {token.question for token in used if CONFIRM in token.arguments}
         given = {question for work in self.works for question, agreed in work.consented.items() if agreed}

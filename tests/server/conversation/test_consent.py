@@ -9,7 +9,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from server.conversation.consent_text import answer_text, consent_text
+from server.conversation.elicitation import answer_text, consent_text
 from tests.server.conversation.clients import Callbacks, Connect, Connection, allow, client_for, echo, http_program
 
 PUSH = {"confirm": "git push"}

@@ -12,12 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.conversation import lifecycle
-from server.conversation.lifecycle import ATTACHED, ENDED, MOVES, OVER, Event, IllegalMoveError, State, next_state
+from server.conversation.lifecycle import (
+    ATTACHED,
+    ENDED,
+    MOVES,
+    OVER,
+    Event,
+    ExchangeState,
+    next_state,
+)
 
-each_state = pytest.mark.parametrize("state", State, ids=lambda state: state.name)
+each_state = pytest.mark.parametrize("state", ExchangeState, ids=lambda state: state.name)
 
 
-def reachable_from(state: State) -> set[State]:
+def reachable_from(state: ExchangeState) -> set[ExchangeState]:
     found, following = {state}, [state]
     while following:
         new = set(MOVES[following.pop()].values()) - found
@@ -27,20 +35,20 @@ def reachable_from(state: State) -> set[State]:
 
 
 def test_every_state_can_be_reached_from_the_first() -> None:
-    assert reachable_from(State.UNATTENDED) == set(State) == set(MOVES)
+    assert reachable_from(ExchangeState.UNATTENDED) == set(ExchangeState) == set(MOVES)
 
 
 @each_state
-def test_from_every_state_an_end_can_be_reached(state: State) -> None:
+def test_from_every_state_an_end_can_be_reached(state: ExchangeState) -> None:
     assert reachable_from(state) & ENDED
 
 
 def test_only_the_two_ends_have_no_moves() -> None:
-    assert {State.DELIVERED, State.DISCARDED} == ENDED
+    assert {ExchangeState.DELIVERED, ExchangeState.DISCARDED} == ENDED
 
 
 @each_state
-def test_work_can_be_stopped_and_can_finish_until_it_is_over(state: State) -> None:
+def test_work_can_be_stopped_and_can_finish_until_it_is_over(state: ExchangeState) -> None:
     assert (Event.STOP in MOVES[state]) == (Event.FINISH in MOVES[state]) == (state not in OVER)
     if state not in OVER:
         assert next_state(state, Event.FINISH) in OVER
@@ -48,7 +56,7 @@ def test_work_can_be_stopped_and_can_finish_until_it_is_over(state: State) -> No
 
 
 @each_state
-def test_a_request_attaches_where_none_is_and_detaches_where_one_is(state: State) -> None:
+def test_a_request_attaches_where_none_is_and_detaches_where_one_is(state: ExchangeState) -> None:
     assert (Event.DETACH in MOVES[state]) == (state in ATTACHED)
     assert (Event.ATTACH in MOVES[state]) == (state not in ATTACHED | ENDED)
     if state not in ATTACHED | OVER:
@@ -56,7 +64,7 @@ def test_a_request_attaches_where_none_is_and_detaches_where_one_is(state: State
 
 
 @each_state
-def test_only_requests_attach_and_detach(state: State) -> None:
+def test_only_requests_attach_and_detach(state: ExchangeState) -> None:
     for event, target in MOVES[state].items():
         if event not in {Event.ATTACH, Event.DETACH} and target not in ENDED:
             assert (target in ATTACHED) == (state in ATTACHED)
@@ -64,18 +72,17 @@ def test_only_requests_attach_and_detach(state: State) -> None:
 
 @given(st.lists(st.sampled_from(Event)))
 def test_any_events_lead_along_the_table_or_are_refused_with_state_and_event(events: list[Event]) -> None:
-    state = State.UNATTENDED
+    state = ExchangeState.UNATTENDED
     for event in events:
         if event in MOVES[state]:
             state = next_state(state, event)
             assert state in MOVES
         else:
-            with pytest.raises(IllegalMoveError) as refused:
+            with pytest.raises(RuntimeError, match=f"^an exchange cannot {event.value} while it is {state.value}$"):
                 next_state(state, event)
-            assert (refused.value.state, refused.value.event) == (state, event)
 
 
-@pytest.mark.parametrize("members", [State, Event], ids=lambda members: members.__name__)
+@pytest.mark.parametrize("members", [ExchangeState, Event], ids=lambda members: members.__name__)
 def test_every_state_and_every_event_is_described(members: type[Enum]) -> None:
     tree = ast.parse(Path(lifecycle.__file__).read_text(encoding="utf-8"))
     (defined,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == members.__name__)

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import pytest
 from mcp.server.auth.middleware.auth_context import auth_context_var
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -50,16 +49,6 @@ async def test_no_work_is_accepted_before_or_after_serving(skills: Path, log: Pa
         async with server.exchanges.serving():
             assert not (await client.call_tool("run_skill", {"steps": []})).is_error
         assert (await client.call_tool("run_skill", {"steps": []})).is_error
-
-
-async def test_serving_is_entered_once_at_a_time() -> None:
-    exchanges = ExchangeRegistry()
-    async with exchanges.serving():
-        with pytest.raises(RuntimeError, match="already"):
-            async with exchanges.serving():
-                pass
-    async with exchanges.serving():
-        pass
 
 
 async def test_one_user_leaves_runs_to_the_others() -> None:

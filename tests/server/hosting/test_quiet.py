@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from server.hosting import quiet
-from server.hosting.quiet import Quiet
+from server.hosting import activation_texts as quiet
+from server.hosting.activation_texts import Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Callable

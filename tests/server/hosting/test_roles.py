@@ -14,7 +14,7 @@ from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.settings.model import Settings
 from server.hosting.host import Host
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from tests.server.hosting.two_views import (
     WORDS,
     host_of,

@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 import pytest
 
-from server.access.principal import Principal, PrincipalKind
+from server.access import Principal, PrincipalKind
 from server.hosting.searches import MAX_OF_ONE, MAX_SEARCHES, SearchTurns
 
 

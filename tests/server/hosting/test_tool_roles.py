@@ -13,8 +13,8 @@ import pytest
 from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.settings.tools import OptionalTool
-from server.hosting.role_views import role_rule
-from server.requests.records import Decision, Records, RequestReason, RequestRecord
+from server.hosting.views import role_rule
+from server.requests import Records, RequestDecision, RequestReason, RequestRecord
 from tests.conftest import write_skill
 from tests.model_endpoint import ModelEndpoint
 from tests.server.hosting.two_views import SWITCHED_ON, WORDS, host_of, serving_http, write_skills
@@ -121,8 +121,8 @@ async def test_the_record_tells_a_denied_tool_from_an_unknown_one(tmp_path: Path
         unknown = await asker.call("reload_skillz")
     assert json.dumps(denied).replace("skills", "skillz") == json.dumps(unknown)
     assert [(each.tool, each.decision, each.reason) for each in seen if each.method == "tools/call"] == [
-        ("reload_skills", Decision.DENIED, RequestReason.ROLE),
-        ("", Decision.INVALID, RequestReason.UNKNOWN_TOOL),
+        ("reload_skills", RequestDecision.DENIED, RequestReason.ROLE),
+        ("", RequestDecision.INVALID, RequestReason.UNKNOWN_TOOL),
     ]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from server.capabilities.auditlog.audit_log import audit_record
 from server.capabilities.auditlog.records import AuditRecord
-from server.requests.records import Records, RequestRecord
+from server.requests import Records, RequestRecord
 from tests.server.hosting.test_walk import HIDDEN, NAMELESS_TOOLS, everything, methods_of, registered, tools_of
 from tests.server.hosting.two_views import host_of, serving_http
 from tests.server.hosting.walking import Answer, Asker, over_http, probe

@@ -22,7 +22,7 @@ from server.config.settings.tools import OptionalTool
 from server.hosting.host import Host
 from server.hosting.views import ViewName, ViewRule
 from server.protocol.server import SkillServer
-from server.requests.records import Records
+from server.requests import Records
 from server.transport.http import HttpServer
 from server.transport.listening import listen
 from server.transport.stdio import serve_stdio

@@ -1,4 +1,4 @@
-"""Rules of the accounts: what is admitted, what is refused, and what is forgotten."""
+"""Rules of the limits for each principal: rates, requests in progress, and open sessions."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.limits.principal_limits import MAX_ACCOUNTS, LimitExceededError, LimitReason, PrincipalLimits
+from server.limits.principal_limits import MAX_ACCOUNTS, LimitExceededError, LimitReason, OpenSessions, PrincipalLimits
 
 ANNA, BEN = ("jwt", "anna"), ("jwt", "ben")
 
@@ -115,7 +115,7 @@ def test_accounts_that_are_as_new_are_dropped() -> None:
             is_admitted(limits, ("jwt", str(number)))
         clock.now += 1
         assert is_admitted(limits, BEN)
-        assert len(limits) == 2
+        assert len(limits._accounts) == 2
         assert not is_admitted(limits, ANNA)
 
 
@@ -135,3 +135,112 @@ def test_bodies_in_progress_are_limited_together_until_a_request_ends() -> None:
         pass
     with limits.admitted(ANNA, 100):
         pass
+
+
+IDLE = 60.0
+
+
+def opens(sessions: OpenSessions, session: str, principal: tuple[str, str] = ANNA) -> bool:
+    try:
+        with sessions.opening(principal) as note:
+            note(session)
+    except LimitExceededError:
+        return False
+    return True
+
+
+def test_principals_do_not_share_the_limit() -> None:
+    sessions = OpenSessions(1, IDLE, Clock())
+    assert opens(sessions, "a")
+    assert not opens(sessions, "b")
+    assert opens(sessions, "c", BEN)
+
+
+def test_a_session_that_is_ended_or_idle_leaves_room() -> None:
+    clock = Clock()
+    sessions = OpenSessions(1, IDLE, clock)
+    assert opens(sessions, "a")
+    sessions.end(ANNA, "a")
+    assert opens(sessions, "b")
+    clock.now += IDLE
+    assert opens(sessions, "c")
+
+
+def test_a_session_is_not_idle_while_a_request_is_in_progress() -> None:
+    clock = Clock()
+    sessions = OpenSessions(1, IDLE, clock)
+    assert opens(sessions, "a")
+    with sessions.used(ANNA, "a"):
+        clock.now += 10 * IDLE
+        assert not opens(sessions, "b")
+    clock.now += IDLE / 2
+    assert not opens(sessions, "b")
+    clock.now += IDLE / 2
+    assert opens(sessions, "b")
+
+
+def test_sessions_that_are_being_opened_count() -> None:
+    sessions = OpenSessions(1, IDLE, Clock())
+    with sessions.opening(ANNA):
+        assert not opens(sessions, "a")
+    # It was not opened after all.
+    assert opens(sessions, "a")
+
+
+def test_nobody_ends_or_keeps_the_session_of_another_principal() -> None:
+    clock = Clock()
+    sessions = OpenSessions(1, IDLE, clock)
+    assert opens(sessions, "a")
+    sessions.end(BEN, "a")
+    assert not opens(sessions, "b")
+    with sessions.used(BEN, "a"):
+        clock.now += IDLE
+        assert opens(sessions, "b")
+
+
+def test_the_refusal_says_when_a_session_becomes_idle() -> None:
+    clock = Clock()
+    sessions = OpenSessions(2, IDLE, clock)
+    assert opens(sessions, "a")
+    clock.now += 20
+    assert opens(sessions, "b")
+    with pytest.raises(LimitExceededError) as refused, sessions.opening(ANNA):
+        pass
+    assert refused.value.limit is LimitReason.SESSIONS
+    assert refused.value.seconds == IDLE - 20
+    clock.now += refused.value.seconds
+    assert opens(sessions, "c")
+
+
+def test_zero_means_no_limit_of_sessions() -> None:
+    sessions = OpenSessions(0, IDLE, Clock())
+    assert all(opens(sessions, str(number)) for number in range(1000))
+    assert len(sessions._accounts) == 0
+
+
+@given(st.lists(st.tuples(st.sampled_from(["open", "end", "use", "wait"]), st.integers(0, 5)), max_size=60))
+def test_there_are_never_more_sessions_than_the_limit_and_no_account_without_sessions(
+    steps: list[tuple[str, int]],
+) -> None:
+    clock = Clock()
+    sessions = OpenSessions(3, IDLE, clock)
+    used: dict[str, float] = {}
+    for step, number in steps:
+        name = str(number)
+        alive = {key for key, at in used.items() if clock.now - at < IDLE}
+        if step == "open" and name not in used:
+            assert opens(sessions, name) is (len(alive) < 3)
+            if len(alive) < 3:
+                used = {key: used[key] for key in alive} | {name: clock.now}
+        elif step == "end":
+            sessions.end(ANNA, name)
+            used.pop(name, None)
+        elif step == "use" and name in used:
+            with sessions.used(ANNA, name):
+                clock.now += 1
+            used[name] = clock.now
+        elif step == "wait":
+            clock.now += 10 * number
+    for name in list(used):
+        sessions.end(ANNA, name)
+    assert len(sessions._accounts) == 0

@@ -9,13 +9,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from server.limits.turns import MeteredWork, Turns
+from server.limits.principal_limits import MeteredWork, RequestTurns
 
 ANNA, BEN = ("static", "anna"), ("static", "ben")
 
 
 async def test_a_request_that_arrives_later_waits_for_one_request_of_each_other_principal() -> None:
-    turns, order = Turns(), list[str]()
+    turns, order = RequestTurns(), list[str]()
 
     async def ask(principal: tuple[str, str], name: str) -> None:
         async with turns.turn(principal) as turn:
@@ -31,12 +31,12 @@ async def test_a_request_that_arrives_later_waits_for_one_request_of_each_other_
     assert [name for name in order if name != "ben"] == [f"anna {number}" for number in range(50)]
     assert order.index("ben") < 5
     with anyio.fail_after(10):
-        while len(turns):
+        while turns._lanes:
             await anyio.lowlevel.checkpoint()
 
 
 async def test_a_request_that_waits_for_something_else_lets_the_next_one_begin() -> None:
-    turns, begun = Turns(), anyio.Event()
+    turns, begun = RequestTurns(), anyio.Event()
 
     async def wait() -> None:
         async with turns.turn(ANNA) as turn:
@@ -53,7 +53,7 @@ async def test_a_request_that_waits_for_something_else_lets_the_next_one_begin()
 
 @pytest.mark.parametrize("waiting", [1, 3])
 async def test_requests_that_are_cancelled_while_they_wait_hold_nobody_up(waiting: int) -> None:
-    turns = Turns()
+    turns = RequestTurns()
 
     async def ask() -> None:
         async with turns.turn(ANNA):
@@ -73,7 +73,7 @@ async def test_the_next_request_after_an_expensive_one_waits_for_a_multiple_of_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     pauses: list[float] = []
-    turns = Turns()
+    turns = RequestTurns()
     loop = asyncio.get_running_loop()
 
     def call_later(seconds: float, call: Any, *arguments: Any) -> Any:
@@ -90,7 +90,7 @@ async def test_the_next_request_after_an_expensive_one_waits_for_a_multiple_of_i
 
 
 async def test_a_turn_within_another_ends_both_and_only_the_outer_one_pauses() -> None:
-    inner, outer = Turns(), Turns()
+    inner, outer = RequestTurns(), RequestTurns()
     with anyio.fail_after(30):
         async with outer.turn(ANNA) as large, inner.turn(ANNA) as turn:
             turn.outer, turn.cost = large, 0.001

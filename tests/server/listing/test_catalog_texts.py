@@ -11,12 +11,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, ClientProfile, layout_for, profile_called
+from server.clients.known import KNOWN_CLIENTS, find_client
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN, ClientProfile
 from server.config.settings.model import Settings
 from server.config.settings.skills import ClientSettings
 from server.listing.catalog_texts import MAX_FURTHER_NAMES, MAX_LEAD
-from server.listing.layout import MAX_INSTRUCTIONS
-from server.listing.order import size_of
+from server.listing.layout import MAX_INSTRUCTIONS, size_of
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
 from skills_core.rendering.catalog import utf16_length
@@ -48,7 +49,7 @@ def named(kind: str, size: int) -> Catalog:
 
 
 def client(key: str) -> ClientProfile:
-    return profile_called(key, KNOWN_CLIENTS)
+    return find_client(key)
 
 
 @cache

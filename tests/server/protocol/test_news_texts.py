@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.clients import KNOWN_CLIENTS
-from server.hosting.offer_changes import MAX_CHANGES
+from server.clients.known import KNOWN_CLIENTS
+from server.hosting.changes import MAX_CHANGES
+from server.listing.layout import MAX_NEWS
 from server.protocol import conversations
-from server.protocol.news_texts import MAX_NEWS, TOO_MUCH
+from server.protocol.conversations import TOO_MUCH
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
 from tests.server.hosting.walking import over_http

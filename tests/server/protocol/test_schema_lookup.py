@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from server.requests.records import Decision
+from server.requests import RequestDecision
 from tests.conftest import MakeSkill
 from tests.server.serving import modern, modern_headers, serving
 
@@ -29,7 +29,7 @@ async def test_a_call_is_one_request_where_views_differ(skills: Path, make_skill
         await served.call("activate_skill", name="one")
         await served.ask("tools/list")
     assert [each.method for each in served.found] == ["tools/call", "tools/list"]
-    assert {each.decision for each in served.found} == {Decision.ALLOWED}
+    assert {each.decision for each in served.found} == {RequestDecision.ALLOWED}
 
 
 @pytest.mark.parametrize(

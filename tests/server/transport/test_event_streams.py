@@ -337,9 +337,11 @@ def _connect_and_never_read(url: str, session: str, message: dict[str, Any] | No
 def test_missed_events_are_kept_once_each_in_order(
     events: list[Any], number: int, subscriptions: frozenset[str], limit: int
 ) -> None:
-    recent = RecentEvents(limit)
-    for event in events:
-        recent.add(event)
+    recent = RecentEvents()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.protocol.subscriptions.MAX_EVENTS", limit)
+        for event in events:
+            recent.add(event)
     assert recent.last == len(events)
     missed = [each for each in events[number:] if not isinstance(each, ResourceUpdated) or each.uri in subscriptions]
     in_order = list(dict.fromkeys(reversed(missed)))[::-1]

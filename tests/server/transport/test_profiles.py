@@ -19,7 +19,7 @@ from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file
 from server.config.settings.model import Settings
 from server.conversation.client_requests import Caller
-from server.hosting.role_views import role_rule
+from server.hosting.views import role_rule
 from server.transport.profiles import ProfileSessions
 from tests.server.hosting.two_views import host_of, serving_http, write_skills
 from tests.server.hosting.walking import over_http

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from server.capabilities.evals.triggers import TriggerFlags
-    from server.clients import ClientProfile
+    from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot
     from skills_core.evals.triggers.queries import Query
@@ -376,7 +376,8 @@ def open_skill(options: TriggerFlags) -> tuple[Library, Settings, Skill]:
 
 
 def _chosen_clients(chosen: Sequence[str]) -> list[tuple[ClientProfile, str | None]]:
-    from server.clients import KNOWN_CLIENTS, UNKNOWN
+    from server.clients.known import KNOWN_CLIENTS
+    from server.clients.profile import UNKNOWN
 
     named = chosen_clients(each for each in chosen if each != ALL_CLIENTS)
     if ALL_CLIENTS not in chosen:

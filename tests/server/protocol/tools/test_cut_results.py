@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.clients import Evidence, Limit, Unit
-from server.clients.results import MARGIN, ResultRoom, size_of
+from server.clients.profile import Evidence, Limit, Unit
 from server.config.settings.tools import OptionalTool
+from server.protocol.tool_call import MARGIN, ResultRoom, result_size
 from server.protocol.tools.cut_results import cut_to_room
 from tests.conftest import write_skill
 
@@ -97,7 +97,7 @@ def test_whatever_a_result_has_it_fits_and_nothing_is_missing_silently(
     texts: list[str], most: int, unit: Unit, news: int
 ) -> None:
     found = cut_to_room(result_of(*texts), room_of(most, unit), news=min(news, len(texts)))
-    assert size_of(found, unit) <= most
+    assert result_size(found, unit) <= most
     shown = [block["text"] for block in found["content"]]
     if "by the server: " not in "".join(shown):
         assert shown == texts
@@ -116,19 +116,19 @@ class TestUnits:
         ],
     )
     def test_each_unit(self, unit: Unit, size: int) -> None:
-        assert size_of({**result_of('é😀"a'), "resultType": "complete"}, unit) == size
+        assert result_size({**result_of('é😀"a'), "resultType": "complete"}, unit) == size
 
     @pytest.mark.parametrize(("structured", "size"), [(False, 3), (True, 12)])
     def test_the_structure_counts_where_it_is_sent(self, *, structured: bool, size: int) -> None:
         result = result_of("abc", structuredContent={"a": "é"})
-        assert size_of(result, Unit.CHARACTERS, structured=structured) == size
+        assert result_size(result, Unit.CHARACTERS, structured=structured) == size
 
     def test_embedded_text_counts_and_images_do_not(self) -> None:
         blocks = [
             {"type": "resource", "resource": {"uri": "skill://a", "text": "abc"}},
             {"type": "image", "data": "x" * 100, "mimeType": "image/png"},
         ]
-        assert size_of({"content": blocks}, Unit.CHARACTERS) == 3
+        assert result_size({"content": blocks}, Unit.CHARACTERS) == 3
 
 
 async def test_a_search_leaves_out_the_last_matches_and_says_how_many(in_memory: ConnectHosted, skills: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from server.clients import KNOWN_CLIENTS
+from server.clients.known import KNOWN_CLIENTS
 from tests.conftest import write_skill
 from tests.server.sessions import ConnectHosted, Session
 

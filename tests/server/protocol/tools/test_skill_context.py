@@ -16,7 +16,7 @@ from mcp_types import INVALID_PARAMS, PromptReference
 
 from server.config.machine import current_environment
 from server.config.settings.model import Settings
-from server.hosting.usage import Usage, read_counts
+from server.hosting.usage import UsageCounts, read_counts
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.context.injection import MAX_INJECTED_CHARS
@@ -237,7 +237,7 @@ async def test_each_decision_is_in_the_log_with_score_and_digest_and_without_the
 async def test_a_skill_that_a_message_calls_counts_as_used_and_one_that_is_found_does_not(
     in_memory: ConnectHosted, skills: Path, tmp_path: Path
 ) -> None:
-    usage = Usage(tmp_path / "usage.db")
+    usage = UsageCounts(tmp_path / "usage.db")
     async with in_memory(skills) as session:
         session.host.usage = usage
         await with_skills(session, "/git now")

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from server.capabilities.runs.tools import skill_result, workflow_result
-from server.clients import KNOWN_CLIENTS, StructureUse
-from server.conversation.resumption import needs_consent, not_finished
+from server.clients.known import KNOWN_CLIENTS
+from server.clients.profile import StructureUse
+from server.conversation.client_requests import needs_consent, not_finished
 from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus, Score
 from skills_core.runs.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome

@@ -13,13 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.capabilities.scripts.declared_tools import DeclaredToolHandler
-from server.clients.connected import ADDED_ARGUMENTS, without_additions
+from server.clients.known import ADDED_ARGUMENTS, without_additions
 from server.config.machine import current_environment
 from server.config.settings.tools import OptionalTool
 from server.listing.layout import ListingLayout
 from server.listing.snapshot import Snapshot
-from server.wire.arguments import _IS, read_arguments
-from server.wire.invalid_request import InvalidRequestError
+from server.wire.params import _IS, InvalidRequestError, read_arguments
 from skills_core import Library, explicit_sources
 from tests.conftest import MakeSkill
 from tests.server.sessions import Connect, ConnectHosted

@@ -1,6 +1,8 @@
-"""Records of what a server was asked and how it decided, for those who count, log or audit it.
+"""Records of what a server was asked and how it decided, and the notes that handlers take for them.
 
-A record contains names, decisions and figures; it never contains the texts of requests and results, nor tokens.
+A record is for those who count, log or audit requests. It contains names, decisions and figures; it never contains the
+texts of requests and results, nor tokens. The notes belong to the context of the request's task and of the tasks that
+it starts. Where nothing records requests there are no notes, and noting does nothing.
 """
 
 from __future__ import annotations
@@ -14,31 +16,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeAlias
 
-from server.access.principal import LOCAL, Principal
+from server.access import LOCAL, Principal
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
-__all__ = [
-    "ADMIN_METHOD",
-    "HTTP_METHOD",
-    "LIMIT_METHOD",
-    "LOGIN_METHOD",
-    "OTHER_METHOD",
-    "SESSION_METHOD",
-    "Client",
-    "CommandRecord",
-    "Decision",
-    "Emitted",
-    "OpenSpan",
-    "Records",
-    "RequestReason",
-    "RequestRecord",
-    "Tracer",
-    "Use",
-    "address_of",
-]
+    from skills_core.skills.skill import Skill
+
 
 logger = logging.getLogger(__name__)
 
@@ -56,7 +41,7 @@ ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 
 
-class Decision(StrEnum):
+class RequestDecision(StrEnum):
     """The outcome of a request."""
 
     ALLOWED = "allowed"
@@ -156,7 +141,7 @@ class RequestRecord:
     digest: str = ""
     use: Use | None = None
     found: tuple[str, ...] = ()
-    decision: Decision = Decision.ALLOWED
+    decision: RequestDecision = RequestDecision.ALLOWED
     reason: str = RequestReason.NONE
     seconds: float = 0.0
     trace_id: str = ""
@@ -217,7 +202,6 @@ class Records:
     """Passes each record to all sinks. Without sinks and a `tracer`, requests are not recorded at all."""
 
     def __init__(self) -> None:
-        """Begin without sinks."""
         self._sinks: tuple[Sink, ...] = ()
         self.tracer: Tracer | None = None
         # Unique among the replicas of a server too, at less cost than a random number for each request.
@@ -256,3 +240,88 @@ class Records:
                 sink(record)
             except Exception:
                 logger.exception("a record of a request was lost")
+
+
+@dataclass(slots=True)
+class Notes:
+    """The notes on one request. `error` is what a handler turned into a result; `decision` precedes it.
+
+    `target` names what a request is about where its parameters do not tell by themselves. `address` is the network
+    address of a client that has not logged in; afterwards, the principal tells who it is.
+    """
+
+    request_id: str
+    trace_id: str = ""
+    principal: Principal = LOCAL
+    address: str = ""
+    tool: str = ""
+    is_own_tool: bool = False
+    target: str = ""
+    skill: str = ""
+    digest: str = ""
+    use: Use | None = None
+    found: tuple[str, ...] = ()
+    decision: RequestDecision | None = None
+    reason: str = RequestReason.NONE
+    error: Exception | None = None
+
+
+NOTES: ContextVar[Notes | None] = ContextVar("skillserve_request", default=None)
+"""The notes on the request of the current task."""
+
+
+def note_tool(name: str, *, own: bool) -> None:
+    """Note the tool that a request calls, once it is known to exist; `own` tells that no skill declares it."""
+    if (notes := NOTES.get()) is not None:
+        notes.tool, notes.is_own_tool = name, own
+
+
+def note_skill(skill: Skill, use: Use) -> None:
+    """Note the skill that a request uses, once it is known that the caller sees it."""
+    if (notes := NOTES.get()) is not None:
+        notes.skill, notes.digest, notes.use = skill.settings_key, skill.digest or "", use
+
+
+def note_use(use: Use) -> None:
+    """Note what a request does with a skill that is not there any more."""
+    if (notes := NOTES.get()) is not None:
+        notes.use = use
+
+
+def note_target(name: str) -> None:
+    """Note what a request is about, by a name that its client chose."""
+    if (notes := NOTES.get()) is not None:
+        notes.target = name
+
+
+def note_found(keys: Iterable[str]) -> None:
+    """Note the skills that a search returned."""
+    if (notes := NOTES.get()) is not None:
+        notes.found = tuple(keys)
+
+
+def note_denied(reason: str) -> None:
+    """Note that a request is denied, whatever its answer says."""
+    if (notes := NOTES.get()) is not None:
+        notes.decision, notes.reason = RequestDecision.DENIED, reason
+
+
+def note_invalid(reason: str) -> None:
+    """Note why a request is invalid, in more detail than its error tells, or though its answer does not tell."""
+    if (notes := NOTES.get()) is not None:
+        notes.decision, notes.reason = RequestDecision.INVALID, reason
+
+
+def adopt(earlier: Notes | None) -> None:
+    """Take over what is noted of an earlier request, whose work the current request continues."""
+    notes = NOTES.get()
+    if notes is None or earlier is None or notes is earlier:
+        return
+    notes.skill, notes.digest, notes.use = earlier.skill, earlier.digest, earlier.use
+    notes.decision, notes.reason = earlier.decision, earlier.reason
+
+
+def note_error(error: Exception) -> None:
+    """Note an error that is answered by a result."""
+    if (notes := NOTES.get()) is not None:
+        notes.error = error

@@ -10,21 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from server.clients import KNOWN_CLIENTS, UNKNOWN, layout_for, profile_of
+from server.clients.known import client_called
+from server.clients.layout import layout_for
+from server.clients.profile import UNKNOWN
 from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.server import Transport
-from server.hosting.usage import MAX_REMEMBERED, Usage, read_counts
-from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout
-from server.listing.order import size_of
+from server.hosting.usage import MAX_REMEMBERED, UsageCounts, read_counts
+from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout, size_of
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill
 from tests.server.sessions import Connect, Session, server_command, server_environment
 from tests.server.settings import make_settings
 
-CLAUDE_CODE = profile_of("claude-code", KNOWN_CLIENTS)
+CLAUDE_CODE = client_called("claude-code")
 
 
 def shown(text: str | None) -> list[str]:
@@ -121,7 +122,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
     for number in range(700):
         write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
     snapshot = Snapshot(catalog_of(skills), Settings())
-    rooms = [layout_for(profile_of(name, KNOWN_CLIENTS), Settings()) for name in ("claude-ai", "somebody")]
+    rooms = [layout_for(client_called(name), Settings()) for name in ("claude-ai", "somebody")]
     small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
     assert size_of(small) <= 16_384 < size_of(whole)
     names = small["properties"]["name"]["enum"]
@@ -133,7 +134,7 @@ def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(
 def test_a_name_that_is_longer_than_all_the_room_hides_no_other(skills: Path) -> None:
     (skills / "long").mkdir()
     (skills / "long" / "SKILL.md").write_text(f"---\nname: {'a' * 40_000}\ndescription: Does a thing.\n---\nDo it.\n")
-    room = layout_for(profile_of("claude-ai", KNOWN_CLIENTS), Settings())
+    room = layout_for(client_called("claude-ai"), Settings())
     alone = Snapshot(catalog_of(skills), Settings()).tools(room)["tools"][0]
     # Some models' interfaces take no list of nothing.
     assert "enum" not in alone["inputSchema"]["properties"]["name"]
@@ -226,7 +227,7 @@ async def test_nothing_is_remembered_where_that_is_switched_off(connect: Connect
 def test_a_damaged_file_costs_only_the_counts(tmp_path: Path, damage: bytes) -> None:
     file = tmp_path / "usage.db"
     file.write_bytes(damage)
-    usage = Usage(file)
+    usage = UsageCounts(file)
     assert usage.before == {}
     usage.add("a")
     usage.write()
@@ -236,13 +237,13 @@ def test_a_damaged_file_costs_only_the_counts(tmp_path: Path, damage: bytes) -> 
 
 def test_a_place_that_cannot_be_written_costs_only_the_counts(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    usage = Usage(tmp_path / "file" / "usage.db")
+    usage = UsageCounts(tmp_path / "file" / "usage.db")
     usage.add("a")
     usage.write()
 
 
 def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: Path) -> None:
-    usage = Usage(tmp_path / ("long" * 100) / "usage.db")
+    usage = UsageCounts(tmp_path / ("long" * 100) / "usage.db")
     assert usage.before == {}
     usage.add("a")
     usage.write()
@@ -250,7 +251,7 @@ def test_a_place_that_cannot_even_be_looked_at_costs_only_the_counts(tmp_path: P
 
 @pytest.mark.parametrize("count", ["1e999", "'many'", "x'00ff'"])
 def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: str) -> None:
-    usage = Usage(tmp_path / "usage.db")
+    usage = UsageCounts(tmp_path / "usage.db")
     usage.add("a")
     usage.write()
     with closing(sqlite3.connect(tmp_path / "usage.db")) as connection, connection:
@@ -260,18 +261,18 @@ def test_a_count_that_is_no_number_costs_only_the_counts(tmp_path: Path, count: 
 
 def test_servers_that_run_side_by_side_add_up(tmp_path: Path) -> None:
     file = tmp_path / "deep" / "usage.db"
-    one, other = Usage(file), Usage(file)
+    one, other = UsageCounts(file), UsageCounts(file)
     for usage in (one, other, one):
         usage.add("a")
         usage.write()
     other.add("b")
     other.write()
-    assert Usage(file).before == {"a": 3, "b": 1}
+    assert UsageCounts(file).before == {"a": 3, "b": 1}
 
 
 def test_only_those_used_most_are_read(tmp_path: Path) -> None:
     file = tmp_path / "usage.db"
-    usage = Usage(file)
+    usage = UsageCounts(file)
     for number in range(MAX_REMEMBERED + 5):
         usage.add(f"s{number:05}")
     usage.add("s00003")

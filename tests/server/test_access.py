@@ -1,23 +1,50 @@
-"""Rules of roles: what the skills of a role are, and how roles add up."""
+"""Rules of principals, roles and profiles: who asks, what the skills of a role are, and how roles add up."""
 
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.access.principal import LOCAL, Principal, PrincipalKind
-from server.access.roles import Roles
+from server.access import LOCAL, Principal, PrincipalKind, ProfileFault, Profiles, Roles, principal_of
 from server.config.machine import current_environment
 from server.config.settings.access import AccessSettings
-from server.config.values import InvalidValueError
+from server.config.values import InvalidValueError, read
 from skills_core import Library, Skill, explicit_sources
 from tests.conftest import write_skill
+
+if TYPE_CHECKING:
+    from mcp.server.context import ServerRequestContext
+
+
+ANNA = Principal("anna", PrincipalKind.JWT, frozenset({"editor"}))
+
+
+def context(request: object) -> ServerRequestContext[Any, Any]:
+    return cast("ServerRequestContext[Any, Any]", SimpleNamespace(request=request))
+
+
+def with_user(user: object) -> ServerRequestContext[Any, Any]:
+    return context(SimpleNamespace(scope={"user": user}))
+
+
+def test_stdio_and_servers_without_login_have_the_local_principal() -> None:
+    assert principal_of(context(None)) is LOCAL
+    assert principal_of(context(SimpleNamespace(scope={}))) is LOCAL
+
+
+def test_the_principal_of_the_requests_own_token_counts() -> None:
+    assert principal_of(with_user(SimpleNamespace(access_token=SimpleNamespace(principal=ANNA)))) is ANNA
+
+
+@pytest.mark.parametrize("user", [None, "anna", SimpleNamespace(access_token=None), SimpleNamespace(principal=ANNA)])
+def test_what_the_login_did_not_leave_is_no_principal(user: object) -> None:
+    assert principal_of(with_user(user)) is LOCAL
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +60,7 @@ def skills(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Skill]:
 
 
 def seen(skills: dict[str, Skill], choices: dict[str, list[str]], held: frozenset[str]) -> set[str]:
-    roles = Roles(choices)
+    roles = Roles(choices, (), {})
     held = roles.of(Principal("anna", PrincipalKind.TOKEN, held))
     return {name for name, skill in skills.items() if roles.show(held, skill)}
 
@@ -82,7 +109,7 @@ def test_without_a_role_nothing_is_seen(skills: dict[str, Skill]) -> None:
 
 
 def test_unknown_roles_make_no_view_of_their_own() -> None:
-    roles = Roles({"reader": ["*"], "common": ["pdf"]}, ["common"])
+    roles = Roles({"reader": ["*"], "common": ["pdf"]}, ["common"], {})
     held = roles.of(Principal("anna", PrincipalKind.JWT, frozenset({"reader", "x", "y"})))
     assert held == {"reader", "common"}
     assert roles.of(LOCAL) == {"common"}
@@ -91,7 +118,7 @@ def test_unknown_roles_make_no_view_of_their_own() -> None:
 @given(st.text("ab*", min_size=1, max_size=8), st.text("ab", max_size=8))
 def test_asterisks_stand_for_any_characters(choice: str, name: str) -> None:
     skill: Any = SimpleNamespace(content=SimpleNamespace(name=name), source=None)
-    assert Roles({"reader": [choice]}).show(frozenset({"reader"}), skill) == fnmatchcase(name, choice)
+    assert Roles({"reader": [choice]}, (), {}).show(frozenset({"reader"}), skill) == fnmatchcase(name, choice)
 
 
 def test_a_default_role_must_be_one_of_the_roles() -> None:
@@ -124,7 +151,7 @@ def test_roles_allow_tools(held: set[str], tool: str, *, expected: bool) -> None
 def test_without_a_table_of_tools_all_are_allowed_and_without_one_of_skills_all_are_seen(
     skills: dict[str, Skill],
 ) -> None:
-    assert Roles({"reader": ["pdf"]}).allow(frozenset(), "reload_skills")
+    assert Roles({"reader": ["pdf"]}, (), {}).allow(frozenset(), "reload_skills")
     assert all(Roles({}, (), TOOLS).show(frozenset(), skill) for skill in skills.values())
     assert Roles({}, (), TOOLS).of(Principal("anna", PrincipalKind.JWT, frozenset({"guest", "x"}))) == {"guest"}
 
@@ -147,3 +174,49 @@ def test_settings_name_no_tool_and_no_role_that_there_cannot_be(
         AccessSettings(**given)
     assert fault.value.path == path
     assert message in fault.value.message
+
+
+PROFILES = Profiles({"eng": ["a", "b"], "none": []})
+
+
+@pytest.mark.parametrize(
+    ("in_path", "in_headers", "expected"),
+    [
+        (None, [], None),
+        ("eng", [], "eng"),
+        (None, ["eng"], "eng"),
+        ("eng", ["eng"], "eng"),
+        ("eng", ["none"], ProfileFault.AMBIGUOUS),
+        ("eng", [""], ProfileFault.AMBIGUOUS),
+        ("eng", ["other"], ProfileFault.AMBIGUOUS),
+        (None, ["eng", "eng"], ProfileFault.AMBIGUOUS),
+        (None, ["eng", "none"], ProfileFault.AMBIGUOUS),
+        (None, ["eng, none"], ProfileFault.UNKNOWN),
+        (None, ["ENG"], ProfileFault.UNKNOWN),
+        (None, [""], ProfileFault.UNKNOWN),
+        (None, [" eng"], ProfileFault.UNKNOWN),
+        ("other", [], ProfileFault.UNKNOWN),
+    ],
+)
+def test_a_request_names_one_profile_or_none(in_path: str | None, in_headers: list[str], expected: str | None) -> None:
+    assert PROFILES.choose(in_path, in_headers) is expected or PROFILES.choose(in_path, in_headers) == expected
+
+
+HELD_ROLES = st.frozensets(st.sampled_from("abc"))
+
+
+@given(held=HELD_ROLES, profile=st.none() | st.sampled_from(["eng", "none", "other"]))
+def test_a_profile_adds_no_role(held: frozenset[str], profile: str | None) -> None:
+    narrowed = PROFILES.narrowed(held, profile)
+    assert narrowed <= held
+    assert (narrowed == held) or profile is not None
+    if profile == "eng":
+        assert narrowed == held & {"a", "b"}
+    elif profile is not None:
+        assert narrowed == frozenset()
+
+
+@pytest.mark.parametrize("name", ["", "Eng", "a/b", "..", ".", "a b", "é", "a%2f", "-a", "a" * 65, "a\n"])
+def test_the_name_of_a_profile_is_the_same_however_it_is_sent(name: str) -> None:
+    with pytest.raises(InvalidValueError):
+        read(AccessSettings, {"profiles": {name: []}})

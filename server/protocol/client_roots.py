@@ -4,7 +4,7 @@ Clients of the handshake era declare the capability `roots` and answer `roots/li
 the server, so there, and until an answer comes, the working directory counts for clients that are known to start
 servers in their workspace. All of this concerns stdio only, where the client has the server's disk.
 
-A client of which nothing is known most likely is an agent with a shell on this machine, because it started the server
+An unknown client is most likely an agent with a shell on this machine, because it started the server
 here: its model is told the folder, unless the client offers roots, which may be all that its tools read.
 """
 
@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote_to_bytes
 
 import anyio
 import anyio.to_thread
@@ -22,8 +24,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import BaseModel, ValidationError
 
+from server.clients.profile import ClientProfile, holds
 from server.config.settings.skills import SkillFolder
-from server.wire.file_uris import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,9 +33,6 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
 
-    from server.clients import ClientProfile
-
-__all__ = ["MAX_ROOTS", "ClientRoots"]
 
 logger = logging.getLogger(__name__)
 
@@ -47,16 +46,13 @@ ANSWER_SECONDS = 10.0
 class ClientRoots:
     """What is known of the folders of the client."""
 
-    def __init__(
-        self, *, local: bool, named: SkillFolder = SkillFolder.AUTO, answer_seconds: float = ANSWER_SECONDS
-    ) -> None:
+    def __init__(self, *, local: bool, named: SkillFolder = SkillFolder.AUTO) -> None:
         """Know nothing yet; `local` tells that there is a single client, which shares the server's disk.
 
         `named` is the user's setting, which `NEVER` and `ALWAYS` put above what is known.
         """
         self._is_local = local = local and named is not SkillFolder.NEVER
         self._is_always = named is SkillFolder.ALWAYS
-        self._answer_seconds = answer_seconds
         self._started_in = _real_folders(["."]) if local else frozenset()
         self._roots: frozenset[Path] | None = None
         self._is_asking = False
@@ -68,7 +64,7 @@ class ClientRoots:
     def reads_everywhere(self, client: ClientProfile, ctx: ServerRequestContext[Any, Any]) -> bool:
         """Tell whether the client's own tools read the whole disk of the server, as far as is known."""
         if not self._is_local or self._is_always or client.reads_disk is not None:
-            return self._is_local and (self._is_always or client.reads_everywhere)
+            return self._is_local and (self._is_always or holds(client.reads_disk))
         if self._roots is not None:
             return False
         return self._has_refused or not _offers_roots(ctx)
@@ -77,7 +73,7 @@ class ClientRoots:
         """Return the folders that the client's own tools read, without symbolic links."""
         if self._roots is not None:
             return self._roots
-        return self._started_in if client.starts_servers_in_workspace else frozenset()
+        return self._started_in if holds(client.starts_in_workspace) else frozenset()
 
     async def ask(self, ctx: ServerRequestContext[Any, Any], _: types.NotificationParams) -> None:
         """Ask the client for its roots, if it offers them; for `initialized` and for `roots/list_changed`.
@@ -100,16 +96,16 @@ class ClientRoots:
 
     async def _answer(self, session: ServerSession) -> frozenset[Path] | None:
         """Return the client's roots; None without a usable answer in time."""
-        with anyio.move_on_after(self._answer_seconds):
+        with anyio.move_on_after(ANSWER_SECONDS):
             try:
-                answer = await session.send_request(types.ListRootsRequest(), _Answer)
+                answer = await session.send_request(types.ListRootsRequest(), _RootsAnswer)
             except (MCPError, ValidationError, anyio.BrokenResourceError, anyio.ClosedResourceError) as error:
                 logger.debug("the client did not tell its roots: %s", type(error).__name__)
                 return None
             uris = [root.uri for root in answer.roots[:MAX_ROOTS]]
             paths = [path for uri in uris if (path := path_of(uri)) is not None]
             return await anyio.to_thread.run_sync(_real_folders, paths, abandon_on_cancel=True, limiter=self._looking)
-        logger.debug("the client did not tell its roots in %g seconds", self._answer_seconds)
+        logger.debug("the client did not tell its roots in %g seconds", ANSWER_SECONDS)
         return None
 
 
@@ -125,7 +121,7 @@ class _Root(BaseModel):
     uri: str
 
 
-class _Answer(BaseModel):
+class _RootsAnswer(BaseModel):
     roots: list[_Root]
 
 
@@ -140,3 +136,41 @@ def _real_folder(path: str) -> Path | None:
         return Path(real) if Path(real).is_dir() else None
     except (OSError, ValueError):
         return None
+
+
+MAX_FILE_URI = 4096
+"""Characters of a URI that is read."""
+
+_FILE = re.compile(r"file:(?://(?P<host>[^/\\]*))?(?P<path>.*)", re.IGNORECASE | re.DOTALL)
+_DRIVE = re.compile(r"[A-Za-z][:|]")
+
+
+def path_of(uri: str, *, windows: bool = os.name == "nt") -> str | None:
+    r"""Return the absolute path that a URI names on this machine; None if it names none.
+
+    On Windows, drives are understood as `/C:/`, `/c%3A/` and `/C|/`, with slashes of both kinds, and as the host
+    (`file://C:\x`). A share of another machine is refused, because looking at it would contact that machine. `?` and
+    `#` are taken as characters of the path: a path that was not encoded must not become one of its parents.
+    """
+    found = _FILE.fullmatch(uri) if len(uri) <= MAX_FILE_URI else None
+    if found is None:
+        return None
+    host, path = found["host"] or "", found["path"]
+    if windows and _DRIVE.fullmatch(host):
+        host, path = "", f"/{host}{path}"
+    if host.lower() not in {"", "localhost"} or not path.startswith("/"):
+        return None
+    try:
+        decoded = os.fsdecode(unquote_to_bytes(path))
+    except UnicodeError:
+        return None
+    if "\0" in decoded:
+        return None
+    return _windows_path(decoded) if windows else decoded
+
+
+def _windows_path(path: str) -> str | None:
+    drive, rest = path[1:3], path[3:]
+    if not _DRIVE.fullmatch(drive) or not (rest == "" or rest[0] in "/\\"):
+        return None
+    return f"{drive[0]}:{rest or '/'}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.wire.file_uris import MAX_FILE_URI, path_of
+from server.protocol.client_roots import MAX_FILE_URI, path_of
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from server.config.files import ConfigurationError
 from server.config.settings.layers import load_settings
-from server.protocol.activation.recipients import known_names, recipient_called
+from server.protocol.recipients import known_names, recipient_called
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS
 from tests.conftest import MakeSkill

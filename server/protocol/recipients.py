@@ -7,16 +7,9 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities import CAPABILITIES
-from server.clients import (
-    KNOWN_CLIENTS,
-    UNKNOWN,
-    ClientProfile,
-    called_in,
-    client_called,
-    client_of,
-    link_reader_of,
-    profile_called,
-)
+from server.clients.known import KNOWN_CLIENTS, client_called, client_of, find_client, name_sent_with
+from server.clients.layout import called_in, link_reader_of
+from server.clients.profile import UNKNOWN, ClientProfile, holds
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
@@ -28,9 +21,8 @@ if TYPE_CHECKING:
 
     from server.config.settings.model import Settings
     from server.hosting.views import View
-    from server.protocol.activation.client_roots import ClientRoots
+    from server.protocol.client_roots import ClientRoots
 
-__all__ = ["ANY_CLIENT", "Recipients", "known_names", "recipient_called"]
 
 ANY_CLIENT = "*"
 """The key of the table of tool names for all clients."""
@@ -50,8 +42,8 @@ class Recipients:
 
     def of(self, ctx: ServerRequestContext[Any, Any], view: View) -> Recipient:
         """Return the recipient of texts for the sender of a request, who has the tools of `view`."""
-        sent, client = ctx.session.client_params, client_of(ctx)
-        name, version = (sent.client_info.name, sent.client_info.version) if sent is not None else (None, "")
+        client = client_of(ctx)
+        name, version = name_sent_with(ctx) or (None, "")
         reads_everywhere, roots = self._roots.reads_everywhere(client, ctx), self._roots.of(client)
         return self._made(name, version, reads_everywhere, view.settings.tools.enabled, roots)
 
@@ -74,7 +66,7 @@ def recipient_called(name: str | None, settings: Settings, *, local: bool) -> Re
     Without a name, the recipient is an unknown client. `local` tells that its own tools read this disk.
     """
     key = (name or "").strip().lower()
-    profile = profile_called(name, KNOWN_CLIENTS)
+    profile = find_client(key)
     if profile is UNKNOWN and (toolbox := toolbox_named(key)):
         profile = ClientProfile(key, toolbox.title, toolbox=key)
     named = any(_fits(table, key, profile) for table in settings.clients.tool_names)
@@ -101,7 +93,7 @@ def _recipient(
         local=local,
         roots=roots,
         toolbox=toolbox_named(profile.toolbox),
-        reads_resources=profile.reads_resources,
+        reads_resources=holds(profile.model_reads),
         link_reader=link_reader_of(profile, settings),
         own=own,
         activation_tool=called_in(profile, ACTIVATION_TOOL, settings),

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from server.hosting import offer_changes
-from server.hosting.offer_changes import OfferChanges, OfferNews
+from server.hosting import changes as offer_changes
+from server.hosting.changes import OfferChanges, OfferNews
 from skills_core import Library, explicit_sources
 from skills_core.rendering.catalog import render_entry
 from skills_core.skills.gates import Environment

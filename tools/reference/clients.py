@@ -10,10 +10,11 @@ from server.clients.profile import Commands, Fact, Limit, NativeListing, Overflo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from server.clients.profile import ClientProfile, Evidence
 
-__all__ = ["FACTS", "SUBJECTS", "evidence_of", "facts_document"]
+__all__ = ["FACTS", "SUBJECTS", "clients_page", "evidence_of"]
 
 
 class Column(NamedTuple):
@@ -111,6 +112,8 @@ _OVERFLOWS = {
     Overflow.OMITTED: "then left out",
 }
 _UNITS = {Unit.CHARACTERS: "", Unit.BYTES: " bytes", Unit.JSON: " of JSON", Unit.JSON_BYTES: " bytes of JSON"}
+_HEADING = "\n## The facts\n\n"
+
 _AS_CODE = frozenset({"called", "prompt_called"})
 # These values hold what a model or a user writes, among other words.
 _CALL = re.compile(r"[^\s,]*(?:_|\bx\b)[^\s,]*")
@@ -139,8 +142,13 @@ def _facts(client: ClientProfile, field: str) -> Iterator[Any]:
         yield value
 
 
-def facts_document() -> str:
-    """Return the tables, what users can set, the notes and the sources in Markdown."""
+def clients_page(page: Path) -> str:
+    """Return the page at `page` with the present tables, user options, notes and sources."""
+    before, heading, _ = page.read_text(encoding="utf-8").partition(_HEADING)
+    return before + heading + _facts_of_all()
+
+
+def _facts_of_all() -> str:
     blocks = [_names()]
     blocks += [block for subject in SUBJECTS for block in _subject(subject)]
     blocks += ["### What users can set", _options(), "### Notes", *_notes(), "### Sources", *_sources()]
@@ -252,7 +260,3 @@ def _listing(native: NativeListing) -> str:
         return "all skills"
     entry = f", entries up to {native.entry:,}" if native.entry else ""
     return f"{budget}{entry}, {_OVERFLOWS[native.overflow]}"
-
-
-if __name__ == "__main__":
-    print(facts_document(), end="")  # noqa: T201 - the output goes into the document

@@ -11,7 +11,8 @@ import pytest
 from mcp import Client
 from mcp_types import Implementation
 
-from server.clients import KNOWN_CLIENTS, link_reader_of, profile_called
+from server.clients.known import KNOWN_CLIENTS, find_client
+from server.clients.layout import link_reader_of
 from server.config.machine import current_environment
 from server.hosting.host import Host
 from server.protocol.server import SkillServer
@@ -131,7 +132,7 @@ def test_only_a_client_that_frames_results_and_not_resources_gets_links() -> Non
     settings = make_settings()
     with_links = [client.key for client in KNOWN_CLIENTS if link_reader_of(client, settings)]
     assert with_links == ["gemini"]
-    gemini = profile_called("gemini", KNOWN_CLIENTS)
+    gemini = find_client("gemini")
     for lacking in (
         gemini._replace(untrusted=None),
         gemini._replace(model_reads=None),

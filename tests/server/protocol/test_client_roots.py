@@ -16,12 +16,12 @@ from mcp import Client
 from mcp.shared.exceptions import MCPDeprecationWarning, MCPError
 from pydantic import ValidationError
 
-from server.clients import ClientProfile, Evidence, Fact, profile_called
-from server.clients.known import KNOWN_CLIENTS
+from server.clients.known import find_client
+from server.clients.profile import ClientProfile, Evidence, Fact, holds
 from server.config.machine import current_environment
 from server.config.settings.skills import SkillFolder
 from server.hosting.host import Host
-from server.protocol.activation.client_roots import MAX_ROOTS, ClientRoots
+from server.protocol.client_roots import MAX_ROOTS, ClientRoots
 from server.protocol.server import SkillServer
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
@@ -203,10 +203,10 @@ async def test_roots_take_precedence_over_the_working_directory(
 
 def test_every_client_that_reads_no_disk_is_known_by_measurement() -> None:
     for key in ("claude-code", "gemini", "opencode", "copilot-cli", "qwen"):
-        profile = profile_called(key, KNOWN_CLIENTS)
-        assert (profile.reads_everywhere, profile.starts_servers_in_workspace) == (False, True)
+        profile = find_client(key)
+        assert (holds(profile.reads_disk), holds(profile.starts_in_workspace)) == (False, True)
     for key in ("codex", "cline", "continue"):
-        assert profile_called(key, KNOWN_CLIENTS).reads_everywhere
+        assert holds(find_client(key).reads_disk)
 
 
 @pytest.mark.usefixtures("pdf")
@@ -253,8 +253,10 @@ def raising(error: Exception) -> Answer:
 
 
 async def known_after(answer: Answer, **how: Any) -> frozenset[Path]:
-    roots = ClientRoots(local=True, answer_seconds=0.2)
-    await roots.ask(request(answer, **how), types.NotificationParams())
+    roots = ClientRoots(local=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("server.protocol.client_roots.ANSWER_SECONDS", 0.2)
+        await roots.ask(request(answer, **how), types.NotificationParams())
     return roots.of(UNKNOWN)
 
 

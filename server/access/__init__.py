@@ -1,1 +1,0 @@
-"""Who asks, and what they may do: pure rules about principals and roles."""
