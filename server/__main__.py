@@ -9,7 +9,6 @@ from server import __version__
 # A start allocates much and frees nothing: collecting meanwhile takes a tenth of it. `serve` switches it on again.
 gc.disable()
 
-__all__ = ["main"]
 
 _BLOCKED = 2
 # A host takes any exit code of a hook but 0 and 2 for consent, and so does a hook that a signal ends.

@@ -6,21 +6,19 @@ so imports this tuple: the functions of a `Capability` import what they need whe
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
     import typer
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.routing import Route
     from starlette.types import ASGIApp
 
-    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.finding import CheckedFile, ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.config.settings.section import Section
@@ -217,7 +215,7 @@ class Capability:
     """Adds its commands to the command line."""
     record_command: Callable[[CommandRecord], None] | None = None
     """Records what a command has changed."""
-    checks: Callable[[Configuration], Iterator[Finding]] | None = None
+    checks: Callable[[Configuration], Iterator[ConfigFinding]] | None = None
     """Checks its settings for `config check`, and its files."""
     files: Callable[[Settings], Iterable[CheckedFile]] | None = None
     """Names the files that it reads beside `skillserve.toml`."""

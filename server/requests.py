@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,8 +21,6 @@ from server.access import LOCAL, Principal
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from skills_core.skills.skill import Skill
 
 

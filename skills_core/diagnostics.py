@@ -5,13 +5,9 @@ Pure values at the bottom of the core: every other module may import this one, a
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
 
 MAX_PER_REASON = 20
 """Diagnostics of one reason that are reported one by one; a file may have thousands."""

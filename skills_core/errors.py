@@ -9,15 +9,14 @@ file server restarts, the error is transient and says nothing about the file.
 from __future__ import annotations
 
 import errno
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.diagnostics import Diagnostic, Reason
 
 

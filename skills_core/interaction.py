@@ -5,11 +5,9 @@ Each is a protocol, so that the command line, a server and a test can implement 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from typing import Protocol
 
 
 class User(Protocol):

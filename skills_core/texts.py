@@ -15,16 +15,13 @@ variation selector after a character, and the tags of flags.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.errors import InvalidPatternError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 MAX_PATTERN = 2000
 """Maximum length of a pattern in characters."""

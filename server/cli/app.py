@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from collections.abc import Sequence
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -22,9 +23,6 @@ from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
 from server.config.settings.server import LogFormat
 from server.requests import CommandRecord
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _record(result: object, **_: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from server.cli.console import EXIT_USAGE, fail
@@ -10,8 +11,6 @@ from server.config.machine import state_home
 from skills_core.errors import did_you_mean, similar_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from server.clients.profile import ClientProfile
     from server.config.settings.model import Settings
     from server.listing.snapshot import Snapshot

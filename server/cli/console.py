@@ -9,16 +9,14 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, NoReturn, TextIO
 
 import typer
 from typer.core import TyperGroup
 
 from skills_core.diagnostics import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 EXIT_NO = 1
 EXIT_USAGE = 2

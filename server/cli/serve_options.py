@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path  # noqa: TC003 - msgspec may read the annotations
-from typing import TYPE_CHECKING, Final
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
 
 from msgspec import Struct
 
@@ -14,9 +15,6 @@ from server.config.settings.tools import OptionalTool
 from skills_core.audit.findings import AuditMode
 from skills_core.live.watch_options import WatchMode
 from skills_core.runs.tools import WorkspaceTool
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class ServeOptions(Struct, frozen=True, kw_only=True):

@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from msgspec import structs
@@ -28,8 +30,6 @@ from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
 
     from server.cli.serve_options import ServeOptions
     from server.config.settings.model import Settings

@@ -6,6 +6,7 @@ Empty columns are omitted.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -17,15 +18,12 @@ from server.hosting.status import count_states, display_path
 from skills_core.diagnostics import Severity, one_line, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from server.hosting.status import StatusFilter
     from skills_core.catalog.catalog import Catalog
     from skills_core.selection.drift import FoundBefore, QueryDrift
     from skills_core.selection.policy import Match
     from skills_core.skills.skill import Skill
 
-__all__ = ["console_for_people", "print_drift", "print_matches", "print_status"]
 
 _WIDE = 10_000
 _INDENT = 2

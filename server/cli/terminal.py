@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Protocol
 
@@ -15,14 +16,11 @@ from skills_core.diagnostics import one_line
 from skills_core.interaction import NoUser, discard_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from rich.console import Console
     from rich.status import Status
 
     from skills_core.interaction import Progress, ProgressCallback, User
 
-__all__ = ["attach_terminal"]
 
 _YES = frozenset({"y", "yes"})
 
@@ -80,7 +78,7 @@ class _TerminalUser:
             self._status.update(Text(one_line(progress.message)))
 
     async def confirm(self, question: str) -> bool | None:
-        """Ask for consent; any answer but yes is a refusal, and end of input is no answer."""
+        """Ask for consent; any answer but yes is a refusal, and so is the end of input."""
         answer = await self._prompt(f"{consent_text(self._name, question)}\n[y/N] ")
         return None if answer is None else answer.lower() in _YES
 

@@ -10,6 +10,7 @@ The file is read at each start of a server. It is JSON, as that takes 0.1 ms to 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -33,8 +34,6 @@ from server.clients.profile import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from mcp.server.context import ServerRequestContext
 
 

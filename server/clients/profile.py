@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
+from typing import Any, Generic, NamedTuple, TypeVar
 
 DEFAULT_WINDOW = 200_000
 """The context window in tokens that is assumed for budgets given as a share of it."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import structs
@@ -21,9 +23,6 @@ from skills_core.disk.sources import SkillKind, Strictness, real_path
 from skills_core.live.library import Library, Review, load_catalog
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.gates import Environment

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from skills_core.disk.files import read_bounded
 from skills_core.disk.sources import Scope
 from skills_core.errors import FileRefusedError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
 
 FILE_NAME: Final = "skillserve.toml"
 

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
@@ -18,9 +20,6 @@ from skills_core.errors import Fault, FileRefusedError
 from skills_core.skills.gates import SkillEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skills.skill import Skill
 

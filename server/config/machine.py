@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,6 @@ from skills_core.errors import Fault, FileRefusedError, SkillsError
 from skills_core.skills.gates import Environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from server.config.settings.model import Settings
 
 
@@ -37,7 +36,7 @@ def current_places() -> Places:
     """Return where this user and the project in the working directory keep skills."""
     # Resolve symbolic links, as the list of trusted folders does. Under another path, the home directory would count
     # as a project, and trusting a folder in it would trust all of it.
-    home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - a user without a home is no error
+    home = real_path(Path(os.path.expanduser("~")))  # noqa: PTH111 - a user without a home is not an error
     try:
         here = real_path(Path.cwd())
     except FileNotFoundError:  # the working directory was removed

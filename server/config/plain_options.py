@@ -6,11 +6,9 @@ Options and values that are not known here, and every error, are left to the lib
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 _EXPANDED: Final = frozenset("*?[~$%" if sys.platform == "win32" else "")
 # The command-line library expands these in arguments.

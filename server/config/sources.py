@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
@@ -23,8 +24,6 @@ from skills_core.disk.sources import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from server.config.settings.model import Settings
     from skills_core.disk.sources import Places
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, overload
@@ -24,8 +25,6 @@ from server.conversation.lifecycle import ENDED, OVER, Event, ExchangeState, nex
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Generator, Mapping
-
     from server.conversation.client_requests import AttachedRequest, Caller, QuestionRequest
     from skills_core.interaction import Progress
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
@@ -35,8 +36,6 @@ from server.conversation.errors import ExchangeError, UnusableAnswerError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.tools import ToolDefinition
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -26,8 +27,6 @@ from server.listing.envelope import text_block, tool_result
 from server.wire.params import CONFIRM, CONTINUE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
     from mcp.server.request_state import RequestStateBoundary
     from starlette.requests import Request

@@ -7,14 +7,13 @@ with a mark that no line of the server has, and invisible characters are escaped
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from server.conversation.errors import ExchangeError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import mcp_types as types
 
     from server.conversation.client_exchange import ClientExchange

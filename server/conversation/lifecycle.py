@@ -22,11 +22,8 @@ them. Work that was CANCELLED without a request to tell is discarded at once: it
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 class ExchangeState(Enum):

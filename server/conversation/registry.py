@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -44,8 +45,6 @@ from server.conversation.lifecycle import ATTACHED, ENDED, OVER, ExchangeState
 from server.requests import NOTES, Notes, RequestReason, adopt, note_denied
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
     from anyio.abc import TaskGroup
     from mcp.server.context import ServerRequestContext
 

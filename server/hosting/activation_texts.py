@@ -12,6 +12,7 @@ import logging
 import math
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator, Mapping
 from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -22,8 +23,6 @@ from skills_core.diagnostics import one_line
 from skills_core.rendering.activation import render_activation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from server.hosting.views import View, ViewName
     from skills_core.live.library import Change
     from skills_core.rendering.recipient import Recipient

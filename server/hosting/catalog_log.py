@@ -7,6 +7,7 @@ names every place.
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,8 +15,6 @@ from skills_core.diagnostics import Reason, one_line
 from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.live.library import Change
 

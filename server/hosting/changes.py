@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Container, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,8 +12,6 @@ from skills_core.rendering.catalog import render_entry
 from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
-
     from mcp.server.subscriptions import ServerEvent
 
     from server.listing.snapshot import Snapshot

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from functools import cached_property, partial
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,9 +26,6 @@ from skills_core.diagnostics import one_line
 from skills_core.live.watcher import watch, watch_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import SubscriptionBus
 

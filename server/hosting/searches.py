@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -15,8 +16,6 @@ from server.config.files import ConfigurationError
 from skills_core.selection.policy import Match, menu_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-
     from mcp.server.context import ServerRequestContext
 
     from skills_core.selection.fusion import Reranker

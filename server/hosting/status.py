@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -16,8 +17,6 @@ from skills_core.errors import SkillsError, similar_to
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.diagnostics import Diagnostic
@@ -39,8 +38,8 @@ class StatusFilterError(SkillsError):
 class StatusFilter:
     """A filter for skills: each kind of value is a condition, which one of its values has to meet.
 
-    A kind without values is no condition. `names` are case-sensitive patterns with `*`, `?` and `[…]`, matched against
-    the name and the key.
+    A kind without values admits every skill. `names` are case-sensitive patterns with `*`, `?` and `[…]`, which are
+    matched against the name and the key.
     """
 
     states: tuple[State, ...] = ()

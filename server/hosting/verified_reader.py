@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Iterable
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio.to_thread
@@ -20,9 +22,6 @@ from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_m
 from skills_core.live.watcher import is_remote
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from pathlib import Path
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import Skill, SkillFile

@@ -10,6 +10,7 @@ listeners. Without a rule there is one view, which shows the whole catalog and h
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,8 +27,6 @@ from skills_core.live.library import Change, Library
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from mcp.server.context import ServerRequestContext
     from mcp.server.subscriptions import InMemorySubscriptionBus, ServerEvent, SubscriptionBus
 

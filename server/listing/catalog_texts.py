@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -29,8 +30,6 @@ from skills_core.rendering.catalog import (
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from server.config.settings.skills import CatalogSettings
     from skills_core.catalog.catalog import Catalog
     from skills_core.rendering.catalog import CatalogText

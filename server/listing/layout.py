@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice, takewhile
 from typing import TYPE_CHECKING, NamedTuple
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from skills_core.rendering.catalog import ACTIVATION_TOOL, listing_order, texts_within
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from server.wire.paging import Pager
@@ -9,8 +10,6 @@ from skills_core.diagnostics import printable
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill

@@ -6,6 +6,7 @@ import base64
 import json
 import posixpath
 import re
+from collections.abc import Mapping
 from mimetypes import MimeTypes
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,8 +18,6 @@ from skills_core.skills.skill import decode_path, file_uri
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.capability import ExtraResource
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog

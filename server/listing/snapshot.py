@@ -5,6 +5,7 @@ A request is answered from one snapshot, so it never mixes two states of the cat
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +15,6 @@ from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from server.config.settings.model import Settings
     from server.listing.resources import FolderChild
     from server.wire.paging import Pager

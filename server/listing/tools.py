@@ -7,6 +7,7 @@ imported when the tool is first listed: a server pays only for the tools that it
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
@@ -20,8 +21,6 @@ from server.listing.schemas import NEWS
 from skills_core.rendering.catalog import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from server.capability import ToolsOfSkills
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog

@@ -8,16 +8,13 @@ import re
 import sys
 import threading
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import Any, Final
 
 from server.logs.text_logs import RareWarnings, is_own, message_of
 from server.requests import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, NOTES, SESSION_METHOD, RequestRecord
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.texts import may_have_secret, without_secrets
-
-if TYPE_CHECKING:
-    from types import TracebackType
-
 
 logger = logging.getLogger("server.requests")
 

@@ -16,12 +16,10 @@ import re
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 
 from skills_core.diagnostics import shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 _OWN: Final = ("server", "skills_core")
 # The packages whose messages never contain texts of requests.

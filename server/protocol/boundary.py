@@ -5,6 +5,7 @@ One middleware does all of it, because each one costs every request 1 % of its t
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -45,8 +46,6 @@ from skills_core.errors import (
 from skills_core.skills.skill import SCHEME
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
     from server.conversation.client_requests import SealedState

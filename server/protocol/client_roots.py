@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote_to_bytes
@@ -28,8 +29,6 @@ from server.clients.profile import ClientProfile, holds
 from server.config.settings.skills import SkillFolder
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
 

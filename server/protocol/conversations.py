@@ -12,6 +12,7 @@ import hashlib
 import json
 import weakref
 from collections import OrderedDict
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -23,8 +24,6 @@ from skills_core.rendering.escaping import escape_line
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
-
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.changes import OfferChanges, OfferNews

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
@@ -23,8 +24,6 @@ from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from server.hosting.host import Host
 
     Rules: TypeAlias = dict[str, Callable[[Any], bool]]

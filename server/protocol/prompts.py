@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -26,8 +27,6 @@ from skills_core.rendering.activation import activation_inputs, parameters_of, r
 from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities import CAPABILITIES
@@ -15,8 +16,6 @@ from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import PRESETS, toolbox_named
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mcp.server.context import ServerRequestContext
 
     from server.config.settings.model import Settings

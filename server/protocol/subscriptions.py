@@ -12,6 +12,8 @@ from __future__ import annotations
 import logging
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -37,9 +39,6 @@ from server.wire.params import InvalidRequestError
 from skills_core.skills.skill import decode_path, file_uri
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from collections.abc import Set as AbstractSet
-
     from mcp.server.context import ServerRequestContext
     from mcp.server.session import ServerSession
 

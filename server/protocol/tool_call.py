@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from server.clients.layout import is_structured
@@ -14,8 +15,6 @@ from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_json
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from mcp.server.context import ServerRequestContext
 
     from server.clients.profile import ClientProfile

@@ -12,12 +12,11 @@ import select
 import stat
 import sys
 import threading
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-
     from server.protocol.early_answers import EarlyAnswer
 
 logger = logging.getLogger(__name__)

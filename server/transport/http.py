@@ -6,8 +6,10 @@ import logging
 import math
 import re
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
@@ -29,9 +31,6 @@ from server.transport.profiles import ProfileRoutes, ProfileSessions
 if TYPE_CHECKING:
     import asyncio
     import socket
-    from collections.abc import Awaitable, Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from types import FrameType
 
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send

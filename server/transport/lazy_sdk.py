@@ -12,8 +12,6 @@ import sys
 from types import ModuleType
 from typing import Any
 
-__all__ = ["defer_packages"]
-
 
 def defer_packages() -> None:
     """Defer the `__init__` of the SDK's packages, unless they are imported already."""

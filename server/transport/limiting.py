@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -29,15 +30,12 @@ from server.transport.bodies import ADMITTED_KEY, LARGE_BODY, pause_before_refus
 from server.transport.profiles import NAMED_SESSION_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.access import Principal
     from server.config.settings.limits import LimitSettings
     from server.limits.principal_limits import AdmittedRequest, Key
 
-__all__ = ["Limiting"]
 
 logger = logging.getLogger(__name__)
 

@@ -9,6 +9,7 @@ import re
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities import CAPABILITIES
@@ -17,7 +18,6 @@ from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Iterator
 
     from server.config.settings.model import Settings
     from server.config.settings.server import HttpSettings

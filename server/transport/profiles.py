@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -18,13 +19,10 @@ from starlette.responses import JSONResponse
 from server.access import PROFILE_KEY, ProfileFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
     from server.access import Profiles
 
-__all__ = ["NAMED_SESSION_KEY", "PROFILE_HEADER", "ProfileRoutes", "ProfileSessions"]
 
 PROFILE_HEADER: Final = "skillserve-profile"
 """The header that names a profile."""

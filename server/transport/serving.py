@@ -7,8 +7,10 @@ import logging
 import os
 import sys
 from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -26,8 +28,6 @@ from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-    from pathlib import Path
 
     from server.capability import ServerPart
     from server.config.settings.model import Settings

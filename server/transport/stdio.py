@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import select
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Self
 
@@ -30,8 +31,6 @@ from server.transport.early_stdio import READ_SIZE, Opening, can_wait_for, claim
 from skills_core.diagnostics import without_lone_surrogates
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
-
     from anyio.abc import TaskGroup
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.server.lowlevel.server import Server

@@ -14,10 +14,12 @@ from __future__ import annotations
 
 import logging
 from base64 import b64encode
+from collections.abc import AsyncIterator, Generator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from http import HTTPStatus
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 import anyio
@@ -28,9 +30,6 @@ from skills_core.diagnostics import Reason, one_line, shortened
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator, Mapping
-    from pathlib import Path
-
     from server.wire.address import Address
 
 _CONNECT_SECONDS = 10.0

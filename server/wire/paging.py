@@ -11,13 +11,10 @@ from __future__ import annotations
 import base64
 import hashlib
 from bisect import bisect_right
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Generic, TypeVar
 
 from skills_core.errors import SkillsError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
 
 ItemT = TypeVar("ItemT")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -12,8 +13,6 @@ from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.errors import SkillsError, did_you_mean, similar_to
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from mcp.server.context import ServerRequestContext
 
 

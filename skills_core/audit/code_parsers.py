@@ -12,13 +12,9 @@ import ast
 import re
 import warnings
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands in a text for the part that is known only when the code runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -13,7 +14,6 @@ from skills_core.audit.code_parsers import Pipeline, PythonCode, ShellCommand, W
 
 if TYPE_CHECKING:
     import ast
-    from collections.abc import Iterator
 
 
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.?)*+)(?:"|\Z)|[\[\]:]', re.DOTALL)

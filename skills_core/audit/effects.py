@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from skills_core.audit.code_parsers import UNKNOWN
 from skills_core.audit.code_units import Language
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from skills_core.audit.code_parsers import PythonCode, ShellCommand, Word
     from skills_core.audit.code_units import CodeUnit
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -10,8 +11,6 @@ from urllib.parse import quote
 from skills_core.diagnostics import one_line, printable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

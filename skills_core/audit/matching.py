@@ -6,6 +6,7 @@ documentation lowers nothing there.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.audit.findings import Hit, Severity
@@ -13,8 +14,6 @@ from skills_core.audit.search import SearchedText, find, is_found
 from skills_core.diagnostics import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

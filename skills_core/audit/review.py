@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,8 +19,6 @@ from skills_core.errors import FileRefusedError
 from skills_core.skills.gates import Exclusion
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from skills_core.audit.findings import Finding
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent

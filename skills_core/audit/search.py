@@ -7,16 +7,13 @@ whose words it lacks is not searched for.
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from skills_core.diagnostics import without_lone_surrogates
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
 
 _SMALL = {
     **dict(zip("аеорсухіјһԁԛԝѕ", "aeopcyxijhdqws", strict=True)),  # noqa: RUF001

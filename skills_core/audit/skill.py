@@ -10,9 +10,11 @@ import os
 import posixpath
 import re
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -27,9 +29,6 @@ from skills_core.format.instructions import parse_instructions
 from skills_core.mentions.markdown import without_fences
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from skills_core.audit.code_units import CodeUnit
     from skills_core.format.frontmatter import Frontmatter
     from skills_core.format.instructions import Instructions

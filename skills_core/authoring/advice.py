@@ -5,14 +5,10 @@ A diagnostic's message describes the fault in one file; the advice is the same f
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 
 ADVICE: Mapping[Reason, str] = MappingProxyType(
     {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -28,8 +29,6 @@ from skills_core.mentions.paths import mentioned_paths
 from skills_core.texts import find_hidden, without_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skills.skill import Skill
 

@@ -12,6 +12,8 @@ the most frequent edit, that of a skill's text. Its result equals that of a full
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.catalog.catalog import Catalog, FoundSource, order_of
@@ -29,9 +31,6 @@ from skills_core.skills.gates import (
 from skills_core.skills.skill import Skill, State, chooses, is_same_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.catalog.conflicts import Settlement
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -18,8 +19,6 @@ from skills_core.skills.skill import SCHEME, Skill, SkillFile, State, decode_pat
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from skills_core.diagnostics import Diagnostic
     from skills_core.disk.sources import Source
 

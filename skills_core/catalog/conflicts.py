@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -17,8 +18,6 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
 from skills_core.disk.scan import parent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skills_core.disk.sources import Source
     from skills_core.skills.skill import SkillContent
 

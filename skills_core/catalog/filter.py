@@ -8,7 +8,9 @@ remain: a name that a skill shares with hidden ones alone is its own.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -18,9 +20,6 @@ from skills_core.disk.sources import SkillKind
 from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from skills_core.catalog.conflicts import Placement
     from skills_core.skills.skill import SkillContent, SkillFile
 

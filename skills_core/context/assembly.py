@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,6 @@ from skills_core.selection.ranking import TOP_TEN
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.context.injection import Ranking
     from skills_core.selection.policy import Match, SelectionPolicy

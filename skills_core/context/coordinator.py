@@ -6,6 +6,7 @@ Source: adk-skill's `ContextCoordinator`.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, Protocol, TypeAlias, TypeVar, assert_never
@@ -16,8 +17,6 @@ from skills_core.selection.policy import Band, Match, SelectionPolicy
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.context.injection import Ranking
     from skills_core.skills.skill import Skill
 

@@ -19,16 +19,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from pathlib import Path
+from typing import Final, NamedTuple, Self
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.errors import Fault, FileRefusedError, FileUnavailableError, fault_of, system_message
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
-    from pathlib import Path
-
 
 _COMMON: Final = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK: Final = getattr(os, "O_NOFOLLOW", 0)

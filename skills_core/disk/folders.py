@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from typing import TYPE_CHECKING
@@ -17,7 +18,6 @@ from skills_core.errors import Fault, fault_of
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable
 
     from skills_core.disk.files import Location
 

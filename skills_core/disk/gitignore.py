@@ -13,7 +13,9 @@ from __future__ import annotations
 import errno
 import os
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Reason
@@ -22,9 +24,6 @@ from skills_core.disk.folders import Listing
 from skills_core.errors import Fault, FileRefusedError, fault_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from pathspec import PathSpec
     from pathspec.pattern import RegexPattern
 

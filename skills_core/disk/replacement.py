@@ -18,15 +18,11 @@ import itertools
 import os
 import stat
 import sys
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skills_core.disk.files import PATH_ONLY, open_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable
-    from pathlib import Path
-
 
 _AT_FDCWD = -2 if sys.platform == "darwin" else -100
 _EXCHANGE = 2

@@ -20,6 +20,7 @@ import errno
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,8 +45,6 @@ from skills_core.disk.gitignore import GitIgnore
 from skills_core.errors import Fault, fault_of, is_absence
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.disk.sources import Source
 
 

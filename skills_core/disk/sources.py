@@ -10,17 +10,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.folders import DOCUMENTS_FOLDER
 from skills_core.errors import Fault, InvalidSourceError, fault_of, system_message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
 
 
 class Scope(StrEnum):

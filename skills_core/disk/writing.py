@@ -19,9 +19,11 @@ import os
 import stat
 import sys
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, BinaryIO, Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.files import (
@@ -35,13 +37,6 @@ from skills_core.disk.files import (
     read_bounded,
 )
 from skills_core.errors import FileRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-    from typing import BinaryIO
-
 
 _SPECIAL_ON_WINDOWS: Final = frozenset('\\:*?"<>|')
 

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 FEEDBACK_FILE: Final = "feedback.json"
 """The file in the folder of an iteration."""

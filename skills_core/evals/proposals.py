@@ -11,6 +11,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +25,6 @@ from skills_core.runs.structured_answers import FormError, visit_objects
 from skills_core.texts import find_hidden, without_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.format.yaml12 import JsonObject
 

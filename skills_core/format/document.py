@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,8 +24,6 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped
 from skills_core.format.yaml12 import YamlError, YamlFault, YamlMapping, YamlNoteKind, load_mapping, visit_events
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from yaml import Event, Mark
     from yaml._yaml import Mark as LibyamlMark
 

@@ -6,6 +6,7 @@ type. `frontmatter` defines the fields; this module only knows types.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -15,8 +16,6 @@ from skills_core.format.yaml12 import YamlError, load_mapping
 from skills_core.texts import MAX_PATTERNS, decoded_part, pattern_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.format.yaml12 import JsonValue
 
 

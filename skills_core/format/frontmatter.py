@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -19,8 +20,6 @@ from skills_core.format.fields import FieldReader
 from skills_core.format.gate import OPEN, Gate, read_gate, read_metadata, read_requires, read_stray_conditions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from skills_core.format.document import Document
     from skills_core.format.yaml12 import JsonValue
 

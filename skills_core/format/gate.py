@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,6 @@ from typing import TYPE_CHECKING, Final
 from skills_core.diagnostics import Reason, Severity
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from skills_core.format.document import Document
     from skills_core.format.fields import FieldReader
     from skills_core.format.yaml12 import JsonValue

@@ -7,7 +7,9 @@ it needs frontmatter with name and description. A convention file (`AGENTS.md` a
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity
@@ -18,9 +20,6 @@ from skills_core.format.frontmatter import DESCRIPTION_LIMIT, Frontmatter, parse
 from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from skills_core.format.yaml12 import JsonValue
 
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,8 +28,6 @@ from skills_core.texts import compile_matcher, pattern_fault
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import Role, Tool
 

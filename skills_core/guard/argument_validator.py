@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import ContextVar
 from functools import cache
 from itertools import islice
@@ -19,8 +20,6 @@ from skills_core.errors import InvalidPatternError, InvalidSchemaError
 from skills_core.texts import compile_matcher, pattern_fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from skills_core.format.yaml12 import JsonValue
 
 MAX_VALUES = 20_000

@@ -16,6 +16,7 @@ import json
 import logging
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -25,8 +26,6 @@ from skills_core.errors import NestedTooDeepError
 from skills_core.texts import compile_matcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.skills.skill import Skill
 

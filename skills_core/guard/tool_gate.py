@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import logging
 import shlex
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -24,8 +25,6 @@ from skills_core.guard.guard import Verdict, json_text, log_decision
 from skills_core.guard.tool import CallContext, CallDecision, Secrets, ToolCall
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.allowed_tools import AllowedTools
     from skills_core.guard.guard import Guard, GuardDecision

@@ -15,8 +15,10 @@ import errno
 import os
 import secrets
 import stat
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from skills_core.diagnostics import printable
@@ -40,9 +42,6 @@ from skills_core.history.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
-
     from skills_core.history.repository import Repository
     from skills_core.history.versions import SourceState
 

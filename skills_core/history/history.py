@@ -14,9 +14,11 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 from skills_core.diagnostics import printable
@@ -46,9 +48,6 @@ from skills_core.history.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.history.changes import DiskState
     from skills_core.history.maintenance import Secret
     from skills_core.history.versions import HistoryCommit, SourceState

@@ -12,8 +12,10 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from dulwich.object_store import DiskObjectStore
@@ -23,9 +25,6 @@ from dulwich.pack import deltas_from_sorted_objects, full_unpacked_object
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from dulwich.objects import ShaFile
     from dulwich.pack import UnpackedObject
 

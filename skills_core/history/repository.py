@@ -17,8 +17,10 @@ import secrets
 import time
 import weakref
 import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from dulwich.errors import ChecksumMismatch, FileFormatException, RefFormatError
@@ -44,9 +46,6 @@ from skills_core.history.versions import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from skills_core.history.maintenance import Secret
     from skills_core.history.versions import SourceState
 

@@ -7,6 +7,7 @@ import importlib.util
 import os
 import re
 import stat
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -18,8 +19,6 @@ from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.changes import PENDING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.history.history import History
 
 

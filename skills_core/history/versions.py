@@ -7,19 +7,15 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from skills_core.diagnostics import one_line, printable, shortened
 from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.errors import HistoryError, SkillEditedError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
 
 FILE_MODE: Final = 0o644
 FOLDER_MODE: Final = 0o755

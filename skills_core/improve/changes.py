@@ -17,6 +17,7 @@ from __future__ import annotations
 import difflib
 import posixpath
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -34,8 +35,6 @@ from skills_core.mentions.tools import purposes_of
 from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from skills_core.guard.tool import Tool
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -11,8 +12,6 @@ from skills_core.diagnostics import one_line
 from skills_core.guard.tool import CallDecision
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.guard.tool import ToolCall
     from skills_core.runs.outcome import RunOutcome

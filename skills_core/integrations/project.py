@@ -6,6 +6,7 @@ Names and order follow adk-skill's discovery and index; what is a skill follows 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,6 @@ from skills_core.loading.discovery import find_skill_files
 from skills_core.selection.policy import SelectionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.context.injection import Injection, Message, Ranking, SkillBlock
     from skills_core.skills.gates import Environment

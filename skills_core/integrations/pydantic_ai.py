@@ -5,6 +5,7 @@ Needs the extra `run`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
@@ -13,8 +14,6 @@ from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ModelRequest, TextContent, UserPromptPart
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from pydantic_ai.messages import ModelMessage, UserContent
     from pydantic_ai.models import ModelRequestContext
     from pydantic_ai.tools import RunContext

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 from operator import is_
@@ -14,8 +15,6 @@ from skills_core.catalog.builder import build_catalog, is_trusted, update_catalo
 from skills_core.loading.discovery import LoadedSource, load_source, reload_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source
     from skills_core.skills.gates import Environment

@@ -12,8 +12,8 @@ import logging
 import sys
 import threading
 import time
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -23,10 +23,6 @@ from skills_core.disk.folders import is_ignored
 from skills_core.disk.gitignore import FILE_NAME
 from skills_core.errors import is_absence
 from skills_core.live.watch_options import WatchMode, WatchOptions
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
-
 
 logger = logging.getLogger(__name__)
 

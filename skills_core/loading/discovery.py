@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +19,6 @@ from skills_core.loading.loader import SourceReading, load_content, load_documen
 from skills_core.skills.skill import SkillContent, SkillFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from skills_core.disk.files import Location
     from skills_core.disk.sources import Source
 

@@ -13,6 +13,8 @@ from __future__ import annotations
 import hashlib
 import posixpath
 import time
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -35,9 +37,6 @@ from skills_core.format.instructions import (
 from skills_core.skills.skill import SkillContent, SkillFile, only_respelling
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from collections.abc import Set as AbstractSet
-
     from skills_core.disk.files import Fingerprint, Reader
     from skills_core.disk.scan import Tree
     from skills_core.disk.sources import Source

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -33,8 +34,6 @@ from skills_core.format.instructions import kind_of_file, parse_instructions, pa
 from skills_core.loading.loader import MAX_MAIN_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from skills_core.format.instructions import Instructions
 
 

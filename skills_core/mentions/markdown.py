@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
+from collections.abc import Collection, Iterable, Iterator
 
 _MARKS = ("```", "~~~")
 _FENCE = re.compile(r"[ \t>]{0,64}(`{3,}|~{3,})")

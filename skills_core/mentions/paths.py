@@ -18,16 +18,13 @@ name of the skill's own folder.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from skills_core.mentions.markdown import in_ascii, lines_at, positions_of, without_fences
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
-
 
 _MAX_WORD = 1024
 # No longer path can be one of a skill's.

@@ -10,16 +10,12 @@ ambiguous names do not count.
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
 
 from skills_core.mentions.markdown import in_ascii, lines_at, positions_of, without_fences
 from skills_core.toolboxes import OTHER_NAMES, PRESETS, ToolPurpose
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-
 
 MAX_NAME = 64
 """Longest name that is considered, which is the limit of common hosts for a tool's name."""

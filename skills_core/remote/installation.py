@@ -10,19 +10,16 @@ import re
 import stat
 import tempfile
 import unicodedata
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, shortened
 from skills_core.disk.files import Location, Reader
 from skills_core.disk.replacement import remove_tree, replace_folder
 from skills_core.errors import FileRefusedError, InstallRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 
 logger = logging.getLogger(__name__)
 

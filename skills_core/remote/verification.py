@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote_to_bytes
@@ -24,8 +25,6 @@ from skills_core.format.yaml12 import MAX_DEPTH
 from skills_core.loading.loader import MAX_PUBLISHED_FILES, MAX_PUBLISHED_SIZE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from skills_core.format.yaml12 import JsonValue
 
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/?/?/?")

@@ -7,6 +7,7 @@ Tags with unmistakable names of ours are escaped in foreign text; the body is ot
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import shortened
@@ -16,8 +17,6 @@ from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from skills_core.skills.skill import Skill
 
 

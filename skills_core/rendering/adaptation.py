@@ -6,7 +6,9 @@ Only mentions that this body contains are explained. The body itself is never ch
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.disk.sources import SkillKind
@@ -18,9 +20,6 @@ from skills_core.skills.withheld_files import files_for_models
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from skills_core.mentions.paths import PathMentions
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,6 @@ from skills_core.diagnostics import printable
 from skills_core.rendering.escaping import escape_content, quote_attribute
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 

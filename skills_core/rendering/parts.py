@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -18,8 +19,6 @@ from skills_core.rendering.escaping import escape_json, escape_line, escape_tags
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from skills_core.rendering.activation import ActivationPieces
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from skills_core.skills.skill import Skill
     from skills_core.toolboxes import Toolbox
 

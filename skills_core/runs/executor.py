@@ -7,6 +7,7 @@ binding context, and the model's last answer is the output.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -41,8 +42,6 @@ from skills_core.runs.tools.own_tools import ACTIVATE, activation_of_call, recip
 from skills_core.runs.trace import OutputScored, RunHeader, TraceRecorder, now, record_outcome, run_span
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from opentelemetry.trace import Span
     from pydantic_ai.models import Model
 

@@ -8,7 +8,7 @@ requires every field, and never fills in a default.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
@@ -18,8 +18,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Union, cast, get_args,
 from skills_core.errors import InvalidRecordError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from skills_core.format.yaml12 import JsonObject, JsonValue
 
 

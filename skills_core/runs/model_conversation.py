@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from pydantic_ai.direct import model_request
@@ -27,8 +28,6 @@ from skills_core.runs.outcome import RunProblem, Usage
 from skills_core.runs.trace import ModelCalled, ToolCalled, now, record_call, tool_span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ToolCallPart
     from pydantic_ai.models import Model
 

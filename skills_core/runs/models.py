@@ -13,6 +13,7 @@ three: the provider refused or failed, it could not be reached, or its answer ca
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -25,8 +26,6 @@ import anyio
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
-
     from pydantic import ValidationError
     from pydantic_ai.models import Model
 

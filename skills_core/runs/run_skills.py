@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import Counter, deque
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING, Final
@@ -19,8 +20,6 @@ from skills_core.rendering.activation import render_activation
 from skills_core.runs.outcome import ActivatedSkill, ActivationOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias, TypeVar
@@ -20,8 +21,6 @@ from skills_core.runs.models import describe_model_error, describe_validation_er
 from skills_core.runs.outcome import NO_USAGE, CriterionScore, Score, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
     from pydantic import BaseModel
     from pydantic_ai.models import Model
 

@@ -15,6 +15,7 @@ import re
 import secrets
 import tempfile
 import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -38,8 +39,6 @@ from skills_core.runs.journal import Epoch, MemoryJournal, to_json
 from skills_core.runs.outcome import NO_USAGE, UNKNOWN_TRIGGER, ActivatedSkill, RunStatus, Score, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from opentelemetry.trace import Span
 
     from skills_core.format.yaml12 import JsonObject, JsonValue

@@ -12,17 +12,16 @@ back.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta, timezone
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from skills_core.errors import InvalidTimeError, did_you_mean, similar_to
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from types import ModuleType
-
     from cronsim import CronSim
 
 _NAME = re.compile(r"[A-Z][A-Za-z0-9_+\-]*(?:/[A-Z][A-Za-z0-9_+\-]*){0,2}")

@@ -11,6 +11,7 @@ import functools
 import re
 import unicodedata
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -19,8 +20,6 @@ from skills_core.schedules.cron import is_place_of_zone, to_utc, zone_named
 from skills_core.schedules.parsing import ACCEPTED, Form, fold_width, forms, meaning, read_time
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from skills_core.schedules.when import When
 
 

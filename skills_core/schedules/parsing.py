@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import TYPE_CHECKING, Final
@@ -17,8 +18,6 @@ from skills_core.schedules.cron import first_instant, in_zone, to_utc, wall_time
 from skills_core.schedules.when import MAX_SPAN, MIN_SPAN, Cron, Every, Once
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from skills_core.schedules.when import When
 
 

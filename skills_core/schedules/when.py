@@ -7,6 +7,7 @@ times alone: any process may make them, and a second one that starts from the sa
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from enum import StrEnum
@@ -27,7 +28,6 @@ from skills_core.schedules.cron import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from zoneinfo import ZoneInfo
 
 

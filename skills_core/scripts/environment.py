@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
 
 SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
 """The variable that tells a program that it belongs to the run of a schedule, which makes no schedules."""

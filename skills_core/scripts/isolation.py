@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -52,8 +53,6 @@ from skills_core.scripts.sandbox import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
-
     from skills_core.scripts.process import ProcessLimits
     from skills_core.scripts.programs import ProgramFinder
 

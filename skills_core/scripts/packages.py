@@ -16,6 +16,7 @@ import json
 import os
 import tempfile
 import tomllib
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,8 +27,6 @@ from skills_core.errors import ScriptRefusedError
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from packaging.requirements import Requirement
 
 _START = "# /// script"

@@ -16,9 +16,11 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Self
 
 import anyio
@@ -27,9 +29,6 @@ import anyio.to_thread
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
-
     from anyio.abc import Process
 
 PIPES_ARE_POLLABLE = sys.platform != "win32"

@@ -14,15 +14,13 @@ import os
 import re
 import shlex
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from skills_core.errors import ScriptRefusedError
 from skills_core.scripts.sandbox import in_system_mounts
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _MAX_HOPS = 20
 _MAX_SETTINGS = 1 << 16

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import tempfile
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,8 +40,6 @@ from skills_core.skills.skill import State
 from skills_core.skills.withheld_files import files_for_models, is_eval_file, is_eval_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skills_core.disk.files import Location
     from skills_core.scripts.isolation import Isolation
     from skills_core.scripts.programs import ProgramFinder

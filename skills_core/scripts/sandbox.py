@@ -15,13 +15,10 @@ from __future__ import annotations
 import platform
 import struct
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 SKILL = Path("/skill")
 SCRATCH = Path("/tmp/scratch")  # noqa: S108 - in a file system of the script's own

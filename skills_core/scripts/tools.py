@@ -16,6 +16,7 @@ import re
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
@@ -27,8 +28,6 @@ from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
 from skills_core.scripts.process import ProcessEnding, exit_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from skills_core.format.frontmatter import ToolDeclaration
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.tool import CallContext

@@ -7,6 +7,7 @@ others. A match counts by its key, the name under which the catalog serves it.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -15,8 +16,6 @@ from skills_core.errors import SkillsError
 from skills_core.selection.policy import Band, SelectionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skills_core.selection.policy import Match
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from array import array
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from operator import mul
@@ -24,8 +25,6 @@ from skills_core.errors import FileRefusedError
 from skills_core.selection.fusion import FITTING_SIMILARITY, SIMILARITY_WEIGHT, Similarities
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-
     from skills_core.skills.skill import Skill, SkillContent
 
 

@@ -10,14 +10,13 @@ import re
 import sqlite3
 import unicodedata
 import weakref
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import log
 from threading import Lock
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from skills_core.skills.skill import SkillContent
 
 

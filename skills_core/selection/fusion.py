@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import nsmallest
 from itertools import islice
@@ -17,8 +18,6 @@ from skills_core.diagnostics import one_line
 from skills_core.selection.policy import Band, Match
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from skills_core.skills.skill import Skill
 
 

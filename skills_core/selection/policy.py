@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import takewhile
@@ -10,8 +11,6 @@ from typing import TYPE_CHECKING
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
     from skills_core.skills.skill import Skill
 
 CLOSE_SHARE = 0.9

@@ -13,6 +13,7 @@ import math
 import re
 import sqlite3
 from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from ctypes import c_float
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,8 +26,6 @@ from skills_core.selection.fusion import FUSION_DEPTH, checked, fuse
 from skills_core.selection.policy import Band, Match, SelectionPolicy
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-
     from skills_core.selection.fusion import Reranker, Reranking
     from skills_core.skills.skill import Skill, SkillContent
 

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import Reason, shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.diagnostics import Diagnostic
     from skills_core.format.gate import Gate
     from skills_core.format.yaml12 import JsonValue

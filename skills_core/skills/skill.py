@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote_from_bytes, unquote_to_bytes
 
@@ -18,9 +20,6 @@ from skills_core.disk.files import Location
 from skills_core.disk.sources import SkillKind
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.diagnostics import Diagnostic, Reason
     from skills_core.disk.files import Fingerprint
     from skills_core.disk.sources import Source

@@ -10,6 +10,7 @@ supporting files. Its SKILL.md is withheld, also where it is a file of an enclos
 from __future__ import annotations
 
 import posixpath
+from collections.abc import Mapping
 from operator import attrgetter
 from typing import TYPE_CHECKING, Final
 
@@ -20,8 +21,6 @@ from skills_core.errors import EvalFileError
 from skills_core.format.instructions import parse_instructions
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.disk.files import Location
     from skills_core.skills.skill import Skill, SkillContent, SkillFile
 

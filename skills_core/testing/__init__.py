@@ -6,6 +6,7 @@ depend on it need the extra `run`, which is imported on first use.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
@@ -17,8 +18,6 @@ from skills_core.skills.gates import Environment, Exclusion, evaluate_gate
 from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.testing.skill_run import (
         CapturedStep,

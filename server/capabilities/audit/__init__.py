@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.audit.settings import SECTION, AuditSettings
 from server.capability import Capability, StatusSection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from typing import Any
-
     import typer
 
     from server.config.settings.model import Settings

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -22,8 +23,6 @@ from skills_core.format.instructions import may_be_document
 from skills_core.loading.discovery import find_skill_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.audit.findings import Finding, Rule
     from skills_core.audit.skill import SkillUnderAudit
 

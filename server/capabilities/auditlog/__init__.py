@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.auditlog.settings import SECTION, AuditLogSettings, audit_log_folder
 from server.capability import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
@@ -44,7 +43,7 @@ def _part(host: Host) -> ServerPart:
     return host.service(RequestRecording)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.auditlog.checks import check_audit_log
 
     return check_audit_log(configuration)

@@ -17,10 +17,13 @@ import secrets
 import sqlite3
 import threading
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Final, Self
 
 from server.capabilities.auditlog.records import AuditLogError, bounded
@@ -30,10 +33,6 @@ from skills_core.disk.writing import PRIVATE, write_file
 from skills_core.errors import FileRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-    from types import TracebackType
-
     from server.requests import RequestRecord
 
 

@@ -15,9 +15,12 @@ import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
+from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from msgspec import structs
@@ -30,10 +33,6 @@ from server.requests import ADMIN_METHOD, LOGIN_METHOD, RequestDecision, Request
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-    from types import TracebackType
-
     from server.capabilities.auditlog.log_folder import FileEnd, LogFileName
 
 

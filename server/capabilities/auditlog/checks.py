@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from server.capabilities.auditlog.log_folder import rights_fault
 from server.capabilities.auditlog.settings import AuditLogSettings, audit_log_folder
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.cli.config_check.places import folder_fault
 from server.transport.listening import requires_login
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import Configuration
 
 
-def check_audit_log(configuration: Configuration) -> Iterator[Finding]:
+def check_audit_log(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check the audit log; sections with a fault of their own are left out."""
     checked = configuration.checked
     if not checked.can_compare("audit_log", "login"):

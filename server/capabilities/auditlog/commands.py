@@ -8,6 +8,7 @@ import json
 import os
 import sys
 from collections import deque
+from collections.abc import Iterator
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -32,8 +33,6 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.capabilities.auditlog.analytics import SkillCounts
     from server.capabilities.auditlog.log_folder import FileEnd
     from server.capabilities.auditlog.reading import LogReader, RecordFilter

@@ -19,9 +19,11 @@ import secrets
 import socket
 import stat
 import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -34,9 +36,6 @@ from skills_core.disk.writing import lines_of as whole_and_torn_lines
 from skills_core.errors import system_message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from server.capabilities.auditlog.records import AuditRecord
 
 

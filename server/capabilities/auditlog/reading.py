@@ -10,11 +10,13 @@ import heapq
 import io
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -26,9 +28,6 @@ from skills_core.errors import InvalidTimeError, SkillsError
 from skills_core.schedules.parsing import COMPACT, compact_span
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from server.capabilities.auditlog.log_folder import LogFileName
     from server.capabilities.auditlog.records import ChainedRecord
 

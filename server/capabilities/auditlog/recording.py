@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,8 +15,6 @@ from server.config.machine import state_home
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.capabilities.auditlog.records import AuditRecord
     from server.config.settings.model import Settings
     from server.hosting.host import Host

@@ -7,10 +7,12 @@ all files, leaves a log that is consistent. Anchors show it, which the server wr
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.auditlog.log_folder import (
@@ -28,9 +30,6 @@ from server.capabilities.auditlog.records import AuditEvent
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from server.capabilities.auditlog.records import ChainedRecord
 
 _ATTEMPTS: Final = 3

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from server.config.bootstrap import open_with_settings
@@ -14,9 +16,6 @@ from skills_core.format.instructions import may_be_document
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from pathlib import Path
-
     from server.capabilities.authoring.writing import AppliedFixes
     from skills_core.skills.skill import Skill
 

@@ -13,6 +13,7 @@ import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skills_core.authoring.fixes import Fix, fix_main
@@ -26,8 +27,6 @@ from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_f
 from skills_core.loading.loader import MAX_MAIN_SIZE
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from skills_core.skills.skill import Skill
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -22,8 +23,6 @@ from skills_core.selection.fulltext import fold, query_words
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from server.capabilities.visibility.clashes import SimilarPair
     from server.config.settings.model import Settings
     from skills_core.evals.triggers.queries import Query

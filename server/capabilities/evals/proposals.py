@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.report.folder import WorkspaceFolder, walk
@@ -42,9 +44,6 @@ from skills_core.runs.models import connected
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
-
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.report.model import Case, Iteration, Run

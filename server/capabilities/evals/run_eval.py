@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -37,8 +38,6 @@ from skills_core.errors import SkillsError
 from skills_core.evals.grading.judging import TIE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.capabilities.evals.iterations.plan import EvalPlan
     from server.config.settings.model import Settings

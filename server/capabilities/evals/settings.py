@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -10,9 +11,7 @@ from server.config.settings.section import Section
 from server.config.values import NonEmpty, SecretStr
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
 
 
@@ -31,7 +30,7 @@ SECTION: Final = Section(
 )
 
 
-def check_evals(configuration: Configuration) -> Iterator[Finding]:
+def check_evals(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check the settings of evals for `config check`."""
     from server.cli.config_check.finding import Level
 

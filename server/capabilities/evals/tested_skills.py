@@ -11,6 +11,7 @@ import os
 import stat
 import subprocess
 import tarfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -31,8 +32,6 @@ from skills_core.skills.skill import State
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 

@@ -11,7 +11,9 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.disk.files import Location, read_bounded
@@ -27,9 +29,6 @@ from skills_core.evals.grading.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.evals.grading.cases import EvalCase
     from skills_core.evals.grading.results import RunKey
 

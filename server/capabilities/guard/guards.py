@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.guard.settings import GuardSettings
 from skills_core.guard.guard import Guard, GuardRule, Verdict, log_decision, rules_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from server.hosting.host import Host
     from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -44,8 +45,6 @@ from skills_core.loading.loader import MAX_MAIN_SIZE
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from server.capabilities.guard.hook_call import HookCall
     from server.config.settings.model import Settings
     from skills_core.skills.skill import Skill

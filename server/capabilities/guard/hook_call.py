@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,8 +22,6 @@ from skills_core.diagnostics import one_line
 from skills_core.guard.guard import Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.format.yaml12 import JsonValue
 
 MAX_INPUT = 32 * 1024 * 1024

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.history.settings import ROLLBACK_SKILL, SECTION, SKILL_HISTORY
 from server.capability import Capability, ToolModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.hosting.host import Host
     from skills_core.disk.sources import Source
@@ -38,7 +37,7 @@ def _part(host: Host) -> ServerPart:
     return host.service(EditRecording)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.history.checks import check_history
 
     return check_history(configuration)

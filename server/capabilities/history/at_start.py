@@ -6,8 +6,10 @@ Most servers keep no history, so nothing is imported before there is something t
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -19,9 +21,6 @@ from skills_core.diagnostics import one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
-    from pathlib import Path
-
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.disk.sources import Source

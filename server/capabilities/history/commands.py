@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -18,8 +19,6 @@ from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from server.capabilities.history.histories import ForgottenIn, Histories
     from skills_core.catalog.catalog import Catalog
     from skills_core.history.history import History

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import logging
 import os
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,8 +33,6 @@ from skills_core.history.versions import Cause
 from skills_core.skills.skill import Skill, SkillContent, State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
-
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.disk.sources import Source

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import anyio.to_thread
 
@@ -17,9 +18,6 @@ from server.wire.params import InvalidRequestError, string
 from skills_core.disk.folders import EVALS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeAlias
-
     from server.capabilities.history.histories import RecordedSkill
     from server.hosting.host import Host
     from server.protocol.tool_call import ToolCall

@@ -9,6 +9,7 @@ discarded, because the calls could have effects.
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -44,8 +45,6 @@ from skills_core.runs.run_skills import RunSkills
 from skills_core.runs.tools.own_tools import recipient_for
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping, Sequence
-
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import Model
 

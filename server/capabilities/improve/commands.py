@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, fail, print_json, print_text
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id that `history propose` lists.")]
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from server.capabilities.improve.settings import ImproveSettings
 from server.capability import AfterRuns
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from server.capability import FinishedRun
     from server.config.settings.model import Settings
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -73,8 +74,6 @@ from skills_core.runs.tools import WorkspaceTool
 from skills_core.runs.tools.commands import sandboxed_runner, workspace_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from pydantic_ai.models import Model
 
     from server.capabilities.improve.checks import OfferedTools

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import os
 import stat
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,8 +38,6 @@ from skills_core.live.library import Library
 from skills_core.scripts.runner import copy_skill
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from server.capabilities.improve.records import ImprovementRecords
     from server.config.settings.model import Settings
     from skills_core.audit.findings import Finding

@@ -7,20 +7,17 @@ import hashlib
 import json
 import re
 import secrets
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 from server.config.machine import state_home
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.writing import JsonFile, exclusive
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.improve.improvement import ImprovementReason, ImprovementStatus
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
-
 
 MAX_RECORDS: Final = 500
 """Records to keep; beyond them, the oldest that are not open proposals are removed."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Final
 
 from msgspec import Meta
@@ -10,9 +11,7 @@ from server.capabilities.history.settings import RecordedSources
 from server.config.settings.section import Section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
 
 
@@ -40,7 +39,7 @@ SECTION: Final = Section(
 )
 
 
-def check_improve(configuration: Configuration) -> Iterator[Finding]:
+def check_improve(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check the settings of improvements for `config check`."""
     from server.capabilities.history.checks import check_named_sources
     from server.capabilities.history.settings import HistorySettings

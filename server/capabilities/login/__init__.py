@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.login.settings import SECTION, LoginSettings
 from server.capability import Capability
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.finding import CheckedFile, ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
@@ -37,7 +36,7 @@ def _http_part(host: Host) -> ServerPart | None:
     return host.service(ServerLogin)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.login.checks import check_login
 
     return check_login(configuration)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeGuard
 
 from mcp.server.auth.provider import AccessToken
@@ -10,8 +11,6 @@ from mcp.server.auth.provider import AccessToken
 from server.access import Principal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.access import PrincipalKind
     from server.capabilities.login.settings import LoginSettings
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -11,12 +12,10 @@ from typing import TYPE_CHECKING, Final
 from server.access import METRICS_ROLE
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile, TokenFileError
-from server.cli.config_check.finding import CheckedFile, Finding, Level
+from server.cli.config_check.finding import CheckedFile, ConfigFinding, Level
 from server.config.machine import tokens_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from server.capabilities.login.static_tokens import StoredToken
     from server.cli.config_check.settings_check import CheckedSettings, Configuration
 
@@ -36,7 +35,7 @@ _OF_PROVIDER: Final = (
 )
 
 
-def check_login(configuration: Configuration) -> Iterator[Finding]:
+def check_login(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check the login; sections with a fault of their own are left out."""
     checked = configuration.checked
     path = tokens_file()
@@ -44,7 +43,7 @@ def check_login(configuration: Configuration) -> Iterator[Finding]:
         tokens: tuple[StoredToken, ...] | None = TokenFile(path).tokens()
     except TokenFileError as error:
         message, _, advice = str(error).removeprefix(f"{path}: ").partition("; ")
-        yield Finding(Level.ERROR, str(path), None, message, advice or "make it a file that you can read")
+        yield ConfigFinding(Level.ERROR, str(path), None, message, advice or "make it a file that you can read")
         tokens = None
     if checked.can_compare("login"):
         yield from _provider(checked)
@@ -65,7 +64,7 @@ def checked_files() -> Iterable[CheckedFile]:
     return (CheckedFile(str(tokens_file()), "static tokens", os.path.lexists(tokens_file())),)
 
 
-def _provider(checked: CheckedSettings) -> Iterator[Finding]:
+def _provider(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     if checked.settings.section(LoginSettings).issuer is not None:
         return
     for name in _OF_PROVIDER:
@@ -74,7 +73,7 @@ def _provider(checked: CheckedSettings) -> Iterator[Finding]:
             yield checked.finding(Level.WARNING, f"login.{name}", message, "set login.issuer, or remove it")
 
 
-def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[Finding]:
+def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[ConfigFinding]:
     login, now = checked.settings.section(LoginSettings), datetime.now(UTC)
     valid = [each for each in tokens if not each.is_expired(now)]
     if login.tokens and not valid and login.issuer is None:
@@ -86,7 +85,7 @@ def _tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterat
         yield checked.finding(Level.WARNING, "login.tokens", message, "set it, or revoke the tokens")
 
 
-def _default_role(checked: CheckedSettings) -> Iterator[Finding]:
+def _default_role(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     login = checked.settings.section(LoginSettings)
     warn = partial(checked.finding, Level.WARNING, "login.default_role")
     if login.issuer is not None and login.default_role is not None:
@@ -106,7 +105,7 @@ def _default_role(checked: CheckedSettings) -> Iterator[Finding]:
         )
 
 
-def _roles_of_tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[Finding]:
+def _roles_of_tokens(checked: CheckedSettings, tokens: tuple[StoredToken, ...]) -> Iterator[ConfigFinding]:
     if not checked.settings.section(LoginSettings).tokens:
         return
     for token in tokens:

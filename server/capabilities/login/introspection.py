@@ -10,6 +10,7 @@ import ipaddress
 import logging
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -29,8 +30,6 @@ from server.capabilities.login.access_token import (
 from server.capabilities.login.provider import ProviderUnavailableError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.capabilities.login.access_token import LoginToken
     from server.capabilities.login.provider import Provider
     from server.capabilities.login.settings import LoginSettings

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from server.wire.address import Address, AddressError
 from server.wire.http_client import HttpCallError, HttpCalls
 from skills_core.diagnostics import Reason
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SECONDS: Final = 5.0
 _MAX_BYTES: Final = 512 * 1024

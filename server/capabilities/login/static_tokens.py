@@ -8,8 +8,10 @@ import logging
 import re
 import secrets
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 
 import anyio
@@ -24,8 +26,6 @@ from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
-    from pathlib import Path
 
     from server.capabilities.login.access_token import LoginToken
 

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI
 from server.capability import Capability, ExtraResource, ToolModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
@@ -57,7 +56,7 @@ def _part(host: Host) -> ServerPart:
     return host.service(Operation)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.operation.checks import check_operation
 
     return check_operation(configuration)

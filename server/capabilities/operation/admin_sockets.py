@@ -11,14 +11,11 @@ import os
 import socket
 import stat
 import sys
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from skills_core.errors import SkillsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 logger = logging.getLogger(__name__)
 

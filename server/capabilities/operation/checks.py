@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.operation.admin_sockets import STATUS_PATH
 from server.capabilities.operation.routes import HEALTH_PATH, METRICS_PATH, READY_PATH
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import Configuration
 
 _ADMIN: Final = f"{STATUS_PATH.rpartition('/')[0]}/"
 # Where all admin routes are.
 
 
-def check_operation(configuration: Configuration) -> Iterator[Finding]:
+def check_operation(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check operation; sections with a fault of their own are left out."""
     checked = configuration.checked
     if checked.can_compare("operation") and checked.settings.operation.metrics and not find_spec("prometheus_client"):

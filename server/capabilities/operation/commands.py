@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
@@ -19,9 +21,6 @@ from server.config.settings.model import Settings
 from skills_core.diagnostics import Reason, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from server.wire.address import Address
     from server.wire.http_client import HttpAnswer
 

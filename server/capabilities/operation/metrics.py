@@ -7,6 +7,7 @@ names of skills and of tools are told apart.
 from __future__ import annotations
 
 from collections import Counter as Counts
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -18,8 +19,6 @@ from server.requests import RequestDecision
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from prometheus_client import Metric
 
     from server.hosting.catalog_log import ReloadFigures

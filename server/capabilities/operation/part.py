@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -17,7 +18,6 @@ from server.config.settings.server import Transport
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
 
     from starlette.routing import Route
 

@@ -10,9 +10,11 @@ import hmac
 import logging
 import os
 import stat
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
+from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio.to_thread
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
@@ -32,17 +34,12 @@ from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from typing import TypeAlias
-
     from starlette.requests import Request
 
     from server.capabilities.login.login import Login
     from server.hosting.host import Host
 
     Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
 
     from server.capabilities.operation.metrics import Metrics
     from server.capability import HttpContext

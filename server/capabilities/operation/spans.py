@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from opentelemetry import context, trace
@@ -11,8 +12,6 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from server.requests import OpenSpan, RequestDecision, Tracer
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.trace import Span
 
     from server.requests import RequestRecord

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +15,6 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_noti
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from server.capabilities.remote.operations import RemoteOutcome, SkillResult
     from server.capabilities.remote.plugins.folder import PluginsFolder
     from server.capabilities.remote.plugins.operations import PluginResult

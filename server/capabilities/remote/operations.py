@@ -7,9 +7,11 @@ another one is written together with it.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.to_thread
@@ -29,9 +31,6 @@ from skills_core.remote.installation import disk_faults, fold_path, install
 from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
-    from pathlib import Path
-
     from server.capabilities.remote.client import RemoteServer
     from server.capabilities.remote.skills import RemoteSkill
     from server.wire.address import Address

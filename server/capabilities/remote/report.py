@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.remote.operations import Fetched
@@ -13,8 +14,6 @@ from skills_core.remote.installation import named_files
 from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from server.capabilities.remote.operations import RemoteOutcome, SkillResult
     from server.capabilities.remote.plugins.folder import SkillChange
     from server.capabilities.remote.plugins.installed import SkillReceipt

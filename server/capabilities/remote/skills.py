@@ -6,6 +6,7 @@ again, and if it has changed, the skill is verified once more. The second result
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -28,8 +29,6 @@ from skills_core.remote.verification import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from server.capabilities.remote.client import RemoteServer
     from skills_core.remote.verification import Entry, EntryFile
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettings, shared_keys
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import CheckedSettings, Configuration
 
 
-def check_replicas(configuration: Configuration) -> Iterator[Finding]:
+def check_replicas(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check replicas; sections with a fault of their own are left out."""
     checked = configuration.checked
     if checked.can_compare("replicas"):
         yield from _replicas(checked)
 
 
-def _replicas(checked: CheckedSettings) -> Iterator[Finding]:
+def _replicas(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     replicas = checked.settings.section(ReplicaSettings)
     if not replicas.enabled:
         return

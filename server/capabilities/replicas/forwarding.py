@@ -12,6 +12,7 @@ import json
 import logging
 import secrets
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,8 +30,6 @@ from server.requests import NOTES, Notes, RequestDecision, Use, adopt
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from anyio.abc import TaskGroup
 
     from server.capabilities.replicas.link import RedisLink

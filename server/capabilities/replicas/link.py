@@ -14,6 +14,7 @@ import json
 import logging
 import secrets
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
@@ -32,8 +33,6 @@ from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from redis.asyncio.client import PubSub
 
     from server.capabilities.replicas.settings import ReplicaSettings

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -22,8 +23,6 @@ from server.capabilities.replicas.settings import ReplicaSettings, shared_keys
 from server.capability import ServerPart
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.hosting.host import Host
     from server.protocol.server import SkillServer
     from skills_core.catalog.catalog import Catalog

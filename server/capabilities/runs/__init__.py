@@ -7,20 +7,18 @@ runs one skill with its tools. `run_list` lists recorded runs and their traces. 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, SECTION, RunSettings
 from server.capability import Capability, StatusSection, ToolModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from typing import Any
-
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import CheckedFile, Finding
+    from server.cli.config_check.finding import CheckedFile, ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
@@ -69,7 +67,7 @@ def _part(host: Host) -> ServerPart:
     return host.service(RunSupervisor)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.runs.checks import check_runs
 
     return check_runs(configuration)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities import CAPABILITIES
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
-
     from server.capabilities.runs.service import RunService
     from server.capability import BackgroundRuns
     from server.config.settings.model import Settings

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,6 @@ import anyio
 from skills_core.runs.durable.recorded_run import RunNotDoneError, StoreError, UnknownRunError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
     from server.capability import AfterRun, FinishedRun

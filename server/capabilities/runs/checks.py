@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
@@ -14,7 +15,7 @@ from server.capabilities.runs.mcp_config import MAX_SERVERS, file_secrets, parse
 from server.capabilities.runs.offered import missing_tool_messages, runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.runs.telemetry import endpoint_fault
-from server.cli.config_check.finding import CheckedFile, Finding, Level
+from server.cli.config_check.finding import CheckedFile, ConfigFinding, Level
 from server.cli.config_check.places import exposed, folder_fault
 from server.config.files import ConfigurationError
 from skills_core.disk.files import read_bounded
@@ -22,14 +23,12 @@ from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.runs.durable.store import SqliteStore, require_private, store_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from server.capabilities.runs.mcp_config import ServerSpec
     from server.cli.config_check.settings_check import CheckedSettings, Configuration
     from server.config.settings.model import Settings
 
 
-def check_runs(configuration: Configuration) -> Iterator[Finding]:
+def check_runs(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check runs; sections with a fault of their own are left out."""
     checked = configuration.checked
     findings, specs = _check_mcp_servers(checked.settings, configuration.environment)
@@ -45,7 +44,7 @@ def check_runs(configuration: Configuration) -> Iterator[Finding]:
     if fault := endpoint_fault(configuration.environment):
         name, message = fault
         advice = "correct it, or unset it to export no spans"
-        yield Finding(Level.WARNING, f"the environment variable {name}", None, message, advice)
+        yield ConfigFinding(Level.WARNING, f"the environment variable {name}", None, message, advice)
 
 
 def checked_files(settings: Settings) -> Iterable[CheckedFile]:
@@ -60,7 +59,7 @@ def _servers_file(settings: Settings) -> Path | None:
     return None if named is None else Path(os.path.expanduser(named))  # noqa: PTH111
 
 
-def _runs(checked: CheckedSettings) -> Iterator[Finding]:
+def _runs(checked: CheckedSettings) -> Iterator[ConfigFinding]:
 
     runs = checked.settings.section(RunSettings)
     reason = runs_unavailable_reason(runs)
@@ -82,7 +81,7 @@ def _runs(checked: CheckedSettings) -> Iterator[Finding]:
         yield checked.finding(Level.WARNING, "runs.model_key", message, "remove it, or name such a model")
 
 
-def _store(checked: CheckedSettings) -> Iterator[Finding]:
+def _store(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     named = checked.settings.section(RunSettings).store
     if named is None:
         return
@@ -102,7 +101,7 @@ def _store(checked: CheckedSettings) -> Iterator[Finding]:
         yield checked.finding(Level.ERROR, "runs.store", str(error).rstrip("."), advice)
 
 
-def check_shared_store(checked: CheckedSettings) -> Iterator[Finding]:
+def check_shared_store(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     """Check that replicas record runs in one database."""
     replicas, runs = checked.settings.section(ReplicaSettings), checked.settings.section(RunSettings)
     if not checked.can_compare("replicas", "runs", "schedules") or not replicas.enabled:
@@ -112,12 +111,12 @@ def check_shared_store(checked: CheckedSettings) -> Iterator[Finding]:
             message = "each replica records runs in a file of its own (SQLite), which no other one shows or continues"
             origin = checked.origin("replicas.redis_url" if runs.store is None else "runs.store")
             advice = "set it to a database that all replicas reach, as postgresql://user@host/database"
-            yield Finding(Level.WARNING, origin, "runs.store", message, advice)
+            yield ConfigFinding(Level.WARNING, origin, "runs.store", message, advice)
 
 
 def _check_mcp_servers(
     settings: Settings, environment: Mapping[str, str]
-) -> tuple[list[Finding], tuple[ServerSpec, ...]]:
+) -> tuple[list[ConfigFinding], tuple[ServerSpec, ...]]:
     """Check the file of MCP servers, each server on its own; return those that can be used too."""
     named = settings.section(RunSettings).mcp_servers
     if named is None:
@@ -127,18 +126,18 @@ def _check_mcp_servers(
         return [], read_servers(path, environment)
     except ConfigurationError as error:
         first = str(error)
-    path = Path(os.path.expanduser(path))  # noqa: PTH111 - a user without a home is no error
-    findings: list[Finding] = []
+    path = Path(os.path.expanduser(path))  # noqa: PTH111 - a user without a home is not an error
+    findings: list[ConfigFinding] = []
     specs: list[ServerSpec] = []
     for name, entry in _servers_in(path).items():
         try:
             specs += parse_servers(path, json.dumps({"mcpServers": {name: entry}}), environment)
         except ConfigurationError as error:
             where, _, message = str(error).removeprefix(f"{path}: ").partition(": ")
-            findings.append(Finding(Level.ERROR, str(path), where, message, "correct the entry, or disable it"))
+            findings.append(ConfigFinding(Level.ERROR, str(path), where, message, "correct the entry, or disable it"))
     if not findings:
         message = first.removeprefix(f"{path}: ")
-        findings.append(Finding(Level.ERROR, str(path), None, message, "correct the file, or runs.mcp_servers"))
+        findings.append(ConfigFinding(Level.ERROR, str(path), None, message, "correct the file, or runs.mcp_servers"))
     return findings, tuple(specs)
 
 

@@ -6,7 +6,9 @@ The functions at the end name what other capabilities add: further kinds of jobs
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from server.capabilities.runs.additions import additional_jobs, lines_of_change, open_service
@@ -24,9 +26,6 @@ from skills_core.runs.models import has_extra
 from skills_core.runs.workflow.model import WorkflowOutcome
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-    from pathlib import Path
-
     from server.capabilities.runs.service import RunService
     from server.capabilities.runs.skill_runner import RunParticipants
     from server.config.settings.model import Settings

@@ -6,6 +6,7 @@ import hashlib
 import json
 import logging
 import os
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -24,8 +25,6 @@ from skills_core.runs.durable.heartbeat import ignore_interrupted
 from skills_core.runs.durable.recorded_run import WorkerConfig
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Mapping
-
     from server.capability import AfterRun, Improvements
     from server.config.settings.model import Settings
     from skills_core.live.library import Library

@@ -11,20 +11,17 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain, count, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from server.config.files import ConfigurationError
 from server.wire.address import Address, AddressError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
 
 _CAMEL_CASE = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 

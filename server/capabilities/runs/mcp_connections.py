@@ -13,6 +13,7 @@ import logging
 import re
 import shutil
 import subprocess
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -38,8 +39,6 @@ from skills_core.guard.tool import Effect, Role, Secrets, Tool
 from skills_core.scripts.process import OWN_SESSION, kill_all, terminate
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Iterable
-
     from anyio.abc import Process
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp_types import CallToolResult, ContentBlock

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,6 @@ from skills_core.errors import Fault, fault_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, open_model, parse_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from pydantic_ai.models import Model
 
     from server.config.settings.model import Settings

@@ -6,6 +6,7 @@ client could not use. A run that cannot be performed or finished has an outcome 
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,8 +22,6 @@ from skills_core.runs.run_skills import Companion, select_skills
 from skills_core.runs.workflow.model import WorkflowOutcome, WorkflowProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
     from server.capabilities.runs.skill_runner import RunParticipants
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue

@@ -6,6 +6,7 @@ has the run's true status, so each trace is shown with the status from the recor
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -21,8 +22,6 @@ from skills_core.runs.trace import FencedTraceError, UnknownTraceError, Unreadab
 from skills_core.runs.workflow.plan import plan_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from server.config.settings.model import Settings
     from skills_core.format.yaml12 import JsonObject
     from skills_core.runs.durable.client import RecordClient

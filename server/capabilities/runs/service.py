@@ -6,6 +6,7 @@ Runs that use the connected client's model are not recorded: they cannot continu
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -53,8 +54,6 @@ from skills_core.runs.workflow.plan import plan_from_json, plan_to_json
 from skills_core.runs.workflow.run import run_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-
     from server.capabilities.runs.skill_runner import RunnerConfig, RunParticipants, RunSession
     from server.capability import AfterRun, Improvements
     from skills_core.catalog.catalog import Catalog

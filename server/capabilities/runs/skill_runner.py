@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -48,8 +49,6 @@ from skills_core.scripts.tools import declared_tools
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-
     from pydantic_ai.models import Model
 
     from server.config.settings.model import Settings

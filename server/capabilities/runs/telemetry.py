@@ -10,14 +10,13 @@ import logging
 import math
 import sys
 import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from server import __version__
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
     from opentelemetry.util.types import AttributeValue
 

@@ -6,6 +6,7 @@ says what its model needs: how the run ended, its score, and what was not done.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,6 @@ from skills_core.runs.models import CLIENT
 from skills_core.runs.outcome import ActivationOrigin, RunStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-
     from server.capabilities.runs.skill_runner import RunParticipants
     from server.config.settings.model import Settings
     from server.conversation.client_exchange import ClientExchange

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,6 @@ from skills_core.runs.workflow.faults import FaultCode, WorkflowFault, is_valid
 from skills_core.runs.workflow.plan import prepare, validate_workflow
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.runs.workflow.model import Workflow
     from skills_core.runs.workflow.plan import Plan

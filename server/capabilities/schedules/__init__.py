@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,12 +17,10 @@ from server.capabilities.schedules.settings import (
 from server.capability import Capability, ToolModule
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     import typer
 
     from server.capability import BackgroundRuns, FollowUp, ServerPart
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
@@ -67,7 +66,7 @@ def _background_runs(host: Host) -> BackgroundRuns | None:
     return scheduled_runs(host)
 
 
-def _checks(configuration: Configuration) -> Iterator[Finding]:
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
     from server.capabilities.schedules.checks import check_schedules
 
     return check_schedules(configuration)

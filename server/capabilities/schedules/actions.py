@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import to_builtins
@@ -53,9 +55,6 @@ from skills_core.schedules.parsing import parse_at, parse_cron, parse_every
 from skills_core.schedules.when import Cron, Every, MissedPolicy, OverlapPolicy, ScheduleState, describe, when_to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from server.capabilities.schedules.allowances import RunRights, Spending, Terms
     from server.capabilities.schedules.binding import Binding, Firing, ScheduledRun
     from server.config.settings.model import Settings

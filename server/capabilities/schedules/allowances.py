@@ -7,7 +7,9 @@ process which is killed in between counts nothing twice. A schedule that is remo
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final
@@ -29,9 +31,6 @@ from skills_core.schedules.cron import in_zone, to_utc, zone_named
 from skills_core.schedules.when import next_firings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from datetime import datetime
-
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.capability import FollowUp, ImprovementsAfter
     from server.config.settings.model import Settings
     from server.hosting.host import Host

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from server.capabilities.runs.checks import check_shared_store
 from server.capabilities.runs.offered import runs_unavailable_reason
 from server.capabilities.runs.settings import RunSettings
 from server.capabilities.schedules.settings import SCHEDULE_SKILL, SCHEDULE_TOOLS, ScheduleSettings
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import Configuration
 
 
-def check_schedules(configuration: Configuration) -> Iterator[Finding]:
+def check_schedules(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check schedules; sections with a fault of their own are left out."""
     checked = configuration.checked
     if not checked.can_compare("schedules", "runs", "tools", "access"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
@@ -20,8 +21,6 @@ from server.cli.commands.options import (
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.capabilities.schedules.store import ScheduleStore
     from skills_core.runs.tools import WorkspaceTool
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
@@ -53,8 +54,6 @@ from skills_core.scripts.process import OWN_SESSION, kill_all
 from skills_core.scripts.runner import ScriptRunner
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from anyio.abc import Process
 
     from server.capabilities.schedules.binding import Binding, ScheduledRun

@@ -11,8 +11,10 @@ from __future__ import annotations
 import logging
 import time
 from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,9 +42,6 @@ from skills_core.runs.durable.recorded_run import UNFINISHED, RunConflictError, 
 from skills_core.schedules.when import ScheduleState, is_ahead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
     from anyio.abc import TaskGroup
 
     from server.capabilities.schedules.allowances import Spending

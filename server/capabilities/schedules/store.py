@@ -11,9 +11,11 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 
@@ -34,10 +36,6 @@ from skills_core.errors import FileRefusedError, InvalidSkillError, InvalidSourc
 from skills_core.format.frontmatter import DESCRIPTION_LIMIT
 from skills_core.loading.single_skill import read_skill
 from skills_core.schedules.when import when_from_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 def utc_now() -> datetime:

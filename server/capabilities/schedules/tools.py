@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -25,9 +27,6 @@ from server.protocol.tool_call import Tool, structured_result
 from server.wire.params import InvalidRequestError, string
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
     from server.capabilities.schedules.binding import Binding
     from server.conversation.client_exchange import ClientExchange
     from server.conversation.elicitation import ClientUser

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TextIO
@@ -27,8 +28,6 @@ from skills_core.errors import ScriptRefusedError, SkillChangedError, UnknownFil
 from skills_core.scripts.environment import WorkingDirectory
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from skills_core.scripts.process import ProcessEnding
     from skills_core.scripts.runner import ScriptResult
     from skills_core.scripts.tools import ScriptReport

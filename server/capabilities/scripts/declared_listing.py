@@ -7,12 +7,11 @@ skill can take the name of another skill's tool, or of the server's.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from server.config.settings.model import Settings
     from server.config.settings.tools import ToolSettings
     from skills_core.catalog.catalog import Catalog

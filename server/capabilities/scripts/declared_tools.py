@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
@@ -16,8 +17,6 @@ from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.conversation.client_exchange import ClientExchange
     from server.hosting.views import View
     from server.protocol.tool_call import ToolCall, ToolServices

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -39,8 +40,6 @@ from skills_core.scripts.tools import (
 from skills_core.skills.withheld_files import refuse_eval_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from server.conversation.client_exchange import ClientExchange
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -14,8 +15,6 @@ from skills_core.selection.ranking import SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from server.clients.profile import ClientProfile
     from skills_core.catalog.catalog import Catalog
     from skills_core.selection.policy import Match

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +14,6 @@ from skills_core.diagnostics import printable
 from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
     from server.capabilities.visibility.report import ClientVisibility, NativeSkills, Repacking, VisibilityReport
     from server.capabilities.visibility.served_listing import ServedSkills, VisibleText

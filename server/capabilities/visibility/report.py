@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, assert_never
@@ -21,8 +22,6 @@ from skills_core.diagnostics import one_line
 from skills_core.rendering.catalog import listing_order, render_entry, utf16_length
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
     from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
@@ -20,8 +21,6 @@ from skills_core.rendering.catalog import listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
     from skills_core.skills.skill import Skill

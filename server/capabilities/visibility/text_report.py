@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
@@ -15,8 +16,6 @@ from skills_core.diagnostics import one_line
 from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from rich.console import Console
 
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions

@@ -16,7 +16,7 @@ from skills_core.diagnostics import counted, one_line
 from skills_core.disk.sources import project_of
 
 if TYPE_CHECKING:
-    from server.cli.config_check.finding import Finding
+    from server.cli.config_check.finding import ConfigFinding
 
 config = typer.Typer(help="Check the configuration.", no_args_is_help=True)
 
@@ -53,7 +53,7 @@ def check(*, as_json: AsJson = False) -> None:
         raise typer.Exit(EXIT_NO)
 
 
-def _text(finding: Finding) -> str:
+def _text(finding: ConfigFinding) -> str:
     where = finding.file if finding.line is None else f"{finding.file}:{finding.line}"
     key = "" if finding.key is None else f"{finding.key}: "
     return f"{one_line(f'{where}: {finding.level}: {key}{finding.message}')}\n    {one_line(finding.advice)}"

@@ -11,28 +11,6 @@ from server.cli.console import EXIT_USAGE, fail
 from server.config.settings.skills import Conventions
 from skills_core.runs.tools import WorkspaceTool
 
-__all__ = [
-    "AsJson",
-    "ConventionFiles",
-    "Directories",
-    "FollowSymlinks",
-    "GitIgnored",
-    "Improved",
-    "McpServers",
-    "Model",
-    "NoAdapt",
-    "Param",
-    "RequireSandbox",
-    "Reviewed",
-    "RunId",
-    "RunTool",
-    "SkillTool",
-    "Strict",
-    "TrustWorkspace",
-    "Workspace",
-    "parse_name_values",
-]
-
 Directories = Annotated[
     list[Path] | None,
     typer.Argument(

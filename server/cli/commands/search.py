@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from enum import StrEnum
 from functools import cached_property
-from pathlib import Path  # noqa: TC003 - typer evaluates the annotations
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -25,8 +26,6 @@ from skills_core.selection.policy import SelectionPolicy
 from skills_core.selection.ranking import SkillIndex, SkillSearch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from server.config.settings.model import Settings
     from skills_core.selection.drift import QueryDrift
     from skills_core.selection.policy import Match

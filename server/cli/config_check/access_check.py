@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.config.bootstrap import open_catalog
 from server.config.settings.tools import OptionalTool
 from server.transport.listening import requires_login
@@ -15,8 +16,6 @@ from skills_core.errors import SkillsError
 from skills_core.skills.skill import fits
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.machine import Machine
 
@@ -25,7 +24,7 @@ _KINDS: Final = ("tag", "source")
 _MIN_SIMILARITY: Final = 0.75
 
 
-def check_access(checked: CheckedSettings, machine: Machine) -> Iterator[Finding]:
+def check_access(checked: CheckedSettings, machine: Machine) -> Iterator[ConfigFinding]:
     """Check roles, those who have them, and what they select; sections with a fault of their own are left out."""
     if checked.can_compare("login", "access"):
         yield from _roles_that_nobody_has(checked)
@@ -35,7 +34,7 @@ def check_access(checked: CheckedSettings, machine: Machine) -> Iterator[Finding
         yield from _selectors(checked, machine)
 
 
-def _roles_that_nobody_has(checked: CheckedSettings) -> Iterator[Finding]:
+def _roles_that_nobody_has(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     access = checked.settings.access
     missing = [role for role in access.roles or access.tools if role not in access.default_roles]
     if missing and not requires_login(checked.settings):
@@ -47,7 +46,7 @@ def _roles_that_nobody_has(checked: CheckedSettings) -> Iterator[Finding]:
         yield checked.finding(Level.WARNING, key, message, "set login.tokens or login.issuer, or access.default_roles")
 
 
-def _tools(checked: CheckedSettings) -> Iterator[Finding]:
+def _tools(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     for role, entries in checked.settings.access.tools.items():
         for number, entry in enumerate(entries):
             # Other patterns may be meant for tools that skills declare.
@@ -61,7 +60,7 @@ def _tools(checked: CheckedSettings) -> Iterator[Finding]:
                 yield checked.finding(Level.WARNING, "access.tools", message, "correct it", f".{role}.{number}")
 
 
-def _selectors(checked: CheckedSettings, machine: Machine) -> Iterator[Finding]:
+def _selectors(checked: CheckedSettings, machine: Machine) -> Iterator[ConfigFinding]:
     """Check what names skills: in roles, and in the settings of the catalog."""
     settings = checked.settings
     given = [("access.roles", f".{role}", entries) for role, entries in settings.access.roles.items()]

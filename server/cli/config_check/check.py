@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.capabilities import CAPABILITIES
 from server.cli.config_check.access_check import check_access
 from server.cli.config_check.conflicts import check_conflicts
-from server.cli.config_check.finding import CheckedFile, Finding, Level
+from server.cli.config_check.finding import CheckedFile, ConfigFinding, Level
 from server.cli.config_check.other_files import (
     check_jdai,
     check_project,
@@ -22,9 +24,6 @@ from server.config.files import own_file
 from server.config.project_file import ProjectFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
     from server.config.machine import Machine
     from server.config.settings.model import Settings
 
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 class ConfigurationReport:
     """What was found, errors first, and which files were looked for."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ConfigFinding, ...]
     files: tuple[CheckedFile, ...]
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.cli.config_check.places import unreadable
 from server.cli.config_check.start_checks import is_address
 from server.config.settings.server import Transport
@@ -14,26 +15,23 @@ from server.config.settings.tools import OptionalTool
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from typing import TypeAlias
-
     from server.cli.config_check.settings_check import CheckedSettings
 
-    Check: TypeAlias = Callable[["CheckedSettings"], Iterator[Finding]]
+    Check: TypeAlias = Callable[["CheckedSettings"], Iterator[ConfigFinding]]
 
 _LARGEST_4: Final = 8
 _LARGEST_6: Final = 7
 # The lengths of the prefixes of 10.0.0.0/8 and fc00::/7.
 
 
-def check_conflicts(checked: CheckedSettings) -> Iterator[Finding]:
+def check_conflicts(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     """Compare settings; sections with a fault of their own are left out."""
     for sections, check in _CHECKS:
         if checked.can_compare(*sections):
             yield from check(checked)
 
 
-def _protection(checked: CheckedSettings) -> Iterator[Finding]:
+def _protection(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     from server.transport.listening import UnprotectedAddressError, checks_host, require_protection, requires_login
 
     settings = checked.settings
@@ -55,13 +53,13 @@ def _protection(checked: CheckedSettings) -> Iterator[Finding]:
         yield checked.finding(Level.WARNING, "http.host", message, advice)
 
 
-def _names(checked: CheckedSettings) -> Iterator[Finding]:
+def _names(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     from server.transport.listening import checks_host, name_faults
 
     http = checked.settings.http
     for key, number, message in name_faults(http):
         found = checked.finding(Level.WARNING, f"http.{key}", message, "correct it, or remove it")
-        yield Finding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
+        yield ConfigFinding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
     if http.allowed_origins and not checks_host(http):
         message = "it refuses nobody without http.allowed_hosts: requests with any Origin header are accepted"
         yield checked.finding(Level.WARNING, "http.allowed_origins", message, "set http.allowed_hosts, or remove it")
@@ -69,7 +67,7 @@ def _names(checked: CheckedSettings) -> Iterator[Finding]:
         if _is_everybody(proxy):
             message = f"{proxy}: whoever connects from there chooses the address that logs and the audit log have of it"
             found = checked.finding(Level.WARNING, "http.trusted_proxies", message, "name the proxy, or its network")
-            yield Finding(found.level, found.file, f"http.trusted_proxies.{number}", message, found.advice)
+            yield ConfigFinding(found.level, found.file, f"http.trusted_proxies.{number}", message, found.advice)
 
 
 def _is_everybody(proxy: str) -> bool:
@@ -80,7 +78,7 @@ def _is_everybody(proxy: str) -> bool:
     return network.prefixlen < (_LARGEST_4 if network.version == 4 else _LARGEST_6)  # noqa: PLR2004 - of the protocol
 
 
-def _drain(checked: CheckedSettings) -> Iterator[Finding]:
+def _drain(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     operation = checked.settings.operation
     if operation.drain_notice_seconds > operation.drain_seconds:
         message = (
@@ -89,10 +87,10 @@ def _drain(checked: CheckedSettings) -> Iterator[Finding]:
         )
         advice = "set operation.drain_seconds to at least operation.drain_notice_seconds"
         origin = checked.origin("operation.drain_notice_seconds")
-        yield Finding(Level.WARNING, origin, "operation.drain_seconds", message, advice)
+        yield ConfigFinding(Level.WARNING, origin, "operation.drain_seconds", message, advice)
 
 
-def _access(checked: CheckedSettings) -> Iterator[Finding]:
+def _access(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     enabled = checked.settings.tools.enabled
     for role, tools in checked.settings.access.tools.items():
         if missing := [each for each in tools if each in list(OptionalTool) and each not in enabled]:
@@ -101,7 +99,7 @@ def _access(checked: CheckedSettings) -> Iterator[Finding]:
             yield checked.finding(Level.WARNING, "access.tools", message, advice)
 
 
-def _catalog(checked: CheckedSettings) -> Iterator[Finding]:
+def _catalog(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     catalog = checked.settings.catalog
     for name in sorted({*catalog.enabled} & {*catalog.disabled}):
         message = f"{name}: it is in catalog.disabled too, which wins"
@@ -112,13 +110,13 @@ def _catalog(checked: CheckedSettings) -> Iterator[Finding]:
             yield checked.finding(Level.WARNING, "catalog.pinned", message, "remove it from one of the two")
 
 
-def _sources(checked: CheckedSettings) -> Iterator[Finding]:
+def _sources(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     for number, source in enumerate(checked.settings.discovery.sources):
         path = Path(source.path)
         if fault := unreadable(path):
             message = f"{path}: {fault}"
             found = checked.finding(Level.WARNING, "discovery.sources", message, "create it, or correct the path")
-            yield Finding(found.level, found.file, f"discovery.sources.{number}.path", message, found.advice)
+            yield ConfigFinding(found.level, found.file, f"discovery.sources.{number}.path", message, found.advice)
 
 
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (

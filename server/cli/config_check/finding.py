@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["CheckedFile", "Finding", "Level"]
-
 
 class Level(StrEnum):
     """How bad it is: with an error, a command or a server fails; a warning names what has no effect or is risky."""
@@ -16,7 +14,7 @@ class Level(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class ConfigFinding:
     """One fault: where it is, what is wrong and what was expected, and what to do.
 
     `file` is the path of a file, or names an environment variable. `key` is None for a fault of the whole file.

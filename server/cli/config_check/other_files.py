@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.cli.config_check.places import exposed
 from server.cli.config_check.settings_check import file_fault
 from server.cli.config_check.values import faults, field_types
@@ -17,9 +19,6 @@ from server.config.settings.skills import SourceSettings
 from skills_core.diagnostics import Reason
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.jdai import JdaiSettings
     from server.config.machine import Machine
@@ -29,12 +28,12 @@ _ONLY_OF_USERS = {*SourceSettings.__struct_fields__} - {*ProjectSource.__struct_
 _NO_TRUST = "skillserve trust"
 
 
-def check_project(machine: Machine, *, trusted: bool) -> Iterator[Finding]:
+def check_project(machine: Machine, *, trusted: bool) -> Iterator[ConfigFinding]:
     """Check the project's `skillserve.toml`; that of an untrusted project is not parsed."""
     file = ProjectFile(machine.places)
     if not trusted:
         for notice in file.untrusted().notices:
-            yield Finding(Level.WARNING, str(file.path), None, notice.removeprefix(f"{file.path} "), _NO_TRUST)
+            yield ConfigFinding(Level.WARNING, str(file.path), None, notice.removeprefix(f"{file.path} "), _NO_TRUST)
         return
     if file.is_own:
         return
@@ -49,26 +48,28 @@ def check_project(machine: Machine, *, trusted: bool) -> Iterator[Finding]:
         notices = file.trusted(()).notices
     except ConfigurationError as error:
         if not before:
-            yield Finding(Level.ERROR, str(file.path), None, str(error).removeprefix(f"{file.path}: "), "correct it")
+            yield ConfigFinding(
+                Level.ERROR, str(file.path), None, str(error).removeprefix(f"{file.path}: "), "correct it"
+            )
         return
     for notice in notices:
         message = notice.removeprefix(f"{file.path}: ")
-        yield Finding(Level.WARNING, str(file.path), None, message, "move these settings, or remove them")
+        yield ConfigFinding(Level.WARNING, str(file.path), None, message, "move these settings, or remove them")
 
 
-def _project_faults(found: dict[str, Any], file: Path) -> Iterator[Finding]:
+def _project_faults(found: dict[str, Any], file: Path) -> Iterator[ConfigFinding]:
     kinds = field_types(ProjectDiscovery)
     for path, given in entries(found):
         setting = BY_OPTION.get(path[0]) if len(path) == 1 else None
         target = setting.path if setting else path
         if path == ("discovery",) or (target != path and target[0] == "discovery" and target[1] in _ALLOWED):
             message = fault_of(path).partition(": ")[2]
-            yield Finding(Level.ERROR, str(file), ".".join(path), message, "correct the place of the key")
+            yield ConfigFinding(Level.ERROR, str(file), ".".join(path), message, "correct the place of the key")
         elif target[0] == "discovery" and target[-1] in _ALLOWED:
             value = _usable_sources(given) if target[1] == "sources" else given
             for fault in faults(kinds[target[1]], value):
                 key = ".".join((*path, *fault.path))
-                yield Finding(Level.ERROR, str(file), key, fault.message, "correct it, or remove it")
+                yield ConfigFinding(Level.ERROR, str(file), key, fault.message, "correct it, or remove it")
 
 
 def _usable_sources(given: object) -> object:
@@ -81,26 +82,26 @@ def _usable_sources(given: object) -> object:
     ]
 
 
-def check_jdai(settings: JdaiSettings) -> Iterator[Finding]:
+def check_jdai(settings: JdaiSettings) -> Iterator[ConfigFinding]:
     """Check `config.json` and `skills.json` of JD.AI."""
     for each in settings.problems:
         if each.code is Reason.UNTRUSTED:
             message, _, advice = each.message.partition("; ")
-            yield Finding(Level.WARNING, each.path, None, message, advice, each.line)
+            yield ConfigFinding(Level.WARNING, each.path, None, message, advice, each.line)
         else:
-            yield Finding(Level.ERROR, each.path, None, each.message, "correct the file, or remove it", each.line)
+            yield ConfigFinding(Level.ERROR, each.path, None, each.message, "correct the file, or remove it", each.line)
 
 
-def check_trust(machine: Machine) -> Iterator[Finding]:
+def check_trust(machine: Machine) -> Iterator[ConfigFinding]:
     """Check the list of trusted folders."""
     try:
         machine.trust.folders()
     except TrustError as error:
         message, _, advice = str(error).removeprefix(f"{machine.trust.path}: ").partition("; ")
-        yield Finding(Level.ERROR, str(machine.trust.path), None, message, advice or "make it readable")
+        yield ConfigFinding(Level.ERROR, str(machine.trust.path), None, message, advice or "make it readable")
 
 
-def check_secrets(checked: CheckedSettings, machine: Machine) -> Iterator[Finding]:
+def check_secrets(checked: CheckedSettings, machine: Machine) -> Iterator[ConfigFinding]:
     """Warn about files with secrets that other users can read, and about settings that they can change."""
     own = own_file(machine.places.config_home)
     yield from exposed(own, ", ".join(checked.secrets_in_file), changes=True)

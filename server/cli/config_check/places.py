@@ -7,14 +7,12 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from server.cli.config_check.finding import Finding, Level
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from server.cli.config_check.finding import ConfigFinding, Level
 
 _READABLE: Final = 0o044
 _WRITABLE: Final = 0o022
@@ -77,7 +75,7 @@ def unreadable(folder: str | Path) -> str | None:
     return None if os.access(path, os.R_OK | os.X_OK) else "this folder cannot be read"
 
 
-def exposed(file: Path, secrets: str, *, changes: bool) -> Iterator[Finding]:
+def exposed(file: Path, secrets: str, *, changes: bool) -> Iterator[ConfigFinding]:
     """Yield whether other users of this machine can read the `secrets` in a file, or change it where that matters."""
     if sys.platform == "win32":
         return
@@ -89,7 +87,7 @@ def exposed(file: Path, secrets: str, *, changes: bool) -> Iterator[Finding]:
         return
     if secrets and mode & _READABLE:
         message = f"other users of this machine can read the secrets in it: {secrets}"
-        yield Finding(Level.WARNING, str(file), None, message, f"run: chmod 600 {file}")
+        yield ConfigFinding(Level.WARNING, str(file), None, message, f"run: chmod 600 {file}")
     if changes and mode & _WRITABLE:
         message = "other users of this machine can change it, and so what the server does"
-        yield Finding(Level.WARNING, str(file), None, message, f"run: chmod go-w {file}")
+        yield ConfigFinding(Level.WARNING, str(file), None, message, f"run: chmod go-w {file}")

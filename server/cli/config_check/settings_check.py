@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.cli.config_check.values import faults, field_types, is_secret, section_faults, usable
 from server.config.bootstrap import unknown_variables
 from server.config.files import ConfigurationError, own_file, read_settings_file
@@ -16,9 +18,6 @@ from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, entries, 
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
     from server.config.jdai import JdaiSettings
     from server.config.machine import Machine
     from server.config.settings.names import SettingPath
@@ -35,7 +34,7 @@ class CheckedSettings:
     """
 
     settings: Settings = field(default_factory=Settings)
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[ConfigFinding] = field(default_factory=list)
     origins: dict[SettingPath, str] = field(default_factory=dict)
     secrets_in_file: list[str] = field(default_factory=list)
     broken: set[str] | None = field(default_factory=set)
@@ -51,9 +50,9 @@ class CheckedSettings:
         path = section, name
         return path in self.origins and bool(value_of(self.settings, path) != BY_PATH[path].default)
 
-    def finding(self, level: Level, key: str, message: str, advice: str, place: str = "") -> Finding:
+    def finding(self, level: Level, key: str, message: str, advice: str, place: str = "") -> ConfigFinding:
         """Return a finding about a setting, named `section.key`, or about what is at a `place` within its value."""
-        return Finding(level, self.origin(key), f"{key}{place}", one_line(message), advice)
+        return ConfigFinding(level, self.origin(key), f"{key}{place}", one_line(message), advice)
 
     def can_compare(self, *sections: str) -> bool:
         """Tell whether these sections are what the user meant."""
@@ -102,11 +101,11 @@ def check_settings(config_home: Path, environment: Mapping[str, str], jdai: Jdai
     return checked
 
 
-def file_fault(file: Path, error: ConfigurationError) -> Finding:
+def file_fault(file: Path, error: ConfigurationError) -> ConfigFinding:
     """Return the finding for a file of settings that cannot be read at all."""
     message = str(error).removeprefix(f"{file}: ")
     advice = "make it a regular file that you can read" if "read" in message or "file" in message else "correct it"
-    return Finding(Level.ERROR, str(file), None, message, advice)
+    return ConfigFinding(Level.ERROR, str(file), None, message, advice)
 
 
 def _type_of(path: SettingPath) -> Any:  # noqa: ANN401 - of any type
@@ -150,7 +149,7 @@ def _check_sections(checked: CheckedSettings, valid: dict[SettingPath, Given]) -
 
 def _refuse(checked: CheckedSettings, origin: str, path: SettingPath, message: str, advice: str) -> None:
     key = ".".join(path)[:_SHOWN]
-    checked.findings.append(Finding(Level.ERROR, origin, key, message, advice))
+    checked.findings.append(ConfigFinding(Level.ERROR, origin, key, message, advice))
     if checked.broken is not None:
         checked.broken.add(path[0])
 
@@ -164,8 +163,8 @@ def _break_meant(checked: CheckedSettings, path: SettingPath) -> None:
     checked.broken.update(difflib.get_close_matches(path[0], SECTIONS, 1))
 
 
-def _unknown_variables(environment: Mapping[str, str]) -> list[Finding]:
+def _unknown_variables(environment: Mapping[str, str]) -> list[ConfigFinding]:
     return [
-        Finding(Level.WARNING, f"the environment variable {name[:_SHOWN]}", None, message, advice)
+        ConfigFinding(Level.WARNING, f"the environment variable {name[:_SHOWN]}", None, message, advice)
         for name, message, advice in unknown_variables(environment)
     ]

@@ -5,22 +5,21 @@ from __future__ import annotations
 import ipaddress
 import re
 import sys
+from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Final
 
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.config.files import ConfigurationError
 from server.config.settings.server import Transport
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from server.cli.config_check.settings_check import CheckedSettings
 
 _HOST_NAME: Final = re.compile(r"(?=.{1,253}\Z)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 
 
-def check_start(checked: CheckedSettings) -> Iterator[Finding]:
+def check_start(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     """Check what the server reads and opens when it starts; sections with a fault of their own are left out."""
     for section, check in (
         ("http", _address),
@@ -39,7 +38,7 @@ def is_address(host: str) -> bool:
     return True
 
 
-def _address(checked: CheckedSettings) -> Iterator[Finding]:
+def _address(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     from server.transport.listening import AddressInUseError, require_own_address
 
     http = checked.settings.http
@@ -57,7 +56,7 @@ def _address(checked: CheckedSettings) -> Iterator[Finding]:
             yield checked.finding(Level.ERROR, "http.host", message, advice)
 
 
-def _reranker(checked: CheckedSettings) -> Iterator[Finding]:
+def _reranker(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     from server.hosting.searches import load_reranker
 
     try:

@@ -12,8 +12,6 @@ from msgspec.structs import fields
 
 from server.config.values import InvalidValueError, SecretStr, read
 
-__all__ = ["faults", "field_types", "is_secret", "section_faults", "usable"]
-
 _MOST: Final = 20
 # Faults of one value that are reported; a list may have thousands.
 
@@ -107,7 +105,7 @@ def section_faults(kind: type[Struct], values: Mapping[str, object], section: st
     """Yield what is wrong with the valid values of a section together.
 
     What is at fault, a value or a part of it, is left out for the next look; what is then wrong because a value is
-    missing is no fault.
+    missing is not a fault.
     """
     rest = _Rest(values)
     dropped: list[str] = []

@@ -10,8 +10,6 @@ from msgspec import Meta, Struct, field
 from server.config.settings.tools import OptionalTool
 from server.config.values import InvalidValueError, NonEmpty
 
-__all__ = ["AccessSettings"]
-
 ProfileName = Annotated[str, Meta(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}\Z")]
 """A name that is the same in a path and in a header, however they are encoded."""
 

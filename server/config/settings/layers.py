@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from msgspec import Struct
@@ -14,11 +15,7 @@ from server.config.values import InvalidValueError, read
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from server.config.jdai import JdaiSettings
-
-__all__ = ["Given", "Layer", "combine", "from_environment", "from_flags", "from_variable", "load_settings"]
 
 
 class Given(Struct, frozen=True):

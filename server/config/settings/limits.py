@@ -6,8 +6,6 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-__all__ = ["LimitSettings"]
-
 
 class LimitSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Limits of requests over HTTP. All but the last three hold for each principal, and need a login (`[login]`)."""

@@ -20,8 +20,6 @@ from server.config.settings.server import (
 from server.config.settings.skills import CatalogSettings, ClientSettings, DiscoverySettings, SearchSettings
 from server.config.settings.tools import ToolSettings
 
-__all__ = ["Settings"]
-
 Kind = TypeVar("Kind", bound=Struct)
 
 

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable
+from typing import Final
 
 from server.config.values import InvalidValueError
 from skills_core.disk.sources import Scope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-__all__ = ["check_sources", "directories_of", "scopes_of"]
 
 _SCOPES: Final = (Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY)
 

@@ -28,7 +28,6 @@ from server.config.settings.tools import ToolSettings
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
 
-__all__ = ["BY_OPTION", "BY_PATH", "SECTIONS", "Setting", "SettingPath", "entries", "fault_of", "value_of"]
 
 SettingPath: TypeAlias = tuple[str, ...]
 """The path to a value in a file: section and key, or one name at the top level."""

@@ -12,8 +12,6 @@ from server.config.settings.skills import Conventions
 from server.config.values import Depth, Folders, NonEmpty
 from skills_core.disk.sources import Strictness
 
-__all__ = ["ProjectDiscovery", "ProjectSettings", "ProjectSource"]
-
 
 class ProjectSource(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A directory of skills within the project."""

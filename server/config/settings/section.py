@@ -8,8 +8,6 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-__all__ = ["Section", "default_section"]
-
 Kind = TypeVar("Kind", bound=Struct)
 
 

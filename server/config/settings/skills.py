@@ -13,16 +13,6 @@ from server.config.values import Depth, Folders, InvalidValueError, NonEmpty, Po
 from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.disk.sources import DEFAULT_BOUNDS, Scope, Strictness
 
-__all__ = [
-    "CatalogSettings",
-    "ClientSettings",
-    "Conventions",
-    "DiscoverySettings",
-    "SearchSettings",
-    "SkillFolder",
-    "SourceSettings",
-]
-
 _TOOL_NAME = r"[A-Za-z0-9_./:#@-]{1,64}"
 _CLIENT_NAME = r"[^<>\x00-\x1f\x7f]{1,64}"
 # These names become part of texts for models; the patterns keep instructions out of them.

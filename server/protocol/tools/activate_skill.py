@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import re
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from server.clients.profile import holds
@@ -28,8 +29,6 @@ from skills_core.rendering.parts import READ_THE_REST, cut_before, render_beginn
 from skills_core.skills.withheld_files import files_for_models
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ResultRoom, ToolCall, ToolServices
     from skills_core.catalog.catalog import Catalog
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from skills_core.rendering.recipient import Recipient
     from skills_core.skills.skill import Skill
 
-__all__ = ["META_SKILL", "TOOLS", "invocable", "texts_of"]
 
 logger = logging.getLogger(__name__)
 

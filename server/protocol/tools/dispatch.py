@@ -6,6 +6,7 @@ model sees it.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from server.clients.known import client_of, without_additions
@@ -23,8 +24,6 @@ from skills_core.errors import SkillsError
 from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import mcp_types as types
     from mcp.server.context import ServerRequestContext
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -19,14 +20,11 @@ from skills_core.rendering.escaping import escape_json
 from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall
     from skills_core.selection.policy import Match
 
-__all__ = ["TOOLS"]
 
 logger = logging.getLogger(__name__)
 

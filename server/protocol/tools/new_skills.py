@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from server.protocol.conversations import Conversation
     from server.protocol.tool_call import ToolCall
 
-__all__ = ["is_news_tool", "tell_news", "with_news_tool"]
 
 _NAME = re.compile(r"new_skills_\d{1,18}", re.ASCII)
 

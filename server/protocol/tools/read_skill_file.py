@@ -7,6 +7,7 @@ where to read on. The first block of an answer has the file's own text and nothi
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from server.listing.envelope import text_block, tool_result
@@ -22,14 +23,10 @@ from skills_core.skills.skill import decode_path
 from skills_core.skills.withheld_files import is_withheld_from_models, refuse_eval_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ResultRoom, ToolCall
     from skills_core.skills.skill import Skill, SkillFile
-
-__all__ = ["TOOLS"]
 
 
 def _entry(listing: ToolListing) -> dict[str, Any]:

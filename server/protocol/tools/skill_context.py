@@ -5,6 +5,7 @@ Both are listed while models may use at least one skill; the tool also has to be
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,8 +19,6 @@ from server.requests import Use, note_skill
 from server.wire.params import InvalidRequestError, read_arguments, string, strings
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from mcp.server.context import ServerRequestContext
 
     from server.hosting.host import Host
@@ -30,7 +29,6 @@ if TYPE_CHECKING:
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill
 
-__all__ = ["TOOLS", "ContextHandlers"]
 
 _MIN_SCORE = "min_score"
 _TOP_K = "top_k"

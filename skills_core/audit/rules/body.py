@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import posixpath
 import re
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
@@ -23,8 +24,6 @@ from skills_core.mentions.markdown import positions_of, without_fences
 from skills_core.mentions.paths import mentioned_paths, missing_scripts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.audit.code_parsers import PythonCode
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 

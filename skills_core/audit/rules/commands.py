@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from skills_core.audit.matching import (
 from skills_core.audit.search import find, is_found
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

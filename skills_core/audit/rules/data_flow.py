@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import hit_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from skills_core.audit.code_parsers import PythonCode
     from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.skill import SkillUnderAudit

@@ -11,6 +11,7 @@ import posixpath
 import re
 import zipfile
 from collections import Counter
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -21,8 +22,6 @@ from skills_core.audit.search import find
 from skills_core.texts import TOKEN_FORMS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

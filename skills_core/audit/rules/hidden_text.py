@@ -10,6 +10,7 @@ import binascii
 import codecs
 import html
 import re
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.audit.findings import Hit, Rule, Severity
@@ -20,8 +21,6 @@ from skills_core.diagnostics import Reason
 from skills_core.texts import find_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.audit.findings import Hit, Rule, Severity
@@ -10,8 +10,6 @@ from skills_core.audit.matching import demoted_in_documentation, describes_attac
 from skills_core.audit.search import SearchedText, find, is_found, plain_prose
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
     from skills_core.format.yaml12 import JsonValue
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,8 +14,6 @@ from skills_core.diagnostics import printable
 from skills_core.mentions.tools import mentioned_tools, purposes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from skills_core.audit.skill import SkillUnderAudit
 
 

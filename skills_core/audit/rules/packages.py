@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -15,8 +16,6 @@ from skills_core.audit.findings import Hit, Rule, Severity
 from skills_core.audit.matching import hit_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from skills_core.audit.code_parsers import ShellCommand, Word
     from skills_core.audit.skill import AuditedFile, SkillUnderAudit
 

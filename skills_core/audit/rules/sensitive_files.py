@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,8 +27,6 @@ from skills_core.audit.matching import hit_at
 from skills_core.audit.search import find
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from skills_core.audit.code_parsers import Pipeline, PythonCode
     from skills_core.audit.code_units import CodeUnit
     from skills_core.audit.skill import SkillUnderAudit

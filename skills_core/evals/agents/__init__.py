@@ -6,6 +6,7 @@ what its output means. Nothing here starts a process.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.agents.claude import CLAUDE
@@ -15,8 +16,6 @@ from skills_core.evals.agents.kind import AgentKind, Setup
 from skills_core.evals.agents.opencode import OPENCODE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.evals.agents.kind import AgentRights, TranscriptBuilder
 
 

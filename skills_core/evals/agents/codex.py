@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from skills_core.evals.agents.kind import (
@@ -17,8 +18,6 @@ from skills_core.evals.agents.kind import (
 from skills_core.evals.agents.reads import skill_of_server_call, skill_of_uri, skills_read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.evals.agents.kind import TranscriptBuilder
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from skills_core.evals.agents.kind import (
@@ -26,8 +27,6 @@ from skills_core.evals.agents.reads import (
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.evals.agents.kind import TranscriptBuilder
 
 

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skills_core.diagnostics import shortened
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
 
 _MAX_AMOUNT = 1e9
 # More is not a price, and infinity is not JSON.

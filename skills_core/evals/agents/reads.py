@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skills_core.disk.folders import MAIN_FILE
 from skills_core.evals.agents.kind import skill_name
 from skills_core.rendering.catalog import ACTIVATION_TOOL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
 
 _SHELLS: Final = frozenset({"sh", "bash", "zsh", "dash", "powershell", "pwsh", "powershell.exe", "pwsh.exe"})
 _READERS: Final = frozenset({"cat", "nl", "bat", "batcat", "less", "more", "type", "get-content", "gc"})

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -28,8 +29,6 @@ from skills_core.evals.statistics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from skills_core.evals.grading.results import EvalRun, RunScore
     from skills_core.evals.statistics import Interval
     from skills_core.format.yaml12 import JsonObject, JsonValue

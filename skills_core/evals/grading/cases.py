@@ -9,14 +9,12 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, did_you_mean, similar_to
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
 
 EVALS_FILE: Final = "evals/evals.json"
 """Where the evals of a skill are, relative to its folder."""

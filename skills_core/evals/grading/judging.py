@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -21,8 +22,6 @@ from skills_core.runs.structured_answers import FormError, ask_for_object, marke
 from skills_core.texts import without_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pydantic_ai.models import Model
 
     from skills_core.evals.grading.cases import EvalCase

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -20,8 +20,6 @@ from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.scripts.process import exit_text
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.grading.cases import Assertion, EvalCase
     from skills_core.format.yaml12 import JsonObject

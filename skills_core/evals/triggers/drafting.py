@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,8 +20,6 @@ from skills_core.runs.structured_answers import FormError, ask_for_object
 from skills_core.texts import without_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from pydantic_ai.models import Model
 
     from skills_core.evals.triggers.queries import Query

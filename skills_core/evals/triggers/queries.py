@@ -10,10 +10,11 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Final, NoReturn
+from pathlib import Path
+from typing import Any, Final, NoReturn
 
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import Location, open_new, read_bounded, read_file
@@ -21,11 +22,6 @@ from skills_core.disk.folders import EVALS
 from skills_core.disk.writing import json_bytes
 from skills_core.errors import Fault, FileRefusedError, SkillsError, did_you_mean, similar_to, system_message
 from skills_core.format.yaml12 import YamlError, YamlNoteKind, load_mapping
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
-    from pathlib import Path
-
 
 QUERY_FILES: Final = ("evals/eval_queries.json", "evals/trigger_queries.json", "eval_queries.json")
 """Where the queries of a skill are looked for in its folder, in this order."""

@@ -7,7 +7,7 @@ with the matches.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -16,8 +16,6 @@ from skills_core.evals.triggers.results import Rate
 from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from skills_core.evals.triggers.queries import Query
     from skills_core.selection.policy import Match, SelectionPolicy
     from skills_core.skills.skill import Skill

@@ -6,6 +6,7 @@ with intervals and errors.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -16,8 +17,6 @@ from skills_core.evals.agents.kind import ANY_SKILL
 from skills_core.evals.statistics import SIGNIFICANCE, Interval, cases_for_power, mcnemar_exact, too_many_failed, wilson
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from skills_core.evals.agents.kind import AgentRun, Transcript
     from skills_core.evals.triggers.queries import Part, Query
     from skills_core.format.yaml12 import JsonValue

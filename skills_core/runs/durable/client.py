@@ -6,6 +6,7 @@ from an interrupted one, as workers do before they take a run over.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
@@ -30,8 +31,6 @@ from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, UNFINISHED, 
 from skills_core.runs.durable.store import SCHEMA, SqliteStore, is_held
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from dbos import WorkflowStatus
 
     from skills_core.runs.durable.recorded_run import WorkerConfig

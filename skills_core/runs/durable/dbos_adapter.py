@@ -20,6 +20,7 @@ import asyncio
 import json
 import logging
 import sqlite3
+from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import Context
 from importlib.metadata import version
@@ -37,8 +38,6 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from skills_core.runs.durable.recorded_run import FINISHED, RecordedRun, RunState, StoreError, StoreUnreachableError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterator, Mapping
-
     from dbos import DBOSClient, WorkflowStatus
 
     from skills_core.format.yaml12 import JsonObject, JsonValue

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
@@ -54,8 +55,6 @@ from skills_core.runs.durable.store import LeaseLostError
 from skills_core.runs.durable.worker import Worker
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping
-
     from dbos import WorkflowStatus
 
     from skills_core.format.yaml12 import JsonObject

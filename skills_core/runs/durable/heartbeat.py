@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
@@ -31,8 +32,6 @@ from skills_core.runs.durable.recorded_run import UNFINISHED, RunState, StoreErr
 from skills_core.runs.durable.store import LeaseLostError, now
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
     from dbos import WorkflowStatus
 
     from skills_core.runs.durable.recorded_run import RecordedRun, WorkerConfig

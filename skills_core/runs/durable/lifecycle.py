@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -24,8 +25,6 @@ from skills_core.runs.durable.recorded_run import NESTED_SEPARATOR, StoreError
 from skills_core.runs.durable.store import SCHEMA, FileLease, LeaseLostError, SqliteStore, require_private
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import psycopg
     from dbos import DBOSConfig
 

@@ -18,10 +18,11 @@ database, and need the time to reconnect.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager, suppress
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, LiteralString, TypeVar
+from typing import Any, Final, LiteralString, TypeVar
 
 import psycopg
 import sqlalchemy as sa
@@ -29,9 +30,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from skills_core.runs.durable.recorded_run import StoreError, StoreUnreachableError
 from skills_core.runs.durable.store import SCHEMA, LeaseLostError, PostgresStore, new_worker, now
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterator
 
 ANSWER_SECONDS: Final = 10.0
 """The longest wait of a run for one answer of its database."""

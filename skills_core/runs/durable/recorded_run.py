@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
@@ -10,8 +11,6 @@ from skills_core.errors import SkillsError
 from skills_core.runs.journal import Epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.format.yaml12 import JsonObject
 
 

@@ -11,20 +11,16 @@ import os
 import stat
 import time
 import uuid
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 from urllib.parse import parse_qsl, quote
 
 from skills_core.disk.files import open_to_change
 from skills_core.disk.writing import try_lock
 from skills_core.runs.durable.recorded_run import StoreError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from contextlib import AbstractContextManager
-
 
 SCHEMA: Final = "skillserve"
 """PostgreSQL: the schema of all tables."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, NoReturn, TypeAlias
 
@@ -32,8 +33,6 @@ from skills_core.runs.durable.store import LeaseLostError
 from skills_core.runs.journal import Epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Mapping
-
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.runs.durable.store import Lease
     from skills_core.runs.journal import Journal

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -35,8 +36,6 @@ from skills_core.scripts.sandbox import SCRATCH, sandbox_arguments
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
     from skills_core.scripts.process import ProcessResult

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -46,8 +47,6 @@ from skills_core.skills.withheld_files import files_for_models, is_withheld_from
 from skills_core.toolboxes import Toolbox, ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.guard.tool import CallContext
     from skills_core.runs.run_skills import RunSkills

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import threading
 import unicodedata
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from operator import itemgetter
+from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 import anyio.to_thread
@@ -24,9 +26,6 @@ from skills_core.texts import compile_matcher
 from skills_core.toolboxes import ToolPurpose
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
-
     from skills_core.format.yaml12 import JsonObject
     from skills_core.guard.tool import CallContext
 

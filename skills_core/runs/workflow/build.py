@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
@@ -18,8 +19,6 @@ from skills_core.runs.workflow.model import StepKind
 from skills_core.runs.workflow.plan import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonValue
     from skills_core.runs.workflow.plan import Plan

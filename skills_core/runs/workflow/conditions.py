@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from skills_core.errors import did_you_mean, similar_to
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 _CONTEXT_BEFORE: Final = 60
 _CONTEXT_AFTER: Final = 40

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from skills_core.diagnostics import Severity, one_line
 from skills_core.errors import SkillsError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAX_FAULTS: Final = 200
 """Most faults that one pass over a document reports; a document may have tens of thousands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, TypeAlias
@@ -10,8 +11,6 @@ from skills_core.runs.outcome import UNKNOWN_TRIGGER, RunOutcome, RunStatus
 from skills_core.runs.workflow.conditions import CLOSING, OPENING, Reference, read_reference
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
     from skills_core.runs.workflow.conditions import Condition
 
 MAX_FILLED: Final = 1_000_000

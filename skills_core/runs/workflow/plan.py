@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,8 +16,6 @@ from skills_core.runs.workflow.faults import FaultCode, Faults, InvalidWorkflowE
 from skills_core.runs.workflow.model import ConditionalStep, SkillStep, all_steps
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from skills_core.catalog.catalog import Catalog
     from skills_core.format.yaml12 import JsonObject, JsonValue
     from skills_core.runs.workflow.document import ReadWorkflow

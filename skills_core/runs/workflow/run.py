@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import operator as operators
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final, TypeAlias, assert_never
@@ -35,8 +36,6 @@ from skills_core.runs.workflow.model import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
-
     from skills_core.format.yaml12 import JsonValue
     from skills_core.interaction import ProgressCallback
     from skills_core.runs.journal import Journal

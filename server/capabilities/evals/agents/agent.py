@@ -13,7 +13,8 @@ import shutil
 import stat
 import tempfile
 from collections import deque
-from contextlib import nullcontext
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
@@ -28,9 +29,6 @@ from skills_core.errors import FileRefusedError, SkillsError, system_message
 from skills_core.evals.agents import ANY_AGENT
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
-    from contextlib import AbstractAsyncContextManager
-
     from skills_core.evals.agents.kind import AgentRun, Transcript
 
 

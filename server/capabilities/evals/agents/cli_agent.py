@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -27,8 +28,6 @@ from skills_core.scripts.isolation import Isolation, run_confined
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from server.capabilities.evals.agents.agent import AgentTask
     from skills_core.evals.agents.kind import AgentKind, Setup, Transcript, TranscriptReader
     from skills_core.scripts.process import ProcessResult

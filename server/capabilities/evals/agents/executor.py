@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import time
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -55,8 +56,6 @@ from skills_core.runs.trace import TraceStore
 from skills_core.testing import skill_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import AgentTask, RunFolder

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio.to_thread
@@ -21,8 +22,6 @@ from skills_core.evals.grading.results import EvalStatus, status_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pydantic_ai.messages import ModelMessage, ModelResponse
     from pydantic_ai.models import Model
     from pydantic_ai.models.function import AgentInfo

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -39,8 +40,6 @@ from skills_core.runs.models import connected
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, exit_text, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.workspace import IterationFolder

@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import statistics
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from server import __version__
@@ -25,9 +27,6 @@ from skills_core.evals.grading.judging import assertions_for_judge
 from skills_core.evals.grading.results import Arm, EvalStatus, RunKey
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from pathlib import Path
-
     from server.capabilities.evals.agents.cli_agent import CliAgent
     from server.capabilities.evals.iterations.agent_choice import Judge
     from server.capabilities.evals.iterations.runner import Work

@@ -6,8 +6,10 @@ import hashlib
 import logging
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -33,9 +35,6 @@ from skills_core.evals.grading.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from rich.progress import Progress
 
     from server.capabilities.evals.agents.agent import Agent, RunFolders

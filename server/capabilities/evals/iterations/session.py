@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -30,8 +31,6 @@ from skills_core.evals.grading.judging import comparison_line, summarize_compari
 from skills_core.evals.grading.results import Arm, EvalOutcome, EvalRun, EvalStatus, metadata_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent

@@ -11,6 +11,7 @@ is skipped, with the reason: a skill that is needed must not fail a build.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import fmean
@@ -37,8 +38,6 @@ from skills_core.evals.triggers.ranks import MIN_QUERIES
 from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from server.capabilities.evals.report.model import (
         ArmScore,
         Case,

@@ -12,18 +12,15 @@ import json
 import math
 import re
 import stat
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from server.capabilities.evals.report.model import FileKind, ShownFile, ShownTranscript
 from skills_core.diagnostics import printable, without_lone_surrogates
 from skills_core.disk.files import MAX_FILE_SIZE, Location, Reader
 from skills_core.errors import Fault, FileRefusedError, fault_of, system_message
 from skills_core.evals.agents.kind import record
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from pathlib import Path
-
 
 _LONGEST = 100_000
 # Characters of one text that a report keeps.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from hashlib import sha256
@@ -11,8 +12,6 @@ from skills_core.evals.feedback import digest_of_case
 from skills_core.evals.triggers.results import SetResult
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from skills_core.evals.grading.results import AssertionResult
     from skills_core.evals.statistics import Interval, Spread
 
@@ -288,7 +287,7 @@ class TriggerRound:
 
 
 @dataclass(frozen=True, slots=True)
-class Spending:
+class RunCosts:
     """What work has cost; None where nothing is known."""
 
     runs: int = 0
@@ -317,7 +316,7 @@ class TriggerSet:
     measured: str = ""
     replaced: SetResult = _NO_RESULTS
     decision: ShownVerdict | None = None
-    spent: Spending = Spending()
+    spent: RunCosts = RunCosts()
     complete: bool = True
     ranked: bool = False
     """Whether the queries were ranked by a search, so that there were no runs."""

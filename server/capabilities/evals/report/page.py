@@ -10,7 +10,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
@@ -20,7 +22,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from server.capabilities.evals.report.ci import GateOutcome
-from server.capabilities.evals.report.model import Spending, Tone
+from server.capabilities.evals.report.model import RunCosts, Tone
 from server.capabilities.evals.report.scores import (
     UNKNOWN,
     amount,
@@ -42,9 +44,6 @@ from skills_core.evals.statistics import wilson
 from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import (
         Case,
@@ -376,7 +375,7 @@ def _rounds(rounds: Iterable[TriggerRound]) -> Iterator[tuple[TriggerRound, list
         before = each.description or before
 
 
-def _costs(workspace: Results) -> Iterator[tuple[str, Spending]]:
+def _costs(workspace: Results) -> Iterator[tuple[str, RunCosts]]:
     """Yield the known costs of each arm of each iteration, and of trigger queries."""
     found = [each for iteration in workspace.iterations for each in _of_arms(iteration)]
     found += [(each.label, each.spent) for each in workspace.triggers]
@@ -385,17 +384,17 @@ def _costs(workspace: Results) -> Iterator[tuple[str, Spending]]:
             yield name, spent
 
 
-def _of_arms(iteration: Iteration) -> Iterator[tuple[str, Spending]]:
+def _of_arms(iteration: Iteration) -> Iterator[tuple[str, RunCosts]]:
     for arm in iteration.arms:
         runs = [run for case in iteration.cases for run in case.of(arm)]
         yield (
             f"{iteration.label}, {_arm_name(arm)}",
-            _sum([Spending(1, run.seconds, run.tokens, run.cost) for run in runs]),
+            _sum([RunCosts(1, run.seconds, run.tokens, run.cost) for run in runs]),
         )
 
 
-def _sum(found: Sequence[Spending]) -> Spending:
-    return Spending(
+def _sum(found: Sequence[RunCosts]) -> RunCosts:
+    return RunCosts(
         sum(each.runs for each in found),
         _total(each.seconds for each in found),
         _total(each.tokens for each in found),

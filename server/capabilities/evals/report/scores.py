@@ -6,6 +6,7 @@ same rules. Runs that ended in an error or a timeout count in no rate.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.report.folder import count, number, text
@@ -26,8 +27,6 @@ from skills_core.evals.grading.results import RunScore
 from skills_core.evals.statistics import Interval, Spread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
     from server.capabilities.evals.report.model import Case, Iteration, Run
 
 

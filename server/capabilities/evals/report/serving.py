@@ -14,6 +14,7 @@ import os
 import re
 import secrets
 import socket
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -35,8 +36,6 @@ from skills_core.errors import SkillsError
 from skills_core.evals.feedback import FEEDBACK_FILE, with_words
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping
-
     from starlette.requests import Request
     from starlette.responses import Response
 

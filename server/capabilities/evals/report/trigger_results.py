@@ -7,10 +7,11 @@ its outcomes count: those of its round, and of the sealed test.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.report.folder import count, first, number, read_lines, text, texts, truth
-from server.capabilities.evals.report.model import RoundScore, ShownVerdict, Spending, Tone, TriggerRound, TriggerSet
+from server.capabilities.evals.report.model import RoundScore, RunCosts, ShownVerdict, Tone, TriggerRound, TriggerSet
 from server.capabilities.evals.report.scores import read_verdict
 from skills_core.diagnostics import agreeing, counted, printable
 from skills_core.evals.agents.kind import record, records
@@ -19,8 +20,6 @@ from skills_core.evals.triggers.queries import Query
 from skills_core.evals.triggers.results import FAULTS, QueryResult, Rate, SetResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from server.capabilities.evals.report.folder import Budget, WorkspaceFolder
     from server.capabilities.evals.report.model import ShownTranscript
 
@@ -93,9 +92,9 @@ def _facts(*places: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield label, shown
 
 
-def _spent(costs: Mapping[str, Any]) -> Spending:
+def _spent(costs: Mapping[str, Any]) -> RunCosts:
     tokens, money = number(costs.get("total_tokens")), number(costs.get("cost_usd"))
-    return Spending(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
+    return RunCosts(count(costs.get("runs_made")) or 0, number(costs.get("agent_seconds")), tokens, money)
 
 
 def _transcripts(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.report.folder import (
@@ -28,9 +30,6 @@ from skills_core.evals.feedback import FEEDBACK_FILE, read_feedback
 from skills_core.evals.grading.results import results_from_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from skills_core.evals.feedback import Feedback
     from skills_core.evals.grading.results import AssertionResult
 

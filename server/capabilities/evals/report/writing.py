@@ -5,8 +5,10 @@ Files are replaced atomically, so that a browser that refreshes never sees a par
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -22,9 +24,6 @@ from skills_core.disk.writing import write_file
 from skills_core.errors import FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Sequence
-    from pathlib import Path
-
     from server.capabilities.evals.report.ci import CiGate
     from server.capabilities.evals.report.model import Results
 

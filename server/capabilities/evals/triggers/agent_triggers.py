@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.capabilities.evals.agents.agent import EXECUTOR
@@ -43,9 +45,6 @@ from skills_core.evals.triggers.queries import chosen_queries, queries_in, split
 from skills_core.runs.models import CLIENT, check_model, parse_model
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
-
     from server.capabilities.evals.agents.agent import Agent
     from server.capabilities.evals.tested_skills import SkillCopy
     from server.capabilities.evals.triggers import TriggerFlags

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.report.ci import CiGate, GateOutcome
@@ -36,9 +38,6 @@ from skills_core.selection.ranking import SkillSearch
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
     from rich.console import Console
     from rich.table import Table
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -27,9 +29,6 @@ from skills_core.evals.triggers.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from server.capabilities.evals.agents.agent import Agent, RunFolder, RunFolders
     from server.capabilities.evals.tested_skills import SkillCopy
     from skills_core.evals.triggers.queries import Query

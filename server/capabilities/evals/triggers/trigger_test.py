@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.evals.agents.agent import RunFolders
@@ -53,9 +55,6 @@ from skills_core.loading.single_skill import read_skill
 from skills_core.runs.structured_answers import MAX_REQUESTS, NoAnswerError, UnusableAnswersError, ask_until_usable
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
     from pydantic_ai.models import Model
 
     from server.capabilities.evals.agents.agent import Agent

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import re
 import stat
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.remote.plugins.installed import RECEIPT_FILE, PluginError, read_receipt
@@ -25,9 +27,6 @@ from skills_core.format.frontmatter import version_precedence
 from skills_core.remote.installation import disk_faults, edited_files, hidden_folder, kind_of, remove_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
-    from pathlib import Path
-
     from server.capabilities.remote.plugins.installed import PluginReceipt, SkillReceipt
 
 

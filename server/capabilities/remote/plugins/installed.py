@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import Final, Literal
 from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
@@ -24,9 +25,6 @@ from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, read_file
 from skills_core.disk.writing import json_bytes, parse_json
 from skills_core.errors import Fault, FileRefusedError, SkillsError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _EXPECTED: Final = (
     "expected the URL of an MCP server (https://example.com/mcp), a folder, an archive (.zip, .tar.gz) or a git "

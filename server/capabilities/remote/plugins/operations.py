@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from server.capabilities.remote.plugins.folder import SkillChangeKind, compare_skills
@@ -17,9 +19,6 @@ from skills_core.remote.installation import kind_of, named_files
 from skills_core.remote.verification import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
     from server.capabilities.remote.plugins.folder import PluginsFolder, SkillChange
     from server.capabilities.remote.plugins.installed import PluginOrigin
     from server.capabilities.remote.plugins.staging import StagedPlugin

@@ -20,10 +20,11 @@ import stat
 import tarfile
 import zipfile
 import zlib
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import anyio
 import anyio.to_thread
@@ -37,9 +38,6 @@ from skills_core.remote.installation import disk_faults
 from skills_core.scripts.process import Command, ProcessEnding, ProcessLimits, run_process
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
-    from typing import IO
-
     from server.capabilities.remote.plugins.installed import PluginOrigin
 
 MAX_FILES: Final = 20_000

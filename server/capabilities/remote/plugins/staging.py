@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -31,8 +32,6 @@ from skills_core.skills.gates import Environment
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from server.capabilities.remote.plugins.installed import PluginOrigin
     from server.wire.address import Address
     from skills_core.remote.verification import Entry

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from server.capabilities.login.static_tokens import TokenFile
 from server.cli.config_check.check import ConfigurationReport, check_configuration
-from server.cli.config_check.finding import Finding, Level
+from server.cli.config_check.finding import ConfigFinding, Level
 from server.config.files import ConfigurationError
 from server.config.machine import Machine
 from server.config.settings.layers import load_settings
@@ -48,7 +48,7 @@ class Configuration:
     def found(self, **environment: str) -> list[tuple[str | None, str]]:
         return [(each.key, each.message) for each in self.check(**environment).findings]
 
-    def only(self, **environment: str) -> Finding:
+    def only(self, **environment: str) -> ConfigFinding:
         (found,) = self.check(**environment).findings
         assert found.advice
         return found
