@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 
 from server.access import PrincipalKind
-from server.capabilities.login.access_token import (
+from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.token_claims import (
     BOUND,
     is_bound,
     is_for,
@@ -27,12 +28,11 @@ from server.capabilities.login.access_token import (
     principal_from,
     serves_its_bearer,
 )
-from server.capabilities.login.provider import ProviderUnavailableError
 
 if TYPE_CHECKING:
-    from server.capabilities.login.access_token import LoginToken
-    from server.capabilities.login.provider import Provider
+    from server.capabilities.login.provider_requests import Provider
     from server.capabilities.login.settings import LoginSettings
+    from server.capabilities.login.token_claims import LoginToken
 
 logger = logging.getLogger(__name__)
 

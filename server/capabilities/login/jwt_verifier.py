@@ -13,16 +13,16 @@ import anyio
 import jwt
 
 from server.access import PrincipalKind
-from server.capabilities.login.access_token import BOUND, is_bound, login_token, principal_from, serves_its_bearer
-from server.capabilities.login.provider import ProviderUnavailableError
+from server.capabilities.login.provider_requests import ProviderUnavailableError
 from server.capabilities.login.settings import is_safe_address
+from server.capabilities.login.token_claims import BOUND, is_bound, login_token, principal_from, serves_its_bearer
 
 if TYPE_CHECKING:
     from jwt.types import Options
 
-    from server.capabilities.login.access_token import LoginToken
-    from server.capabilities.login.provider import Provider
+    from server.capabilities.login.provider_requests import Provider
     from server.capabilities.login.settings import LoginSettings
+    from server.capabilities.login.token_claims import LoginToken
 
 logger = logging.getLogger(__name__)
 

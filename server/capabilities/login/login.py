@@ -23,12 +23,12 @@ from starlette.responses import JSONResponse
 from starlette.routing import Route
 
 from server.access import STRANGER, PrincipalKind
-from server.capabilities.login.access_token import LoginToken
 from server.capabilities.login.introspection import Introspection
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys, looks_like_jwt
-from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
+from server.capabilities.login.token_claims import LoginToken
 from server.capability import Authentication
 from server.config.machine import tokens_file
 from server.requests import LOGIN_METHOD, NOTES, Notes, Records, RequestDecision, RequestRecord, address_of
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from server.capabilities.login.access_token import LoginToken
+    from server.capabilities.login.token_claims import LoginToken
     from server.hosting.host import Host
 
 logger = logging.getLogger(__name__)

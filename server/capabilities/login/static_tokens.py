@@ -20,14 +20,14 @@ import msgspec
 from msgspec import Meta, Struct
 
 from server.access import Principal, PrincipalKind
-from server.capabilities.login.access_token import login_token
+from server.capabilities.login.token_claims import login_token
 from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import Fault, FileRefusedError, SkillsError
 
 if TYPE_CHECKING:
     import os
 
-    from server.capabilities.login.access_token import LoginToken
+    from server.capabilities.login.token_claims import LoginToken
 
 logger = logging.getLogger(__name__)
 

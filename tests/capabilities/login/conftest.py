@@ -16,7 +16,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys
-from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
 from server.config.machine import tokens_file

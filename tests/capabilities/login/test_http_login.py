@@ -14,10 +14,10 @@ from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
 from server.access import Principal, PrincipalKind
-from server.capabilities.login.access_token import login_token
 from server.capabilities.login.login import Login, RequireLogin
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import TokenFile
+from server.capabilities.login.token_claims import login_token
 from tests.capabilities.login.conftest import ISSUER, JWKS, RSA, FakeProvider
 from tests.capabilities.login.serving import serving
 

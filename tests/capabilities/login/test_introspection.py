@@ -15,7 +15,7 @@ import pytest
 
 from server.access import PrincipalKind
 from server.capabilities.login.introspection import Introspection, sender_of
-from server.capabilities.login.provider import ProviderUnavailableError
+from server.capabilities.login.provider_requests import ProviderUnavailableError
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER, JWKS, FakeProvider, settings
 from tests.capabilities.login.serving import serving, write_skill
 from tests.capabilities.login.test_http_login import bearer

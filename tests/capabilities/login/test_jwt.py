@@ -15,7 +15,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from server.access import PrincipalKind
-from server.capabilities.login.provider import ProviderUnavailableError
+from server.capabilities.login.provider_requests import ProviderUnavailableError
 from tests.capabilities.login.conftest import AUDIENCE, EC, ED, FOREIGN, ISSUER, JWKS, RSA, Setups, SigningKey
 
 NOW = int(time.time())

@@ -10,9 +10,9 @@ import anyio
 import httpx2
 import pytest
 
-from server.capabilities.login.access_token import LoginToken
 from server.capabilities.login.login import Login, RequireLogin
-from server.capabilities.login.provider import ProviderUnavailableError
+from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.token_claims import LoginToken
 from tests.capabilities.login.conftest import FakeProvider, settings
 from tests.capabilities.login.serving import serving
 from tests.capabilities.login.test_http_login import PING, bearer, open_session

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
 from tests.server.wire.answering import OK, answering
 
 
@@ -26,7 +26,7 @@ async def test_an_object_is_returned() -> None:
 
 
 async def test_a_provider_that_never_answers_ends_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.capabilities.login.provider._SECONDS", 0.1)
+    monkeypatch.setattr("server.capabilities.login.provider_requests._SECONDS", 0.1)
     async with answering(b"", silent=True) as url:
         assert "in time" in await refused(url)
     async with answering(OK + b"content-length: 9\r\n\r\n{", silent=True) as url:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from server.capabilities.login.provider import Provider, ProviderUnavailableError
+from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
 from server.capabilities.remote.client import RemoteError, connect
 from server.capabilities.schedules.firing import _post
 from server.wire.address import Address

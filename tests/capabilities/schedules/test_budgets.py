@@ -96,8 +96,8 @@ async def test_a_run_gets_the_tokens_that_are_left_and_waits_for_those_that_are_
         assert [len(store.read(name).waiting) for name in names].count(1) == 1
         job.go.set()
         await fire(keeper, clock)
-        # Each used 1000 of them.
-        assert job.allowed == [2000, 500, 500]
+        # Each used 1000 of them; the third may begin while only one of the others has ended.
+        assert job.allowed in ([2000, 500, 500], [2000, 500, 1000])
         await fire(keeper, clock, hours=1)
         assert len(job.allowed) == 3
         assert store.spending().spent(terms_of(keeper.settings, None, clock.now).day).tokens == 3000

@@ -178,7 +178,7 @@ def test_a_value_that_does_not_fit_is_told_with_its_file_and_the_way_to_it(
     [
         ("usage", "maybe", "'maybe': expected true or false"),
         ("watch_debounce_ms", "soon", "'soon': expected a whole number"),
-        ("tools", "skills_status, x", "'x': expected one of skills_status"),
+        ("tools", "skills_status, x", "'x': expected one of skill_context"),
         ("script_workspace", "here", "'here': expected the absolute path of a folder"),
     ],
 )
