@@ -12,6 +12,7 @@ from server.capabilities import (
     audit,
     auditlog,
     authoring,
+    connect,
     evals,
     guard,
     history,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES: Final[tuple[Capability, ...]] = (
     authoring.CAPABILITY,
+    connect.CAPABILITY,
     visibility.CAPABILITY,
     remote.CAPABILITY,
     audit.CAPABILITY,

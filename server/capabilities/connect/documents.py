@@ -232,4 +232,8 @@ def _yaml_text(value: object, indent: int) -> str:
     return "".join(" " * indent + line for line in text.splitlines(keepends=True))
 
 
-_READERS: Final[Mapping[DocumentFormat, Callable[[str], object]]] = {DocumentFormat.JSON: jsonc.load, DocumentFormat.TOML: tomllib.loads, DocumentFormat.YAML: yaml.safe_load}
+_READERS: Final[Mapping[DocumentFormat, Callable[[str], object]]] = {
+    DocumentFormat.JSON: jsonc.load,
+    DocumentFormat.TOML: tomllib.loads,
+    DocumentFormat.YAML: yaml.safe_load,
+}

@@ -1,0 +1,114 @@
+"""The command `connect`: add this server to clients, or remove it."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from server.cli.commands.options import AsJson
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_text
+
+if TYPE_CHECKING:
+    from server.capabilities.connect.changes import Change
+
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[CLIENT|DIR]...",
+        help="Clients by their keys, and folders of skills.",
+        show_default="the clients that are installed, the configured and standard folders",
+    ),
+]
+
+
+def connect(  # noqa: PLR0913 - one parameter for each flag
+    words: Words = None,
+    *,
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the client calls this server.")] = "skills",
+    url: Annotated[
+        str | None, typer.Option("--http", metavar="URL", help="Connect to a server that runs there, instead.")
+    ] = None,
+    header: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'NAME: VALUE'", help="A header that clients send with --http; repeatable."),
+    ] = None,
+    project: Annotated[bool, typer.Option("--project", help="Change the files of this project, not your own.")] = False,
+    shown: Annotated[bool, typer.Option("--print", help="Print the entries, and change nothing.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Remove the server from the clients.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Change the files without asking.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add this server to the configuration of clients, or remove it.
+
+    Each change is shown first. A file is written as a whole or not at all, its comments stay, and what it was before is
+    kept beside it. The server is started once, as the client will start it.
+    """
+    from server.capabilities.connect.changes import apply, plan
+    from server.capabilities.connect.clients import known_clients
+    from server.capabilities.connect.trial import try_server
+
+    known = known_clients()
+    chosen = [word for word in words or () if word in known]
+    folders = [Path(word).expanduser() for word in words or () if word not in known]
+    for folder in folders:
+        if not folder.is_dir():
+            near = difflib.get_close_matches(str(folder), known, 1)
+            hint = f"; did you mean the client {near[0]}?" if near else ""
+            fail(f"{folder}: neither a folder nor a client ({', '.join(known)}){hint}", EXIT_USAGE)
+    headers = dict(_header(each) for each in header or ())
+    changes = plan(
+        [known[key] for key in chosen], folders, name, url=url, headers=headers, project=project, remove=remove
+    )
+    if not changes:
+        fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
+    if as_json or shown:
+        _print(changes, as_json=as_json)
+        return
+    failed = 0
+    for change in changes:
+        print_text(change.text())
+        if change.fault or not change.differs:
+            failed += bool(change.fault)
+            continue
+        if not yes and not typer.confirm(f"Write {change.file}?", default=True):
+            continue
+        if not remove and not (trial := try_server(change.server)).works:
+            print_text(f"  the server does not answer as {change.client.title} will start it: {trial.message}")
+            failed += 1
+            continue
+        apply(change)
+        print_text(f"  done{f'; {change.client.next}' if change.client.next else ''}")
+    if failed:
+        raise SystemExit(EXIT_NO)
+
+
+def _print(changes: list[Change], *, as_json: bool) -> None:
+    if as_json:
+        print_json(
+            {
+                "clients": [
+                    {
+                        "client": each.client.key,
+                        "file": str(each.file),
+                        "path": [*each.client.path],
+                        "entry": each.entry,
+                        "differs": each.differs,
+                        "fault": each.fault or None,
+                    }
+                    for each in changes
+                ]
+            }
+        )
+        return
+    for each in changes:
+        print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): each.entry})}")
+
+
+def _header(text: str) -> tuple[str, str]:
+    name, colon, value = text.partition(":")
+    if not colon or not name.strip():
+        fail(f"--header {text[:40]!r}: expected NAME: VALUE", EXIT_USAGE)
+    return name.strip(), value.strip()
