@@ -82,7 +82,7 @@ def with_entry(text: str, kind: DocumentFormat, path: Sequence[str], entry: Mapp
         changed = _with_block(without_entry(text, kind, path), _toml_block(path, entry))
     else:
         changed = _with_yaml(without_entry(text, kind, path), path, entry)
-    _check(before, read_document(changed, kind), path, entry)
+    _check(before, changed, kind, path, entry)
     return changed
 
 
@@ -101,12 +101,17 @@ def without_entry(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
         changed = _without_toml(text, path)
     else:
         changed = _without_yaml(text, path)
-    _check(before, read_document(changed, kind), path, None)
+    _check(before, changed, kind, path, None)
     return changed
 
 
-def _check(before: dict[str, Any], after: dict[str, Any], path: Sequence[str], entry: object) -> None:
-    if entry_at(after, path) != entry or _rest(before, path) != _rest(after, path):
+def _check(before: dict[str, Any], changed: str, kind: DocumentFormat, path: Sequence[str], entry: object) -> None:
+    try:
+        after = read_document(changed, kind)
+        is_right = entry_at(after, path) == entry and _rest(before, path) == _rest(after, path)
+    except DocumentError:
+        is_right = False
+    if not is_right:
         raise DocumentError(f"{'.'.join(path)} cannot be edited here without changing more; edit it by hand")
 
 
@@ -139,7 +144,12 @@ def _toml_block(path: Sequence[str], entry: Mapping[str, Any]) -> str:
 
 
 def _toml_key(key: str) -> str:
-    return key if _BARE.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+    return key if _BARE.fullmatch(key) else _toml_text(key)
+
+
+def _toml_text(value: object) -> str:
+    """Return a text, number or truth value: TOML's basic strings have the escapes of JSON, and must escape DEL."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _toml_value(value: object) -> str:
@@ -147,8 +157,7 @@ def _toml_value(value: object) -> str:
         return "{ " + ", ".join(f"{_toml_key(key)} = {_toml_value(each)}" for key, each in value.items()) + " }"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
-    # The escapes of JSON strings are those of TOML's basic strings, but for the solidus, which is not escaped here.
-    return json.dumps(value, ensure_ascii=False)
+    return _toml_text(value)
 
 
 def _without_toml(text: str, path: Sequence[str]) -> str:

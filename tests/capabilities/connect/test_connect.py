@@ -1,0 +1,123 @@
+"""Whole commands, in a home of their own: what they write, keep and say."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.capabilities.connect.clients import HttpServer, LocalServer, entry_for, known_clients
+from tests.conftest import MakeSkill
+from tests.server.cli.test_cli import run
+
+OWN = '{\n  // mine\n  "mcpServers": {\n    "other": {"command": "x"}\n  }\n}\n'
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    folder = tmp_path / "home"
+    folder.mkdir()
+    return folder
+
+
+def connect(home: Path, *words: str | Path) -> Any:
+    return run("connect", *words, HOME=str(home), PATH=os.defpath, CODEX_HOME=str(home / ".codex"))
+
+
+def test_installed_clients_are_connected_and_disconnected_byte_for_byte(
+    home: Path, skills: Path, make_skill: MakeSkill
+) -> None:
+    make_skill("one")
+    cursor, codex = home / ".cursor/mcp.json", home / ".codex/config.toml"
+    for file, text in ((cursor, OWN), (codex, 'model = "x" # mine\n')):
+        file.parent.mkdir()
+        file.write_text(text, encoding="utf-8")
+    done = connect(home, skills, "--yes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("done") == 2
+    entry = json.loads(cursor.read_text(encoding="utf-8").replace("// mine", ""))["mcpServers"]["skills"]
+    assert Path(entry["command"]).is_absolute()
+    assert entry["args"][-2:] == ["serve", str(skills)]
+    again = connect(home, skills, "--yes")
+    assert again.stdout.count("nothing to change") == 2
+    assert connect(home, skills, "--remove", "--yes").returncode == 0
+    assert cursor.read_text(encoding="utf-8") == OWN
+    assert codex.read_text(encoding="utf-8") == 'model = "x" # mine\n'
+    assert [*home.rglob("*.before-skillserve")] == []
+
+
+def test_a_file_that_was_not_there_is_gone_again(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    file = home / ".gemini/settings.json"
+    assert connect(home, "gemini-cli", skills, "--yes").returncode == 0
+    assert file.exists()
+    assert connect(home, "gemini-cli", skills, "--remove", "--yes").returncode == 0
+    assert not file.exists()
+
+
+def test_nothing_is_written_into_a_file_that_cannot_be_read(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    file = home / ".cursor/mcp.json"
+    file.parent.mkdir()
+    file.write_text("{ broken", encoding="utf-8")
+    done = connect(home, "cursor", skills, "--yes")
+    assert done.returncode == 1
+    assert "this is not valid JSON: line 1, column 3" in done.stdout
+    assert file.read_text(encoding="utf-8") == "{ broken"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_is_left_to_its_owner(home: Path, skills: Path, tmp_path: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    target = tmp_path / "dotfiles.json"
+    target.write_text("{}", encoding="utf-8")
+    (home / ".cursor").mkdir()
+    (home / ".cursor/mcp.json").symlink_to(target)
+    done = connect(home, "cursor", skills, "--yes")
+    assert done.returncode == 1
+    assert f"this is a link to {target}" in done.stdout
+    assert target.read_text(encoding="utf-8") == "{}"
+
+
+def test_a_server_that_would_not_answer_is_not_written(home: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    done = connect(home, "cursor", empty, "--yes")
+    assert done.returncode == 1
+    assert "does not answer as Cursor will start it" in done.stdout
+    assert not (home / ".cursor").exists()
+
+
+def test_a_word_that_is_neither_folder_nor_client_is_refused_with_a_hint(home: Path) -> None:
+    done = connect(home, "curser")
+    assert done.returncode == 2
+    assert "did you mean the client cursor?" in done.stderr
+
+
+def test_an_address_is_written_with_its_headers(home: Path) -> None:
+    words = ("vscode", "--http", "http://127.0.0.1:8000/mcp", "--header", "Authorization: Bearer x", "--json")
+    (found,) = json.loads(connect(home, *words).stdout)["clients"]
+    assert found["entry"] == {
+        "type": "http",
+        "url": "http://127.0.0.1:8000/mcp",
+        "headers": {"Authorization": "Bearer x"},
+    }
+    done = connect(home, "claude-desktop", "--http", "http://127.0.0.1:8000/mcp", "--yes")
+    assert done.returncode == 1
+    assert "cannot connect to an address" in done.stdout
+
+
+@pytest.mark.parametrize("client", known_clients().values(), ids=lambda each: each.key)
+def test_each_client_has_an_entry_without_placeholders(client: Any) -> None:
+    local = entry_for(client, "skills", LocalServer("/bin/x", ("serve",)))
+    remote = entry_for(client, "skills", HttpServer("http://h/mcp", {"A": "b"}))
+    assert "/bin/x" in json.dumps(local)
+    assert remote is None or "http://h/mcp" in json.dumps(remote)
+    assert "{" not in json.dumps([*(local or {}).values(), *(remote or {}).values()]).replace("{}", "").replace(
+        '{"A": "b"}', ""
+    )
+    assert client.file(Path("/home/x"), {"APPDATA": "C:/x"}) is not None
