@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -40,7 +41,14 @@ def without(folder: Path, removed: tuple[str, ...]) -> Path:
 
 def run(folder: Path, *words: str, given: str = "") -> str:
     done = subprocess.run(
-        [sys.executable, "-m", "server", *words], cwd=folder, input=given, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "server", *words],
+        cwd=folder,
+        input=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        # What one server counts, the next one would tell its clients.
+        env={**os.environ, "SKILLSERVE_USAGE": "false"},
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
