@@ -36,6 +36,7 @@ class Change:
     """
 
     client: ClientFile
+    name: str
     file: Path
     server: LocalServer | HttpServer
     entry: Mapping[str, Any] | None = None
@@ -121,16 +122,18 @@ def _change(
     path, entry = (*client.path, name), entry_for(client, name, server)
     if entry is None and not remove:
         fault = f"{client.title} cannot connect to an address by its file; see docs/guides/connect-a-client.md"
-        return Change(client, file, server, fault=fault)
+        return Change(client, name, file, server, fault=fault)
     try:
         if file.is_symlink():
-            return Change(client, file, server, entry, fault=f"this is a link to {file.readlink()}; change that file")
+            return Change(
+                client, name, file, server, entry, fault=f"this is a link to {file.readlink()}; change that file"
+            )
         before = _text(file)
-        change = Change(client, file, server, entry, before)
+        change = Change(client, name, file, server, entry, before)
         after = _removed(change, path) if remove else with_entry(before or "", client.format, path, entry or {})
     except (DocumentError, FileRefusedError, FileUnavailableError) as error:
-        return Change(client, file, server, entry, fault=f"{error}; nothing was changed")
-    return Change(client, file, server, entry, before, after)
+        return Change(client, name, file, server, entry, fault=f"{error}; nothing was changed")
+    return Change(client, name, file, server, entry, before, after)
 
 
 def _removed(change: Change, path: Sequence[str]) -> str | None:

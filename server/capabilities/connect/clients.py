@@ -5,6 +5,8 @@ The facts are data (`clients.json`).
 
 from __future__ import annotations
 
+import base64
+import json
 import os
 import re
 import shutil
@@ -13,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import msgspec
 from msgspec import Struct
@@ -97,6 +100,18 @@ def entry_for(client: ClientFile, name: str, server: LocalServer | HttpServer) -
     if client.http is None:
         return None
     return _filled(client.http, {"{url}": server.url, "{headers}": dict(server.headers), "{name}": name})
+
+
+def deeplink(client: ClientFile, name: str, entry: Mapping[str, Any] | None) -> str | None:
+    """Return a link that asks the client to add the entry, None if the client has none."""
+    if entry is None:
+        return None
+    if client.key == "cursor":
+        config = base64.b64encode(json.dumps(entry).encode()).decode()
+        return f"cursor://anysphere.cursor-deeplink/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
+    if client.key == "vscode":
+        return f"vscode:mcp/install?{quote(json.dumps({'name': name, **entry}), safe='')}"
+    return None
 
 
 def _filled(template: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:

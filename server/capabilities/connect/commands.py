@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json,
 
 if TYPE_CHECKING:
     from server.capabilities.connect.changes import Change
+    from server.capabilities.connect.clients import ClientFile
 
 Words = Annotated[
     list[str] | None,
@@ -46,46 +48,55 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     Each change is shown first. A file is written as a whole or not at all, its comments stay, and what it was before is
     kept beside it. The server is started once, as the client will start it.
     """
-    from server.capabilities.connect.changes import apply, plan
+    from server.capabilities.connect.changes import plan
+
+    clients, folders = _chosen(words or ())
+    headers = dict(_header(each) for each in header or ())
+    changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove)
+    if not changes:
+        fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
+    if as_json or shown:
+        _print(changes, as_json=as_json)
+    elif not all([_made(change, asks=not yes, removes=remove) for change in changes]):
+        raise SystemExit(EXIT_NO)
+
+
+def _chosen(words: Sequence[str]) -> tuple[list[ClientFile], list[Path]]:
+    """Return the clients and the folders among words; exit with a message if one is neither."""
     from server.capabilities.connect.clients import known_clients
-    from server.capabilities.connect.trial import try_server
 
     known = known_clients()
-    chosen = [word for word in words or () if word in known]
-    folders = [Path(word).expanduser() for word in words or () if word not in known]
+    folders = [Path(word).expanduser() for word in words if word not in known]
     for folder in folders:
         if not folder.is_dir():
             near = difflib.get_close_matches(str(folder), known, 1)
             hint = f"; did you mean the client {near[0]}?" if near else ""
             fail(f"{folder}: neither a folder nor a client ({', '.join(known)}){hint}", EXIT_USAGE)
-    headers = dict(_header(each) for each in header or ())
-    changes = plan(
-        [known[key] for key in chosen], folders, name, url=url, headers=headers, project=project, remove=remove
-    )
-    if not changes:
-        fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
-    if as_json or shown:
-        _print(changes, as_json=as_json)
-        return
-    failed = 0
-    for change in changes:
-        print_text(change.text())
-        if change.fault or not change.differs:
-            failed += bool(change.fault)
-            continue
-        if not yes and not typer.confirm(f"Write {change.file}?", default=True):
-            continue
-        if not remove and not (trial := try_server(change.server)).works:
-            print_text(f"  the server does not answer as {change.client.title} will start it: {trial.message}")
-            failed += 1
-            continue
-        apply(change)
-        print_text(f"  done{f'; {change.client.next}' if change.client.next else ''}")
-    if failed:
-        raise SystemExit(EXIT_NO)
+    return [known[word] for word in words if word in known], folders
+
+
+def _made(change: Change, *, asks: bool, removes: bool) -> bool:
+    """Show a change and make it; return whether all is well, also where the user declines it."""
+    from server.capabilities.connect.changes import apply
+    from server.capabilities.connect.trial import try_server
+
+    print_text(change.text())
+    if change.fault or not change.differs:
+        return not change.fault
+    if asks and not typer.confirm(f"Write {change.file}?", default=True):
+        return True
+    trial = None if removes else try_server(change.server)
+    if trial is not None and not trial.works:
+        print_text(f"  the server does not answer as {change.client.title} will start it: {trial.message}")
+        return False
+    apply(change)
+    print_text(f"  done{f'; {change.client.next}' if change.client.next else ''}")
+    return True
 
 
 def _print(changes: list[Change], *, as_json: bool) -> None:
+    from server.capabilities.connect.clients import deeplink
+
     if as_json:
         print_json(
             {
@@ -95,6 +106,7 @@ def _print(changes: list[Change], *, as_json: bool) -> None:
                         "file": str(each.file),
                         "path": [*each.client.path],
                         "entry": each.entry,
+                        "deeplink": deeplink(each.client, each.name, each.entry),
                         "differs": each.differs,
                         "fault": each.fault or None,
                     }
@@ -105,6 +117,8 @@ def _print(changes: list[Change], *, as_json: bool) -> None:
         return
     for each in changes:
         print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): each.entry})}")
+        if link := deeplink(each.client, each.name, each.entry):
+            print_text(f"or open {link}")
 
 
 def _header(text: str) -> tuple[str, str]:
