@@ -121,7 +121,7 @@ def _change(
         return None
     path, entry = (*client.path, name), entry_for(client, name, server)
     if entry is None and not remove:
-        fault = f"{client.title} cannot connect to an address by its file; see docs/guides/connect-a-client.md"
+        fault = f"{client.title} cannot connect to an address by its file"
         return Change(client, name, file, server, fault=fault)
     try:
         if file.is_symlink():
@@ -130,10 +130,14 @@ def _change(
             )
         before = _text(file)
         change = Change(client, name, file, server, entry, before)
-        after = _removed(change, path) if remove else with_entry(before or "", client.format, path, entry or {})
+        after = _removed(change, path) if remove else _with(before or "", client, path, entry or {})
     except (DocumentError, FileRefusedError, FileUnavailableError) as error:
         return Change(client, name, file, server, entry, fault=f"{error}; nothing was changed")
     return Change(client, name, file, server, entry, before, after)
+
+
+def _with(text: str, client: ClientFile, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+    return with_entry(text, client.format, path, entry, in_list=client.in_list)
 
 
 def _removed(change: Change, path: Sequence[str]) -> str | None:
@@ -142,7 +146,7 @@ def _removed(change: Change, path: Sequence[str]) -> str | None:
         return None
     earlier, after = _text(change.backup), without_entry(change.before, change.client.format, path)
     if earlier is not None and change.entry is not None:
-        again = with_entry(earlier, change.client.format, path, change.entry)
+        again = _with(earlier, change.client, path, change.entry)
         if again == change.before or without_entry(again, change.client.format, path) == after:
             return earlier or None
     return after

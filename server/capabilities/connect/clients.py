@@ -31,9 +31,9 @@ FilePath = str | dict[str, str]
 class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known of one client.
 
-    `user` and `project` are its files, `path` are the keys that lead to its servers. `stdio` and `http` are entries
-    with placeholders; without `http`, the file holds programs alone. `program` is its command, `next` what its user
-    does after a change, and `log` where it writes what a server says.
+    `user` and `project` are its files, `path` are the keys that lead to its servers, which are a table, or a list if
+    they are `in_list`. `stdio` and `http` are entries with placeholders; without `http`, the file holds programs alone.
+    `program` is its command, `next` what its user does after a change, and `log` where it writes what a server says.
     """
 
     key: str
@@ -42,6 +42,7 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project: str | None = None
     format: DocumentFormat
     path: tuple[str, ...]
+    in_list: bool = False
     stdio: dict[str, Any]
     http: dict[str, Any] | None = None
     program: str | None = None

@@ -57,7 +57,9 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
         fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
     if as_json or shown:
         _print(changes, as_json=as_json)
-    elif not all([_made(change, asks=not yes, removes=remove) for change in changes]):
+        return
+    made = [_made(change, asks=not yes, removes=remove) for change in changes]
+    if not all(made):
         raise SystemExit(EXIT_NO)
 
 
@@ -116,7 +118,8 @@ def _print(changes: list[Change], *, as_json: bool) -> None:
         )
         return
     for each in changes:
-        print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): each.entry})}")
+        content = [each.entry] if each.client.in_list else {each.name: each.entry}
+        print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): content})}")
         if link := deeplink(each.client, each.name, each.entry):
             print_text(f"or open {link}")
 

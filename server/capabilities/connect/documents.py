@@ -66,8 +66,10 @@ def entry_at(document: Mapping[str, Any], path: Sequence[str]) -> object:
     return found
 
 
-def with_entry(text: str, kind: DocumentFormat, path: Sequence[str], entry: Mapping[str, Any]) -> str:
-    """Return the text with `entry` at a path, in place of what is there.
+def with_entry(
+    text: str, kind: DocumentFormat, path: Sequence[str], entry: Mapping[str, Any], *, in_list: bool = False
+) -> str:
+    """Return the text with `entry` at a path, in place of what is there; `in_list` tells that its holder is a list.
 
     Raises:
         DocumentError: the file cannot be read, or not be edited without changing more.
@@ -81,7 +83,7 @@ def with_entry(text: str, kind: DocumentFormat, path: Sequence[str], entry: Mapp
     elif kind is DocumentFormat.TOML:
         changed = _with_block(without_entry(text, kind, path), _toml_block(path, entry))
     else:
-        changed = _with_yaml(without_entry(text, kind, path), path, entry)
+        changed = _with_yaml(without_entry(text, kind, path), path, entry, in_list=in_list)
     _check(before, changed, kind, path, entry)
     return changed
 
@@ -172,7 +174,7 @@ def _without_toml(text: str, path: Sequence[str]) -> str:
     return text
 
 
-def _with_yaml(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
+def _with_yaml(text: str, path: Sequence[str], entry: Mapping[str, Any], *, in_list: bool) -> str:
     """Return the text with an entry at the end of the block that the first key names, which is added if missing."""
     holder, name = path[0], path[-1]
     root = yaml.compose(text, yaml.SafeLoader) if text.strip() else None
@@ -180,7 +182,8 @@ def _with_yaml(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str:
     is_list = len(path) == 2 and isinstance(value, yaml.SequenceNode)  # noqa: PLR2004 - the holder and the name
     if value is None or not value.value:
         # Nothing is in it yet: the key is written again, with the entry.
-        return _with_block(_without_yaml_key(text, root, holder), _yaml_text({holder: {name: dict(entry)}}, 0))
+        content = [dict(entry)] if in_list else {name: dict(entry)}
+        return _with_block(_without_yaml_key(text, root, holder), _yaml_text({holder: content}, 0))
     if value.flow_style or len(path) != 2:  # noqa: PLR2004 - the holder and the name
         raise DocumentError(f"{'.'.join(path)} cannot be edited here; edit it by hand")
     first = value.value[0] if is_list else value.value[0][0]
