@@ -13,6 +13,7 @@ from server.capabilities import (
     auditlog,
     authoring,
     connect,
+    doctor,
     evals,
     guard,
     history,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 CAPABILITIES: Final[tuple[Capability, ...]] = (
     authoring.CAPABILITY,
     connect.CAPABILITY,
+    doctor.CAPABILITY,
     visibility.CAPABILITY,
     remote.CAPABILITY,
     audit.CAPABILITY,

@@ -17,7 +17,7 @@ from server.capabilities.connect.clients import (
     known_clients,
     own_command,
 )
-from server.capabilities.connect.documents import DocumentError, with_entry, without_entry
+from server.capabilities.connect.documents import DocumentError, entry_at, read_document, with_entry, without_entry
 from server.config.machine import current_places
 from skills_core.disk.files import Location, read_bounded
 from skills_core.disk.writing import write_file
@@ -160,3 +160,30 @@ def _text(file: Path) -> str | None:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise DocumentError("the file is not UTF-8") from None
+
+
+def connected(client: ClientFile, home: Path) -> dict[str, LocalServer | HttpServer] | str:
+    """Return the servers of skillserve in a client's file, by name; or why the file cannot be read."""
+    file = client.file(home, os.environ)
+    try:
+        text = None if file is None else _text(file)
+        document = read_document(text or "", client.format)
+    except (DocumentError, FileRefusedError, FileUnavailableError) as error:
+        return f"{file}: {error}"
+    servers = entry_at(document, client.path)
+    if isinstance(servers, list):
+        servers = {each.get("name"): each for each in servers if isinstance(each, dict)}
+    found = {name: _server_of(entry) for name, entry in servers.items()} if isinstance(servers, dict) else {}
+    return {str(name): server for name, server in found.items() if server is not None}
+
+
+def _server_of(entry: object) -> LocalServer | None:
+    """Return the program of an entry that starts skillserve, None for any other entry."""
+    if not isinstance(entry, dict):
+        return None
+    command, args = entry.get("command", entry.get("cmd")), entry.get("args", [])
+    words = [*command] if isinstance(command, list) else [command, *args] if isinstance(args, list) else []
+    if not words or not all(isinstance(word, str) for word in words):
+        return None
+    starts_us = Path(words[0]).stem == "skillserve" or words[1:3] == ["-m", "server"] or "skillserve" in words[1:4]
+    return LocalServer(words[0], tuple(words[1:])) if starts_us else None
