@@ -19,6 +19,12 @@ SKILLS_STATUS: Final = "skills_status"
 RELOAD_SKILLS: Final = "reload_skills"
 STATUS_URI: Final = "skillserve://status"
 
+HEALTH_PATH: Final = "/health"
+READY_PATH: Final = "/ready"
+METRICS_PATH: Final = "/metrics"
+RELOAD_PATH: Final = "/admin/reload"
+STATUS_PATH: Final = "/admin/status"
+
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.
 
@@ -57,9 +63,6 @@ def check_operation(configuration: Configuration) -> Iterator[ConfigFinding]:
 
 def _taken_by(path: str) -> str | None:
     """Return what a path of the server is for already, None if it is free."""
-    from server.capabilities.operation.admin_sockets import STATUS_PATH
-    from server.capabilities.operation.routes import HEALTH_PATH, METRICS_PATH, READY_PATH
-
     if path in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
         return "for probes or figures"
     # The proxies of `deploy/` deny clients whatever is there.

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.replicas.settings import SECTION, ReplicaSettings, check_replicas
+from server.capabilities.replicas.settings import SECTION, ReplicaSettings
 from server.capability import Capability, SealingKeys
 
 if TYPE_CHECKING:
     from server.capability import ServerPart
+    from server.cli.config_check.finding import ConfigFinding
+    from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
 
@@ -34,6 +37,12 @@ def _sealing_keys(settings: Settings) -> SealingKeys:
     return SealingKeys(replicas.name, shared_keys(replicas))
 
 
+def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
+    from server.capabilities.replicas.checks import check_replicas
+
+    return check_replicas(configuration)
+
+
 CAPABILITY: Final = Capability(
-    name="replicas", sections=(SECTION,), checks=check_replicas, http_part=_http_part, sealing_keys=_sealing_keys
+    name="replicas", sections=(SECTION,), checks=_checks, http_part=_http_part, sealing_keys=_sealing_keys
 )

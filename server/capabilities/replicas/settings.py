@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
@@ -13,10 +12,6 @@ from server.config.settings.section import Section
 from server.config.values import InvalidValueError, NonEmpty, SecretStr
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
-
-if TYPE_CHECKING:
-    from server.cli.config_check.finding import ConfigFinding
-    from server.cli.config_check.settings_check import Configuration
 
 NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
 
@@ -110,35 +105,3 @@ def _read(path: Path) -> str:
     except UnicodeDecodeError:
         message = f"cannot read the secret of the replicas in {path}: it is not UTF-8"
     raise ReplicaSettingsError(message) from None
-
-
-def check_replicas(configuration: Configuration) -> Iterator[ConfigFinding]:
-    """Check replicas, unless their section has a fault of its own."""
-    from server.cli.config_check.finding import Level
-
-    checked = configuration.checked
-    replicas = checked.settings.section(ReplicaSettings)
-    if not checked.can_compare("replicas") or not replicas.enabled:
-        return
-    name = "secret" if replicas.secret is not None else "secret_file"
-    try:
-        keys = shared_keys(replicas)
-    except SkillsError as error:
-        message, _, advice = str(error).removeprefix("replicas.secret: ").partition("; ")
-        advice = advice or "name a file that the server's user can read"
-        yield checked.finding(Level.ERROR, f"replicas.{name}", message, advice)
-        return
-    try:
-        from server.capabilities.replicas.link import RedisLink
-    except ImportError as error:
-        if (error.name or "").partition(".")[0] != "redis":
-            raise
-        message, _, advice = NO_CLIENT.partition(": ")
-        yield checked.finding(Level.ERROR, "replicas.redis_url", message, advice)
-        return
-    try:
-        # It connects only when it runs.
-        RedisLink(replicas, keys)
-    except SkillsError as error:
-        message, _, advice = str(error).removeprefix("replicas.redis_url: ").partition("; ")
-        yield checked.finding(Level.ERROR, "replicas.redis_url", message, advice or "correct the address")
