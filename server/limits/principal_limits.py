@@ -43,7 +43,7 @@ MAX_ACCOUNTS = 10_000
 """With more accounts, those that are as good as new are dropped."""
 
 _BUSY_SECONDS = 1.0
-# When a client with too many requests in progress should try again; nobody knows when one of them ends.
+# After this time a client with too many requests in progress should try again: when one of them ends is not known.
 
 _TOKEN_SECONDS = 0.05
 _TOKEN_BYTES = 65_536
@@ -347,7 +347,7 @@ class RequestTurns:
             raise
 
     def _ended(self, principal: Key, lane: _Lane, cost: float) -> None:
-        # Not at once: most requests are answered in one step, and whoever has become ready meanwhile comes first.
+        # Not at once: most requests are answered in one step, and requests that became ready meanwhile come first.
         loop = asyncio.get_running_loop()
         if cost <= _FREE_SECONDS:
             loop.call_soon(self._next, principal, lane)

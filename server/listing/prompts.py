@@ -1,15 +1,17 @@
-"""The entries of `prompts/list`: each skill that users may invoke, and the prompt `with_skills`."""
+"""The entries of `prompts/list`: each skill that users may invoke, the prompt `with_skills`, and added prompts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from server.capability import PromptSource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
 from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
+    from server.capability import ServerPart
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
@@ -69,3 +71,25 @@ def with_skills_prompt() -> dict[str, Any]:
 
 def _listed(skill: Skill | None) -> dict[str, Any] | None:
     return with_skills_prompt() if skill is None else describe(skill)
+
+
+def prompt_sources(parts: Iterable[ServerPart]) -> list[PromptSource]:
+    """Return the parts of a server that add prompts which are not skills."""
+    return [part for part in parts if isinstance(part, PromptSource) and part.offers_prompts]
+
+
+def with_added_prompts(page: dict[str, Any], catalog: Catalog, sources: Iterable[PromptSource]) -> dict[str, Any]:
+    """Return the first page of `prompts/list` with the prompts of `sources` at its end; this may read the disk.
+
+    Many clients ask for one page only. A skill that has the name of such a prompt takes its place.
+    """
+    entries = [entry for source in sources for entry in source.entries()]
+    if not entries:
+        return page
+    return {**page, "prompts": [*page["prompts"], *(each for each in entries if catalog.get(each["name"]) is None)]}
+
+
+def added_prompt_source(name: str, catalog: Catalog, sources: Iterable[PromptSource]) -> PromptSource | None:
+    """Return the source that may have the prompt of a name, None if there is none or if a skill has the name."""
+    found = (source for source in sources if source.may_have(name))
+    return None if catalog.get(name) is not None else next(found, None)

@@ -144,6 +144,13 @@ def extra_resources(settings: Settings) -> list[ExtraResource]:
     return [each for one in CAPABILITIES for each in one.resources if each.tool in settings.tools.enabled]
 
 
+def extra_resource(uri: str, settings: Settings) -> ExtraResource | None:
+    """Return the resource of a URI that is not a file of a skill, None if settings switch none on that has it."""
+    if uri not in EXTRA_URIS:
+        return None
+    return next((each for each in extra_resources(settings) if each.uri == uri), None)
+
+
 def extra_contents(resource: ExtraResource, text: str, envelope: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of reading such a resource, which describes this moment and must not be cached."""
     contents = {"uri": resource.uri, "mimeType": resource.entry["mimeType"], "text": text}

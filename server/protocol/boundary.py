@@ -56,20 +56,14 @@ if TYPE_CHECKING:
 class Boundary:
     """The middleware of the server."""
 
-    def __init__(
-        self,
-        host: Host,
-        state: SealedState,
-        records: Records,
-        is_method: Callable[[str], bool],
-    ) -> None:
+    def __init__(self, host: Host, state: SealedState, is_method: Callable[[str], bool]) -> None:
         """Add the instructions of `host`; `state` seals and opens what a client keeps for the server.
 
-        Requests are recorded while `records` has sinks; `is_method` tells whether the server has a method.
+        Requests are recorded while the host's records have sinks; `is_method` tells whether the server has a method.
         """
         self._host = host
         self._state = state
-        self._records = records
+        self._records = host.records
         self._is_method = is_method
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

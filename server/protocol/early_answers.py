@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from server.clients.known import client_called
 from server.clients.layout import layout_for
 from server.clients.profile import UNKNOWN, ClientProfile
-from server.hosting.added_prompts import with_added_prompts
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
+from server.listing.prompts import prompt_sources, with_added_prompts
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
@@ -89,8 +89,8 @@ class EarlyAnswers:
 
     def __init__(self, host: Host) -> None:
         """Answer from `host`, whose views must not differ."""
-        self._host = host
         self._view = host.view_called(COMMON_VIEW)
+        self._sources = prompt_sources(host.parts)
         # The client of the handshake, once `initialize` has been answered.
         self._client: ClientProfile | None = None
         self._handshake_is_plain = True
@@ -160,7 +160,7 @@ class EarlyAnswers:
             case "tools/list":
                 return self._tools(client) if self._lists_tools else None
             case "prompts/list":
-                return with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._host)
+                return with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":

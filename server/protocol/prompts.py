@@ -14,9 +14,14 @@ from typing import TYPE_CHECKING, Any
 import anyio.to_thread
 import mcp_types as types
 
-from server.hosting.added_prompts import added_prompt_source, sources_of_prompts, with_added_prompts
 from server.listing.envelope import COMPLETE
-from server.listing.prompts import WITH_SKILLS, offers_context
+from server.listing.prompts import (
+    WITH_SKILLS,
+    added_prompt_source,
+    offers_context,
+    prompt_sources,
+    with_added_prompts,
+)
 from server.listing.resources import TEMPLATE, listed_files
 from server.protocol.tools.skill_context import ContextHandlers
 from server.requests import RequestReason, Use, note_invalid, note_skill, note_target
@@ -54,9 +59,9 @@ class PromptHandlers:
         view = self._host.view(ctx)
         cursor = params.cursor if params else None
         page = view.prompts.page(cursor)
-        if cursor is not None or not sources_of_prompts(self._host):
+        if cursor is not None or not (sources := prompt_sources(self._host.parts)):
             return page
-        return await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, self._host)
+        return await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, sources)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
@@ -64,7 +69,7 @@ class PromptHandlers:
         catalog = view.catalog
         if params.name == WITH_SKILLS and offers_context(catalog):
             return await self._context.prompt(params.arguments or {}, ctx, view)
-        if (source := added_prompt_source(params.name, catalog, self._host)) is not None:
+        if (source := added_prompt_source(params.name, catalog, prompt_sources(self._host.parts))) is not None:
             added = await anyio.to_thread.run_sync(source.get, params.name)
             if added is not None:
                 return _added_prompt(params.name, *added)
@@ -128,7 +133,7 @@ class CompletionHandlers:
         if isinstance(params.ref, types.PromptReference) and params.ref.name == WITH_SKILLS and offers_context(catalog):
             candidates: Iterable[str] = ()
         elif isinstance(params.ref, types.PromptReference) and added_prompt_source(
-            params.ref.name, catalog, self._host
+            params.ref.name, catalog, prompt_sources(self._host.parts)
         ):
             # It has no arguments.
             candidates = ()

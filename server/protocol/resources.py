@@ -11,7 +11,7 @@ from server.listing.envelope import EXTENSIONS, without_envelope
 from server.listing.resources import (
     contents_of,
     extra_contents,
-    extra_resources,
+    extra_resource,
     served_uri,
     skill_entry,
 )
@@ -54,10 +54,9 @@ class ResourceHandlers:
     ) -> dict[str, Any]:
         """Handle `resources/read`."""
         view, uri = self._host.view(ctx), str(params.uri)
-        for extra in extra_resources(view.settings):
-            if extra.uri == uri:
-                return extra_contents(extra, await extra.read(view.catalog, view.settings), view.envelope)
-        if any(extra.uri == uri for extra in extra_resources(self._host.settings)):
+        if (extra := extra_resource(uri, view.settings)) is not None:
+            return extra_contents(extra, await extra.read(view.catalog, view.settings), view.envelope)
+        if extra_resource(uri, self._host.settings) is not None:
             note_denied(RequestReason.ROLE)
         skill, file, raw = await self._host.read(uri, ctx)
         note_skill(skill, Use.READ)

@@ -40,7 +40,7 @@ class SkillServer(Server[Any]):
     """A server of the host's skills, for both protocol eras.
 
     `listening` holds the event streams of the modern era, `handshake` the connections of the handshake era, `exchanges`
-    the calls that converse with clients, `records` those who are told of requests. `tool_names` are the tools that the
+    the calls that converse with clients, `records` passes on what was asked. `tool_names` are the tools that the
     server answers calls of, beside those that skills declare.
     """
 
@@ -85,7 +85,7 @@ class SkillServer(Server[Any]):
         SkillsExtension(host).register(self)
         sealed = _sealed_state(host.settings, self.exchanges.limits)
         # This replaces the SDK's own entry, which traces every message with OpenTelemetry.
-        self.middleware[:] = [Boundary(host, sealed, self.records, self._is_method)]
+        self.middleware[:] = [Boundary(host, sealed, self._is_method)]
 
     def close_parts(self) -> None:
         """Let what capabilities do prepare for the end of the server."""

@@ -33,7 +33,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 
 from server.access import LOCAL, Principal, principal_of
 from server.limits.pacing import TokenBucket
-from server.listing.resources import EXTRA_URIS, extra_resources
+from server.listing.resources import EXTRA_URIS, extra_resource
 from server.requests import RequestReason, note_denied, note_invalid, note_target
 from server.wire.params import InvalidRequestError
 from skills_core.skills.skill import decode_path, file_uri
@@ -269,7 +269,7 @@ def _require_room(count: int, characters: int, where: str) -> None:
 
 def _normalized_uri(uri: str, settings: Settings) -> str:
     """Return the URI in the spelling of `resources/list`."""
-    if uri in EXTRA_URIS and any(uri == each.uri for each in extra_resources(settings)):
+    if extra_resource(uri, settings) is not None:
         return uri
     path = decode_path(uri) if len(uri) <= MAX_URI else None
     if path is None:

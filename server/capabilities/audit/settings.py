@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
 from skills_core.audit.findings import AuditMode
+from skills_core.diagnostics import printable
+
+if TYPE_CHECKING:
+    from server.config.settings.model import Settings
+    from skills_core.live.library import Review
 
 
 class AcceptedFinding(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -37,3 +42,25 @@ class AuditSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 SECTION: Final = Section(
     name="audit", kind=AuditSettings, prefix="audit_", options={"mode": "audit"}, file_only=frozenset({"accept"})
 )
+
+
+def review_of(settings: Settings) -> Review | None:
+    """Return what audits skills when they are loaded, None if the settings switch that off."""
+    audit = settings.section(AuditSettings)
+    if audit.mode is AuditMode.OFF:
+        return None
+    from types import MappingProxyType
+
+    from skills_core.audit.review import AuditReview
+
+    accepted = {each.finding: each.reason for each in audit.accept}
+    return AuditReview(audit.mode is AuditMode.BLOCK, MappingProxyType(accepted))
+
+
+def audit_object(settings: Settings) -> dict[str, Any]:
+    """Return what the status says of the audit: its mode, and the findings that the user's settings accept."""
+    audit = settings.section(AuditSettings)
+    return {
+        "mode": audit.mode.value,
+        "accepted": [{"finding": printable(each.finding), "reason": printable(each.reason)} for each in audit.accept],
+    }

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.auditlog.settings import SECTION, AuditLogSettings, audit_log_folder
+from server.capabilities.auditlog.settings import SECTION, AuditLogSettings, audit_log_folder, check_audit_log
 from server.capability import Capability
 
 if TYPE_CHECKING:
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import ConfigFinding
-    from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from server.requests import CommandRecord
@@ -43,18 +41,12 @@ def _part(host: Host) -> ServerPart:
     return host.service(RequestRecording)
 
 
-def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
-    from server.capabilities.auditlog.checks import check_audit_log
-
-    return check_audit_log(configuration)
-
-
 CAPABILITY: Final = Capability(
     name="auditlog",
     sections=(SECTION,),
     commands=_add_commands,
     record_command=_record_command,
-    checks=_checks,
+    checks=check_audit_log,
     private_places=_private_places,
     part=_part,
 )

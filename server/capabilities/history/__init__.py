@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.history.settings import ROLLBACK_SKILL, SECTION, SKILL_HISTORY
+from server.capabilities.history.settings import ROLLBACK_SKILL, SECTION, SKILL_HISTORY, check_history
 from server.capability import Capability, ToolModule
 
 if TYPE_CHECKING:
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import ConfigFinding
-    from server.cli.config_check.settings_check import Configuration
     from server.hosting.host import Host
     from skills_core.disk.sources import Source
 
@@ -37,17 +35,11 @@ def _part(host: Host) -> ServerPart:
     return host.service(EditRecording)
 
 
-def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
-    from server.capabilities.history.checks import check_history
-
-    return check_history(configuration)
-
-
 CAPABILITY: Final = Capability(
     name="history",
     sections=(SECTION,),
     commands=_add_commands,
-    checks=_checks,
+    checks=check_history,
     tools=(
         ToolModule(
             "server.capabilities.history.tools",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
@@ -11,6 +12,8 @@ from server.config.settings.section import Section
 from skills_core.disk.sources import Scope
 
 if TYPE_CHECKING:
+    from server.cli.config_check.finding import ConfigFinding
+    from server.cli.config_check.settings_check import CheckedSettings, Configuration
     from server.config.settings.model import Settings
 
 _USUAL: Final = frozenset({Scope.EXPLICIT, Scope.WORKSPACE, Scope.MANAGED, Scope.LEGACY})
@@ -64,3 +67,27 @@ def recorded_sources(settings: Settings) -> list[RecordedSources]:
 
 
 SECTION: Final = Section(name="history", kind=HistorySettings, prefix="history_", options={"sources": "history"})
+
+
+def check_history(configuration: Configuration) -> Iterator[ConfigFinding]:
+    """Check histories; a section with a fault of its own is left out."""
+    checked = configuration.checked
+    if checked.can_compare("history"):
+        yield from check_named_sources(checked, "history.sources", checked.settings.section(HistorySettings).sources)
+
+
+def check_named_sources(checked: CheckedSettings, key: str, sources: Sequence[str]) -> Iterator[ConfigFinding]:
+    """Check sources that are to have a history: the setting `key` names them."""
+    from importlib.util import find_spec
+
+    from server.cli.config_check.finding import Level
+    from server.cli.config_check.places import unreadable
+
+    if sources and find_spec("dulwich") is None:
+        message = "histories need the extra `history`"
+        yield checked.finding(Level.ERROR, key, message, "run: pip install 'skillserve[history]'")
+    for number, source in enumerate(sources):
+        for folder in directories_of((source,)):
+            if fault := unreadable(folder):
+                message = f"{folder}: {fault}"
+                yield checked.finding(Level.WARNING, key, message, "create it, or correct the path", f".{number}")

@@ -41,8 +41,7 @@ SECTION: Final = Section(
 
 def check_improve(configuration: Configuration) -> Iterator[ConfigFinding]:
     """Check the settings of improvements for `config check`."""
-    from server.capabilities.history.checks import check_named_sources
-    from server.capabilities.history.settings import HistorySettings
+    from server.capabilities.history.settings import HistorySettings, check_named_sources
     from server.cli.config_check.finding import Level
 
     checked = configuration.checked

@@ -52,7 +52,7 @@ def check_login(configuration: Configuration) -> Iterator[ConfigFinding]:
     if checked.can_compare("login", "access"):
         yield from _default_role(checked)
         yield from _roles_of_tokens(checked, tokens or ())
-    if checked.can_compare("http") and checked.settings.http.path.startswith("/.well-known/"):
+    if checked.can_compare("http") and checked.settings.http.path.rstrip("/").startswith("/.well-known/"):
         message = (
             f"{checked.settings.http.path} is a path of the metadata of the login, which the MCP endpoint would replace"
         )

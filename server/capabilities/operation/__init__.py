@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI
+from server.capabilities.operation.settings import RELOAD_SKILLS, SECTION, SKILLS_STATUS, STATUS_URI, check_operation
 from server.capability import Capability, ExtraResource, ToolModule
 
 if TYPE_CHECKING:
     import typer
 
     from server.capability import ServerPart
-    from server.cli.config_check.finding import ConfigFinding
-    from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.catalog.catalog import Catalog
@@ -56,17 +53,11 @@ def _part(host: Host) -> ServerPart:
     return host.service(Operation)
 
 
-def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
-    from server.capabilities.operation.checks import check_operation
-
-    return check_operation(configuration)
-
-
 CAPABILITY: Final = Capability(
     name="operation",
     sections=(SECTION,),
     commands=_add_commands,
-    checks=_checks,
+    checks=check_operation,
     tools=(ToolModule("server.capabilities.operation.tools", _TOOLS, administrative=frozenset(_TOOLS)),),
     resources=(ExtraResource(STATUS_URI, _STATUS, SKILLS_STATUS, _read_status, _status_differs),),
     part=_part,

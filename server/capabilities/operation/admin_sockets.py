@@ -19,8 +19,6 @@ from skills_core.errors import SkillsError
 
 logger = logging.getLogger(__name__)
 
-RELOAD_PATH = "/admin/reload"
-STATUS_PATH = "/admin/status"
 
 _PATIENCE_SECONDS = 2.0
 # A server whose connection queue is full does not answer, but it is running.

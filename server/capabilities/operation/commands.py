@@ -78,7 +78,8 @@ def reload(
 
 def _ask_by_socket(port: int) -> HttpAnswer | None:
     """Return the answer of the server at `port`; None if no such server has a socket."""
-    from server.capabilities.operation.admin_sockets import RELOAD_PATH, sockets_of
+    from server.capabilities.operation.admin_sockets import sockets_of
+    from server.capabilities.operation.settings import RELOAD_PATH
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 
@@ -96,7 +97,7 @@ def _ask_by_socket(port: int) -> HttpAnswer | None:
 
 def _ask_over_http(url: str, settings: Settings) -> HttpAnswer:
     """Ask the server at `url`, which may end in the path of its MCP endpoint."""
-    from server.capabilities.operation.admin_sockets import RELOAD_PATH
+    from server.capabilities.operation.settings import RELOAD_PATH
     from server.wire.address import Address
     from server.wire.http_client import HttpCallError
 

@@ -24,8 +24,14 @@ from starlette.routing import Route
 from server import __version__
 from server.access import ADMIN_ROLE, LOCAL, METRICS_ROLE, Principal, PrincipalKind
 from server.capabilities.login.settings import LoginSettings
-from server.capabilities.operation.admin_sockets import RELOAD_PATH, STATUS_PATH
-from server.capabilities.operation.settings import AdminSettings
+from server.capabilities.operation.settings import (
+    HEALTH_PATH,
+    METRICS_PATH,
+    READY_PATH,
+    RELOAD_PATH,
+    STATUS_PATH,
+    AdminSettings,
+)
 from server.capabilities.operation.tools import read_status
 from server.hosting.catalog_log import log_reload
 from server.hosting.status import StatusFilter, StatusFilterError, change_object
@@ -47,9 +53,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-HEALTH_PATH = "/health"
-READY_PATH = "/ready"
-METRICS_PATH = "/metrics"
 
 _NO_STORE = {"Cache-Control": "no-store"}
 

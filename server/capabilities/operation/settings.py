@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, SecretStr
 
+if TYPE_CHECKING:
+    from server.cli.config_check.finding import ConfigFinding
+    from server.cli.config_check.settings_check import Configuration
+
 SKILLS_STATUS: Final = "skills_status"
 RELOAD_SKILLS: Final = "reload_skills"
 STATUS_URI: Final = "skillserve://status"
+
+HEALTH_PATH: Final = "/health"
+READY_PATH: Final = "/ready"
+METRICS_PATH: Final = "/metrics"
+RELOAD_PATH: Final = "/admin/reload"
+STATUS_PATH: Final = "/admin/status"
 
 _HEADER_TEXT = r"[\x21-\x7e]{16,1024}"
 # A value that fits into a header and is too long to guess.
@@ -32,3 +43,27 @@ class AdminSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 SECTION: Final = Section(name="admin", kind=AdminSettings, prefix="admin_", secrets=frozenset({"token"}))
+
+
+def check_operation(configuration: Configuration) -> Iterator[ConfigFinding]:
+    """Check operation; sections with a fault of their own are left out."""
+    from importlib.util import find_spec
+
+    from server.cli.config_check.finding import Level
+
+    checked = configuration.checked
+    if checked.can_compare("operation") and checked.settings.operation.metrics and not find_spec("prometheus_client"):
+        message = "metrics need the extra `team`"
+        yield checked.finding(Level.ERROR, "operation.metrics", message, "run: pip install 'skillserve[team]'")
+    path = checked.settings.http.path
+    if checked.can_compare("http") and (what := _taken_by(path.rstrip("/"))):
+        message = f"{path} is a path {what}, which the MCP endpoint would replace"
+        yield checked.finding(Level.ERROR, "http.path", message, "choose another path, such as /mcp")
+
+
+def _taken_by(path: str) -> str | None:
+    """Return what a path of the server is for already, None if it is free."""
+    if path in {HEALTH_PATH, READY_PATH, METRICS_PATH}:
+        return "for probes or figures"
+    # The proxies of `deploy/` deny clients whatever is there.
+    return "of the admin routes" if f"{path}/".startswith(f"{STATUS_PATH.rpartition('/')[0]}/") else None

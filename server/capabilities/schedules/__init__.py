@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -13,6 +13,7 @@ from server.capabilities.schedules.settings import (
     SECTION,
     SHOW_SCHEDULE,
     ScheduleSettings,
+    check_schedules,
 )
 from server.capability import Capability, ToolModule
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     import typer
 
     from server.capability import BackgroundRuns, FollowUp, ServerPart
-    from server.cli.config_check.finding import ConfigFinding
-    from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
     from skills_core.disk.sources import Source
@@ -66,17 +65,11 @@ def _background_runs(host: Host) -> BackgroundRuns | None:
     return scheduled_runs(host)
 
 
-def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
-    from server.capabilities.schedules.checks import check_schedules
-
-    return check_schedules(configuration)
-
-
 CAPABILITY: Final = Capability(
     name="schedules",
     sections=(SECTION,),
     commands=_add_commands,
-    checks=_checks,
+    checks=check_schedules,
     tools=(
         ToolModule(
             "server.capabilities.schedules.tools",

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, PositiveInt, SecretStr
+
+if TYPE_CHECKING:
+    from server.cli.config_check.finding import ConfigFinding
+    from server.cli.config_check.settings_check import Configuration
 
 SCHEDULE_SKILL: Final = "schedule_skill"
 LIST_SCHEDULES: Final = "list_schedules"
@@ -98,3 +103,30 @@ SECTION: Final = Section(
     options={"enabled": "schedules"},
     secrets=frozenset({"webhook"}),
 )
+
+
+def check_schedules(configuration: Configuration) -> Iterator[ConfigFinding]:
+    """Check schedules; sections with a fault of their own are left out."""
+    from server.capabilities.runs.checks import check_shared_store
+    from server.capabilities.runs.offered import runs_unavailable_reason
+    from server.capabilities.runs.settings import RunSettings
+    from server.cli.config_check.finding import Level
+
+    checked = configuration.checked
+    if not checked.can_compare("schedules", "runs", "tools", "access"):
+        return
+    settings = checked.settings
+    tools = [each for each in settings.tools.enabled if each in SCHEDULE_TOOLS]
+    if tools and settings.access.known_roles:
+        message = f"{', '.join(tools)}: schedules are those of the server's user, so no caller with roles has the tools"
+        yield checked.finding(Level.WARNING, "tools.enabled", message, "remove the tools, or the roles")
+    enabled = settings.section(ScheduleSettings).enabled
+    if enabled and (reason := runs_unavailable_reason(settings.section(RunSettings))):
+        message = f"schedules cannot run skills: {reason}"
+        yield checked.finding(Level.WARNING, "schedules.enabled", message, "set runs.model")
+    if enabled:
+        yield from check_shared_store(checked)
+    if SCHEDULE_SKILL in tools and not enabled:
+        message = "schedule_skill makes schedules that this server does not fire"
+        advice = "set schedules.enabled, or run `skillserve schedule daemon`"
+        yield checked.finding(Level.WARNING, "tools.enabled", message, advice)

@@ -58,16 +58,16 @@ def _names(checked: CheckedSettings) -> Iterator[ConfigFinding]:
 
     http = checked.settings.http
     for key, number, message in name_faults(http):
-        found = checked.finding(Level.WARNING, f"http.{key}", message, "correct it, or remove it")
-        yield ConfigFinding(found.level, found.file, f"http.{key}.{number}", message, found.advice)
+        yield checked.finding(Level.WARNING, f"http.{key}", message, "correct it, or remove it", f".{number}")
     if http.allowed_origins and not checks_host(http):
         message = "it refuses nobody without http.allowed_hosts: requests with any Origin header are accepted"
         yield checked.finding(Level.WARNING, "http.allowed_origins", message, "set http.allowed_hosts, or remove it")
     for number, proxy in enumerate(http.trusted_proxies):
         if _is_everybody(proxy):
             message = f"{proxy}: whoever connects from there chooses the address that logs and the audit log have of it"
-            found = checked.finding(Level.WARNING, "http.trusted_proxies", message, "name the proxy, or its network")
-            yield ConfigFinding(found.level, found.file, f"http.trusted_proxies.{number}", message, found.advice)
+            yield checked.finding(
+                Level.WARNING, "http.trusted_proxies", message, "name the proxy, or its network", f".{number}"
+            )
 
 
 def _is_everybody(proxy: str) -> bool:
@@ -115,8 +115,9 @@ def _sources(checked: CheckedSettings) -> Iterator[ConfigFinding]:
         path = Path(source.path)
         if fault := unreadable(path):
             message = f"{path}: {fault}"
-            found = checked.finding(Level.WARNING, "discovery.sources", message, "create it, or correct the path")
-            yield ConfigFinding(found.level, found.file, f"discovery.sources.{number}.path", message, found.advice)
+            yield checked.finding(
+                Level.WARNING, "discovery.sources", message, "create it, or correct the path", f".{number}.path"
+            )
 
 
 _CHECKS: Final[tuple[tuple[tuple[str, ...], Check], ...]] = (

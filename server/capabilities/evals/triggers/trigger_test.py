@@ -167,7 +167,7 @@ class Optimization:
         return "all queries of training pass" if passed.count == passed.total else ""
 
     def _request(self, rounds: Sequence[Round]) -> RevisionRequest:
-        """Return what the model is told: training alone, nothing of validation and test."""
+        """Return what the model receives: the results of training, and none of validation and test."""
         attempts = tuple(
             DescriptionAttempt(each.description, each.train.passed.count, each.train.passed.total) for each in rounds
         )
