@@ -9,6 +9,7 @@ that anything may have changed, and the library compares.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import time
@@ -149,17 +150,30 @@ class _Notifier:
         try:
             while (left := end - time.monotonic()) > 0:
                 timeout = max(int(left * 1000), 1)
-                raw = await anyio.to_thread.run_sync(
-                    self._rust.watch, 2 * _STEP_MS, _STEP_MS, timeout, stop, abandon_on_cancel=True
-                )
-                if not isinstance(raw, str):
-                    paths = frozenset(path for _, text in raw if not self._is_ignored(path := Path(text)))
-                    if paths:
-                        return paths
+                if paths := await anyio.to_thread.run_sync(self._step, timeout, stop, abandon_on_cancel=True):
+                    return paths
         finally:
             # A thread abandoned by a cancellation ends within one step.
             stop.set()
         return frozenset()
+
+    def _step(self, timeout: int, stop: threading.Event) -> frozenset[Path]:
+        """Wait for one step's changes; blocks."""
+        raw = self._rust.watch(2 * _STEP_MS, _STEP_MS, timeout, stop)
+        if isinstance(raw, str):
+            return frozenset()
+        parents: dict[str, str] = {}
+        found: list[Path] = []
+        for _, text in raw:
+            path = Path(text)
+            parent = str(path.parent)
+            if parent not in parents:
+                parents[parent] = os.path.realpath(parent)
+            found.append(path)
+            # The system watches a folder once: where a link leads to it too, changes may have the path of the link.
+            if parents[parent] != parent:
+                found.append(Path(parents[parent], path.name))
+        return frozenset(path for path in found if not self._is_ignored(path))
 
     def _is_ignored(self, path: Path) -> bool:
         roots = [root for root in self._roots if path.is_relative_to(root)]

@@ -59,6 +59,16 @@ async def test_an_edit_is_reported_by_its_path(root: Path) -> None:
         assert await anext(batches) == frozenset({root / "SKILL.md"})
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need a privilege")
+async def test_an_edit_is_reported_by_its_own_path_although_links_lead_to_its_folder(root: Path) -> None:
+    (root / "a-link").symlink_to("skill")
+    (root / "skill").mkdir()
+    (root / "z-link").symlink_to("skill")
+    async with watching(root) as batches:
+        (root / "skill" / "SKILL.md").write_text("x", encoding="utf-8")
+        await until(batches, {root / "skill" / "SKILL.md"})
+
+
 async def test_a_burst_of_changes_is_reported_once(root: Path) -> None:
     files = frozenset(root / f"f{number}" for number in range(300))
     async with watching(root, options=WatchOptions(mode=WatchMode.NATIVE, debounce=0.5)) as batches:
