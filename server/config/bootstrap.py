@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -55,7 +56,10 @@ def log_to_stderr(settings: LoggingSettings) -> None:
         logging.captureWarnings(capture=True)
         log_uncaught()
     else:
-        logging.basicConfig(handlers=[TextHandler()], level=settings.level.upper())
+        handler = TextHandler()
+        if sys.stderr.isatty() and settings.level is not LogLevel.DEBUG:
+            handler.write_for_terminal()
+        logging.basicConfig(handlers=[handler], level=settings.level.upper())
     if settings.level is LogLevel.INFO:
         # At this level these libraries log details of their own operation only.
         for library in ("uvicorn", "mcp"):

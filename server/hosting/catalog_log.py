@@ -1,22 +1,29 @@
 """What the operator is told of the catalog: log lines at the start and after each reload, and figures of the reloads.
 
 Rule: agentskills.io asks for a line about each invalid and each shadowed skill. The operator reads the log, so that it
-names every place.
+names every place. As text a line says in words what changed, and a burst of changes is cut; as JSON each skill has its
+line, with its digest.
 """
 
 from __future__ import annotations
 
 import logging
+import os
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.diagnostics import Reason, one_line
+from server.logs.text_logs import for_people, for_programs, with_fields
+from skills_core.diagnostics import Diagnostic, Reason, Severity, counted, one_line, shortened
+from skills_core.disk.sources import Scope
 from skills_core.skills.skill import Skill, State
 
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
+    from skills_core.disk.sources import Source
     from skills_core.live.library import Change
+    from skills_core.skills.skill import SkillFile
 
 logger = logging.getLogger(__name__)
 
@@ -24,27 +31,222 @@ _MAX_PLACES = 10
 _MAX_COLLISIONS = 50
 # The places that one warning names, and the warnings about names at a time.
 
+_MAX_LINES = 15
+# Lines of text about skills, or about what is skipped, at a time.
+
+_MAX_CAUSES = 3
+_MAX_WARNINGS = 2
+# Changed files that one line names, and new warnings of one skill.
+
+_MAX_MESSAGE = 400
+# Characters of what is wrong with a skill, which may quote it.
+
+_NOT_OWN = frozenset({Scope.BUNDLED, Scope.PLUGIN})
+# Where users write no skills.
+
+_SKIPPED = frozenset({Reason.SYMLINK, Reason.SYMLINK_OUTSIDE, Reason.PERMISSION_DENIED, Reason.SCAN_LIMIT})
+
+_COLLISIONS = frozenset({Reason.SHADOWED, Reason.DUPLICATE_NAME})
+# One line names all skills of a name.
+
+
+class _Line(NamedTuple):
+    """A line about a skill."""
+
+    skill: Skill
+    text: str
+    level: int = logging.INFO
+
 
 def log_catalog(catalog: Catalog) -> None:
-    """Log the skills of a new catalog that are not active."""
+    """Log the skills of a new catalog that are not active, and what of its folders is skipped."""
     _warn([*_collisions(catalog.named())])
-    for skill in catalog.skills:
-        # A collision names the skills that are shadowed.
-        if skill.state not in {State.ACTIVE, State.SHADOWED}:
-            _log_skill(skill)
+    _log_problems(catalog.problems)
+    _log_untrusted(catalog)
+    # A collision names the skills that are shadowed.
+    others = (skill for skill in catalog.skills if skill.state not in {State.ACTIVE, State.SHADOWED})
+    lines = [_trouble(skill) for skill in others if skill.reason is not Reason.UNTRUSTED]
+    _log_lines(command_for(catalog, "status"), lines)
 
 
 def log_change(change: Change) -> None:
-    """Log what a reload changed; a collision only if it is new."""
+    """Log what a reload changed; a collision, and what is skipped, only if it is new."""
     _log_folders(change)
+    old = {str(problem) for problem in change.before.problems}
+    new = (problem for problem in change.after.problems if problem.code is not Reason.MISSING_DIRECTORY)
+    _log_problems([problem for problem in new if str(problem) not in old])
     changed = {skill.name for skill in (*change.added, *change.removed)}
     changed |= {skill.name for pair in change.updated for skill in pair}
     known = frozenset(_collisions(change.before.named(changed)))
     _warn([message for message in _collisions(change.after.named(changed)) if message not in known])
+    # What is wrong comes first, so that it is not cut.
+    lines = sorted(_lines_of(change), key=lambda line: -line.level)
+    _log_lines(command_for(change.after, "status"), lines)
+
+
+def command_for(catalog: Catalog, command: str) -> str:
+    """Return the command line of `skillserve` for the folders of a catalog; the usual ones need no argument."""
+    sources = [found.source for found in catalog.sources]
+    named = [source for source in sources if source.scope is Scope.EXPLICIT]
+    if any(source.scope is Scope.MANAGED for source in sources):
+        named = []
+    return " ".join([f"skillserve {command}", *(["DIR..."] if len(named) > 1 else map(_quoted, named))])
+
+
+def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
+    """Yield what a person needs to know of a new catalog, each with a heading, and the command that says more."""
+    if not any(skill.source.scope is not Scope.BUNDLED for skill in catalog.skills):
+        roots = [_shown(found.source) for found in catalog.sources if found.source.scope not in _NOT_OWN]
+        yield "looked in", f"{', '.join(roots) or 'no folder'}, and found no skill"
+        yield "begin", f"skillserve init my-skill --to {_first_folder(catalog)}"
+    counts = Counter(skill.state for skill in catalog.skills)
+    others = ", ".join(f"{counts[state]} {state}" for state in State if state is not State.ACTIVE and counts[state])
+    found = (each for skill in catalog.active for each in skill.diagnostics)
+    warnings = sum(each.severity is Severity.WARNING for each in (*catalog.problems, *found))
+    if others:
+        yield "not served", others
+    if warnings:
+        yield "warnings", f"{warnings:,}"
+    if others or warnings:
+        yield "see", command_for(catalog, "status")
+
+
+def _first_folder(catalog: Catalog) -> str:
+    """Return the folder in which a first skill is served: the one that was named, else the user's own."""
+    named = [found.source for found in catalog.sources if found.source.scope is Scope.EXPLICIT]
+    return _quoted(named[0]) if named else "~/.agents/skills"
+
+
+def _quoted(source: Source) -> str:
+    import shlex  # noqa: PLC0415 - most starts have nothing to say
+
+    return one_line(shlex.quote(str(source.root)))
+
+
+def _shown(source: Source) -> str:
+    home = os.path.expanduser("~")  # noqa: PTH111 - a user without a home is not an error
+    place = str(source.root)
+    return one_line(f"~{place.removeprefix(home)}" if home != "/" and place.startswith(f"{home}{os.sep}") else place)
+
+
+def _log_lines(more: str, lines: Sequence[_Line]) -> None:
+    for number, (skill, text, level) in enumerate(lines):
+        extra = with_fields if number < _MAX_LINES else for_programs
+        fields = extra(skill=one_line(skill.key), digest=skill.digest, reason=skill.reason and skill.reason.value)
+        logger.log(level, "%s", text, extra=fields)
+        logger.debug("%s is %s: %s", one_line(skill.key), skill.state, skill.digest, extra=for_people())
+    if len(lines) > _MAX_LINES:
+        logger.info("and %d more: %s", len(lines) - _MAX_LINES, more, extra=for_people())
+
+
+def _log_problems(problems: Sequence[Diagnostic]) -> None:
+    for problem in problems[:_MAX_LINES]:
+        head = "skipped " if problem.code in _SKIPPED else ""
+        line = f", line {problem.line}" if problem.line else ""
+        logger.warning("%s", one_line(f"{head}{problem.path}{line}: {problem.message}"))
+    if len(problems) > _MAX_LINES:
+        logger.warning("%d more files or folders are skipped", len(problems) - _MAX_LINES)
+
+
+def _log_untrusted(catalog: Catalog) -> None:
+    for found in catalog.sources:
+        if found.skills and not found.trusted:
+            skills, root = counted(found.skills, "skill"), one_line(str(found.source.root))
+            logger.info("not served until you trust their project: %s of %s; see: skillserve trust", skills, root)
+
+
+def _lines_of(change: Change) -> Iterator[_Line]:
+    """Yield the lines about a change; a skill that is gone and there again elsewhere has moved."""
+    gone: dict[str | None, list[Skill]] = {}
     for skill in change.removed:
-        logger.info("removed: %s (%s)", one_line(skill.key), one_line(skill.path))
-    for skill in (*change.added, *(after for _, after in change.updated)):
-        _log_skill(skill)
+        gone.setdefault(skill.digest, []).append(skill)
+    moves: list[tuple[Skill, Skill]] = []
+    for skill in change.added:
+        if skill.digest is not None and gone.get(skill.digest):
+            moves.append((gone[skill.digest].pop(0), skill))
+        else:
+            yield from _lines_of_new(skill)
+    for skill in (skill for skills in gone.values() for skill in skills):
+        yield _Line(skill, f"{_key(skill)} removed")
+    for before, after in (*moves, *change.updated):
+        yield from _lines_of_pair(before, after)
+
+
+def _lines_of_new(skill: Skill) -> Iterator[_Line]:
+    if skill.state is not State.ACTIVE:
+        yield _trouble(skill)
+        return
+    yield _Line(skill, f"{_key(skill)} added")
+    yield from _new_warnings((), skill)
+
+
+def _lines_of_pair(before: Skill, after: Skill) -> Iterator[_Line]:
+    if before.name != after.name:
+        yield _Line(after, f"{_key(before)} renamed to {_key(after)}")
+    elif before.identity != after.identity:
+        yield _Line(after, f"{_key(after)} moved to {one_line(after.source.shown(after.content.place))}")
+    if after.state is not State.ACTIVE:
+        yield _trouble(after)
+        return
+    if before.state is not State.ACTIVE:
+        again = "works again" if before.state is State.INVALID else "is served now"
+        yield _Line(after, f"{_key(after)} {again}")
+    elif before.identity == after.identity and (causes := [*_causes(before, after)]):
+        yield _Line(after, f"{_key(after)} changed: {one_line(', '.join(causes))}")
+    yield from _new_warnings(before.diagnostics, after)
+
+
+def _causes(before: Skill, after: Skill) -> Iterator[str]:
+    """Yield what differs between two active states of a skill, except its name."""
+    if before.description != after.description:
+        yield "description"
+    old, new = before.frontmatter.raw, after.frontmatter.raw
+    fields = sorted(str(name) for name in {**old, **new} if old.get(name) != new.get(name))
+    yield from _cut([shortened(name, 40) for name in fields if name not in {"name", "description"}], "fields")
+    if before.body != after.body:
+        yield "instructions"
+    files, mains = (before.content.files, after.content.files), (before.content.main, after.content.main)
+    main_paths = {main.path for main in mains if main is not None}
+    paths = sorted({*files[0], *files[1]} - main_paths)
+    changes = (_file_change(path, *(each.get(path) for each in files)) for path in paths)
+    yield from _cut([each for each in changes if each], "files")
+    if mains[0] != mains[1] and (before.body, old) == (after.body, new):
+        yield "spelling of its frontmatter"
+
+
+def _file_change(path: str, before: SkillFile | None, after: SkillFile | None) -> str:
+    if before is None or after is None:
+        return f"{path} {'added' if before is None else 'removed'}"
+    return path if before.digest != after.digest else ""
+
+
+def _cut(names: Sequence[str], kind: str) -> Iterator[str]:
+    yield from names[:_MAX_CAUSES]
+    if len(names) > _MAX_CAUSES:
+        yield f"{len(names) - _MAX_CAUSES} more {kind}"
+
+
+def _new_warnings(known: Iterable[Diagnostic], skill: Skill) -> Iterator[_Line]:
+    old = {(each.code, each.message) for each in known}
+    found = (each for each in skill.diagnostics if each.severity is Severity.WARNING and each.code not in _COLLISIONS)
+    for each in [each for each in found if (each.code, each.message) not in old][:_MAX_WARNINGS]:
+        line = f", line {each.line}" if each.line else ""
+        yield _Line(skill, f"{_key(skill)}{line}: {shortened(each.message, _MAX_MESSAGE)}", logging.WARNING)
+
+
+def _trouble(skill: Skill) -> _Line:
+    """Return the line that says why a skill is not active."""
+    if skill.state is not State.INVALID:
+        state = "shadowed" if skill.state is State.SHADOWED else "not served"
+        return _Line(skill, f"{_key(skill)} is {state}: {shortened(skill.detail, _MAX_MESSAGE)}")
+    fault = next((each for each in skill.diagnostics if each.code is skill.reason), None)
+    line = f", line {fault.line}" if fault is not None and fault.line else ""
+    message = shortened(fault.message if fault is not None else skill.detail, _MAX_MESSAGE)
+    return _Line(skill, f"{_key(skill)} is broken{line}: {message}", logging.WARNING)
+
+
+def _key(skill: Skill) -> str:
+    return one_line(skill.key[:200])
 
 
 def _log_folders(change: Change) -> None:
@@ -66,12 +268,6 @@ def _warn(collisions: Sequence[str]) -> None:
         logger.warning("%s", message)
     if len(collisions) > _MAX_COLLISIONS:
         logger.warning("%d more names are those of several skills", len(collisions) - _MAX_COLLISIONS)
-
-
-def _log_skill(skill: Skill) -> None:
-    level = logging.WARNING if skill.state is State.INVALID else logging.INFO
-    why = f": {skill.reason}: {skill.detail}" if skill.reason else ""
-    logger.log(level, "%s: %s %s%s", skill.state, one_line(skill.key), skill.digest or "", one_line(why))
 
 
 def _collisions(named: Iterable[tuple[str, Iterable[Skill]]]) -> Iterator[str]:

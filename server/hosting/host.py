@@ -169,8 +169,8 @@ class Host:
                         change = await anyio.to_thread.run_sync(self.library.reload, paths, self.quiet.pause)
                         if change:
                             await self._views.prepare()
-                    if change:
-                        log_change(change)
+                    # What is skipped may have changed although no skill has.
+                    log_change(change)
                     await self._views.announce()
                     self._failed = False
                     if change:

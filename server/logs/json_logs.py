@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final
 
-from server.logs.text_logs import RareWarnings, is_own, message_of
+from server.logs.text_logs import RareWarnings, is_for_programs, is_own, message_of, more_fields
 from server.requests import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, NOTES, SESSION_METHOD, RequestRecord
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.texts import may_have_secret, without_secrets
@@ -73,6 +73,7 @@ class JsonHandler(logging.StreamHandler[Any]):
         super().__init__(sys.stderr)
         self.setFormatter(JsonFormatter())
         self.addFilter(_is_harmless)
+        self.addFilter(is_for_programs)
         self.addFilter(RareWarnings())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name of the base class
@@ -103,6 +104,7 @@ class JsonFormatter(logging.Formatter):
         }
         fields = getattr(record, _FIELDS, None)
         line.update(_of_request() if fields is None else fields)
+        line.update(more_fields(record))
         if record.exc_info and record.exc_info[0] is not None:
             line["error"] = record.exc_info[0].__qualname__
             line["frames"] = _frames(record.exc_info[2])

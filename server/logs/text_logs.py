@@ -1,5 +1,8 @@
 """Log lines as text, in which nothing that a client sent controls a terminal, forges a line or shows a secret.
 
+At a terminal a line has the time and the message, and colour for trouble. Elsewhere, as in a container or in the log
+file of a client, it has date, level and logger as well, and so it has at the level `debug`.
+
 Values of clients may be in messages of libraries, and clients decide how often some of them are logged. These loggers
 write values that clients choose, at the level `warning` or above: `mcp.server.transport_security` (the headers Host and
 Origin), `mcp.server.streamable_http_manager` (ids of sessions), `mcp.server.runner`, `mcp.shared.dispatcher` and
@@ -12,11 +15,12 @@ HTTP clients addresses with their queries.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from skills_core.diagnostics import shortened
@@ -41,6 +45,43 @@ _MOST: Final = 10
 _WINDOW_SECONDS: Final = 60.0
 _NOTE: Final = "skillserve_note"
 # The attribute of a log record with what is added to its message.
+
+_FIELDS: Final = "skillserve_more"
+_READER: Final = "skillserve_reader"
+_PEOPLE: Final = "people"
+_PROGRAMS: Final = "programs"
+# Attributes of a log record: further fields of its JSON object, and who alone reads it.
+
+
+def for_programs(**fields: str | None) -> dict[str, Any]:
+    """Return what to pass as `extra` to a logger, so that text leaves the line out; `fields` are those of JSON."""
+    return {_READER: _PROGRAMS, **with_fields(**fields)}
+
+
+def for_people() -> dict[str, Any]:
+    """Return what to pass as `extra` to a logger, so that JSON leaves the line out."""
+    return {_READER: _PEOPLE}
+
+
+def with_fields(**fields: str | None) -> dict[str, Any]:
+    """Return what to pass as `extra` to a logger, so that a line as JSON has these fields too, except those of None."""
+    return {_FIELDS: {name: value for name, value in fields.items() if value is not None}}
+
+
+def more_fields(record: logging.LogRecord) -> Mapping[str, str]:
+    """Return the further fields of a line as JSON."""
+    found: Mapping[str, str] = getattr(record, _FIELDS, {})
+    return found
+
+
+def is_for_people(record: logging.LogRecord) -> bool:
+    """Tell whether people read a record."""
+    return getattr(record, _READER, _PEOPLE) == _PEOPLE
+
+
+def is_for_programs(record: logging.LogRecord) -> bool:
+    """Tell whether programs read a record."""
+    return getattr(record, _READER, _PROGRAMS) == _PROGRAMS
 
 
 def is_own(record: logging.LogRecord) -> bool:
@@ -109,15 +150,25 @@ class TextHandler(logging.StreamHandler[Any]):
         """Write to the current stderr."""
         super().__init__(sys.stderr)
         self.setFormatter(TextFormatter())
+        self.addFilter(is_for_people)
         self.addFilter(RareWarnings())
+
+    def write_for_terminal(self) -> None:
+        """Leave out of the lines what a person at a terminal does not need."""
+        self.setFormatter(TerminalFormatter(coloured=has_colours(os.environ)))
+
+
+def has_colours(environment: Mapping[str, str]) -> bool:
+    """Tell whether a terminal may be sent colours; see no-color.org. Not every console of Windows knows them."""
+    return not environment.get("NO_COLOR") and environment.get("TERM") != "dumb" and sys.platform != "win32"
 
 
 class TextFormatter(logging.Formatter):
     """Makes one line of each log record, and of its traceback indented ones."""
 
-    def __init__(self) -> None:
-        """Show the time, the level and the logger before the message."""
-        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+    def __init__(self, form: str = "%(asctime)s %(levelname)s %(name)s: %(message)s", times: str | None = None) -> None:
+        """Show the time, the level and the logger before the message, unless `form` says otherwise."""
+        super().__init__(form, times)
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the lines. Of a message of a library, and of errors, they have what a log may show."""
@@ -126,13 +177,32 @@ class TextFormatter(logging.Formatter):
         if record.levelno >= logging.WARNING or not is_own(record):
             message = _without_secrets(message)
         record.message = message if is_own(record) else shortened(message, _MAX_MESSAGE)
-        record.asctime = self.formatTime(record)
+        record.asctime = self.formatTime(record, self.datefmt)
         lines = [self.formatMessage(record)]
         if record.exc_info and record.exc_info[0] is not None:
             lines += _indented(self.formatException(record.exc_info))
         if record.stack_info:
             lines += _indented(record.stack_info)
         return "\n".join(lines)
+
+
+_COLOURS: Final = {logging.WARNING: "33", logging.ERROR: "31", logging.CRITICAL: "31"}
+
+
+class TerminalFormatter(TextFormatter):
+    """Makes lines for a person at a terminal."""
+
+    def __init__(self, *, coloured: bool) -> None:
+        """Show the time of day before the message, and trouble in colours if they are to be `coloured`."""
+        super().__init__("%(asctime)s %(message)s", "%H:%M:%S")
+        self._coloured = coloured
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the name of the base class
+        """Return the first line."""
+        colour = _COLOURS.get(record.levelno) if self._coloured else None
+        if colour is not None:
+            record.message = f"\x1b[{colour}m{record.message}\x1b[0m"
+        return super().formatMessage(record)
 
 
 def prepare_logs() -> None:

@@ -18,13 +18,14 @@ import anyio
 from server import __version__
 from server.capabilities import CAPABILITIES
 from server.config.settings.server import LogFormat
+from server.hosting.catalog_log import command_for, notices_of
 from server.hosting.host import Host
 from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import counted, one_line
 
 if TYPE_CHECKING:
     import socket
@@ -67,7 +68,22 @@ def serve(
         _serve_http(host, listener)
         return
     with _surrounded(host, host.parts):
+        _log_served(host)
         _serve_stdio(host)
+
+
+def _log_served(host: Host) -> None:
+    """Log what is served over stdio, and tell a person at the terminal what this waits for."""
+    notices = "".join(f"; {heading}: {text}" for heading, text in notices_of(host.everything))
+    logger.info("skillserve %s serves %s over stdio%s", __version__, _served(host.library), notices)
+    if os.isatty(0) and host.settings.logging.format is not LogFormat.JSON:
+        lines = [
+            "This waits for a client, which starts it and writes messages to its standard input.",
+            f"  connect         {command_for(host.everything, 'connect')}",
+            f"  over HTTP       {command_for(host.everything, 'serve --transport http')}",
+            "  stop            Ctrl-C",
+        ]
+        print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people, not a log line
 
 
 @contextmanager
@@ -205,20 +221,26 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
     states = ", ".join(f"{counts[state]} {state}" for state in ("active", "excluded", "shadowed", "invalid"))
     name = f"[{settings.http.host}]" if ":" in settings.http.host else settings.http.host
     url = f"http://{'localhost' if name in _ANY_ADDRESS else name}:{port}{settings.http.path}"
-    about = f"skillserve {__version__} serves {_roots(library)} ({states})"
     if settings.logging.format is LogFormat.JSON:
         # It is there at every level, as the text is.
-        started = logger.makeRecord(logger.name, logging.INFO, __file__, 0, "%s at %s", (one_line(about), url), None)
+        about = one_line(f"skillserve {__version__} serves {_roots(library)} ({states})")
+        started = logger.makeRecord(logger.name, logging.INFO, __file__, 0, "%s at %s", (about, url), None)
         logger.handle(started)
         return
     lines = [
-        about,
+        f"skillserve {__version__} serves {_served(library)}",
+        *(f"  {heading:<15} {text}" for heading, text in notices_of(library.catalog)),
         f"  address         {url}",
         f"  Claude Code     claude mcp add --transport http skills {url}",
         f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',
         "  stop            Ctrl-C",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people, not a log line
+
+
+def _served(library: Library) -> str:
+    skills = counted(len(library.catalog.active), "skill")
+    return f"{skills} of {one_line(_roots(library))}"
 
 
 def _roots(library: Library) -> str:

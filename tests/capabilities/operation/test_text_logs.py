@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import logging
+import re
 import signal
 import sys
 from pathlib import Path
@@ -124,6 +125,23 @@ def test_messages_of_this_server_are_written_as_they_are(stream: io.StringIO) ->
     handler.setStream(stream)
     handler.handle(record("server.config", "first\nsecond", logging.INFO))
     assert stream.getvalue().endswith(" INFO server.config: first\nsecond\n")
+
+
+@pytest.mark.parametrize("environment", [{"TERM": "xterm"}, {"TERM": "xterm", "NO_COLOR": "1"}, {"TERM": "dumb"}])
+def test_at_a_terminal_a_line_has_the_time_and_the_message_and_trouble_a_colour_unless_refused(
+    environment: dict[str, str], stream: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.logs.text_logs.os.environ", environment)
+    handler = TextHandler()
+    handler.write_for_terminal()
+    handler.setStream(stream)
+    handler.handle(record("server.hosting", "standup changed: description", logging.INFO))
+    handler.handle(record("server.hosting", "standup is broken", logging.WARNING))
+    first, second = stream.getvalue().splitlines()
+    assert re.fullmatch(r"\d\d:\d\d:\d\d standup changed: description", first)
+    coloured = environment == {"TERM": "xterm"} and sys.platform != "win32"
+    message = "\x1b[33mstandup is broken\x1b[0m" if coloured else "standup is broken"
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d {re.escape(message)}", second)
 
 
 def test_a_message_that_does_not_fit_its_arguments_is_still_a_line(stream: io.StringIO) -> None:
