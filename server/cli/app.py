@@ -15,6 +15,7 @@ import typer
 from server import __version__
 from server.capabilities import CAPABILITIES
 from server.cli.commands.config import config, trust
+from server.cli.commands.options import expand_paths
 from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
 from server.cli.commands.skills import activate, catalog, show, status
@@ -66,6 +67,7 @@ app.add_typer(config, name="config")
 for each in CAPABILITIES:
     if each.commands is not None:
         each.commands(app)
+expand_paths(app)
 
 
 _UsageError: type[Exception] = typer.BadParameter.__bases__[0]

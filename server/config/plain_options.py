@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from server.config.values import home_path
+
 _EXPANDED: Final = frozenset("*?[~$%" if sys.platform == "win32" else "")
 # The command-line library expands these in arguments.
 
@@ -32,7 +34,7 @@ def parse_plain_words(
         if _EXPANDED & {*word}:
             return None
         if not word.startswith("-"):
-            directories.append(Path(word))
+            directories.append(home_path(word))
         elif word not in options or not _take(word, options[word], rest, values):
             return None
     return directories, values

@@ -6,8 +6,10 @@ so after a failure each part of the value is validated on its own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin
 
@@ -79,6 +81,15 @@ def read(kind: type[Kind], value: object) -> Kind:
     if isinstance(cause, InvalidValueError):
         raise cause from None
     raise InvalidValueError(f"{_shown(value)}: expected {_expected(kind)}")
+
+
+def home_path(text: str | os.PathLike[str]) -> Path:
+    """Return the path that a user wrote: a `~` at its beginning is the home directory, and `~name` that of a user.
+
+    Clients start servers without a shell, which would do this. Variables are left as they are: a name may have a `$`.
+    The `~` of an unknown user stays, where `Path.expanduser` raises.
+    """
+    return Path(os.path.expanduser(text))  # noqa: PTH111 - see above
 
 
 def check_paths(**paths: str | None) -> None:

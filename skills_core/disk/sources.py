@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -154,7 +155,11 @@ def explicit_sources(
                 raise InvalidSourceError(path, reason, message) from None
             mode = None
         if mode is None:
-            message = "there is no such directory; create it or correct the path"
+            # The client of a server decides in which working directory it starts.
+            with suppress(OSError):  # the working directory was removed
+                path = path.absolute()
+            advice = " (variables are not replaced: write ~ or the whole path)" if "$" in str(path) else ""
+            message = f"there is no such directory; create it or correct the path{advice}"
             raise InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
         if not stat.S_ISDIR(mode):
             message = "this is a file; name the directory that holds the skill folders"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
-from server.config.values import NonEmpty, check_paths
+from server.config.values import NonEmpty, check_paths, home_path
 
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
@@ -48,7 +48,7 @@ def audit_log_folder(settings: AuditLogSettings) -> Path:
     """Return the folder of the audit log."""
     from server.config.machine import state_home
 
-    return state_home() / "audit-log" if settings.folder is None else Path(settings.folder).expanduser()
+    return state_home() / "audit-log" if settings.folder is None else home_path(settings.folder)
 
 
 def check_audit_log(configuration: Configuration) -> Iterator[ConfigFinding]:

@@ -11,6 +11,7 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_text
+from server.config.values import home_path
 
 if TYPE_CHECKING:
     from server.capabilities.connect.changes import Change
@@ -68,7 +69,7 @@ def _chosen(words: Sequence[str]) -> tuple[list[ClientFile], list[Path]]:
     from server.capabilities.connect.clients import known_clients
 
     known = known_clients()
-    folders = [Path(word).expanduser() for word in words if word not in known]
+    folders = [home_path(word) for word in words if word not in known]
     for folder in folders:
         if not folder.is_dir():
             near = difflib.get_close_matches(str(folder), known, 1)

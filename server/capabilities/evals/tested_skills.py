@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.workspace import EvalError
 from server.config.machine import current_environment
+from server.config.values import home_path
 from skills_core.authoring.fixes import with_description
 from skills_core.diagnostics import one_line, printable
 from skills_core.disk.files import Location
@@ -234,8 +235,8 @@ def find_baseline(named: str, skill: Path, snapshots: Path, scratch: Path) -> Sk
     Raises:
         EvalError: nothing has this name, or it is not a skill.
     """
-    if named and Path(named).is_dir():
-        return load_version(Path(named).resolve())
+    if named and home_path(named).is_dir():
+        return load_version(home_path(named).resolve())
     number = named.removeprefix("iteration-")
     snapshot = snapshots / f"iteration-{number}"
     # A number may be the beginning of a commit's hash, so a snapshot has to exist.

@@ -34,7 +34,7 @@ from server.config.machine import Machine, current_places
 from server.config.plain_options import PlainOption, parse_plain_words
 from server.config.settings.layers import Given, Layer, combine, from_flags, load_settings
 from server.config.settings.skills import Conventions
-from server.config.values import InvalidValueError, read
+from server.config.values import InvalidValueError, home_path, read
 from skills_core.catalog.catalog import Catalog
 from skills_core.diagnostics import Reason, one_line, shortened
 from skills_core.disk.files import read_bounded, read_file
@@ -60,7 +60,7 @@ PLAIN_OPTIONS: Final = {
     "--gitignore": PlainOption(),
     "--never-ask": PlainOption(),
     "--no-skills": PlainOption(),
-    "--project": PlainOption(Path),
+    "--project": PlainOption(home_path),
     "--skill": PlainOption(str, "skill"),
     "--strict": PlainOption(),
     "--trust-workspace": PlainOption(),

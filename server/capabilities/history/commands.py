@@ -15,6 +15,7 @@ import typer
 from server.cli.commands.options import AsJson, Directories
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
 from server.config.machine import state_home
+from server.config.values import home_path
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
 
@@ -65,7 +66,7 @@ def log(
     What was edited by hand since the last commit is recorded first. The exit code is 1 if there is no history.
     """
     if name is not None and _is_folder(name):
-        directories = [Path(name), *(directories or ())]
+        directories = [home_path(name), *(directories or ())]
         name = None
     with _denials():
         histories, catalog = _open(directories)
@@ -281,16 +282,16 @@ def _opened(histories: Histories, root: Path, catalog: Catalog, *, writes: bool)
 
 
 def _is_folder(name: str) -> bool:
-    return name in {".", ".."} or (name.startswith(("./", "../", ".\\", "..\\")) or Path(name).is_absolute())
+    return name in {".", ".."} or name.startswith(("./", "../", ".\\", "..\\")) or home_path(name).is_absolute()
 
 
 def _rev_and_directories(rev: str | None, directories: list[Path] | None) -> tuple[str | None, list[Path] | None]:
     """Return the arguments as they were meant: REV may be left out before folders."""
     if rev is None or re.fullmatch("[0-9A-Fa-f]{4,40}", rev):
         return rev, directories
-    if not rev or not Path(rev).is_dir():
+    if not rev or not home_path(rev).is_dir():
         fail(f"{rev[:200]!r}: expected a commit, by at least 4 of its digits, or a folder of skills", EXIT_USAGE)
-    return None, [Path(rev), *(directories or ())]
+    return None, [home_path(rev), *(directories or ())]
 
 
 def _line(commit: HistoryCommit) -> str:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
-from server.config.values import InvalidValueError, NonEmpty, SecretStr
+from server.config.values import InvalidValueError, NonEmpty, SecretStr, home_path
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 
@@ -42,7 +42,7 @@ class ReplicaSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     def __post_init__(self) -> None:
         if self.secret is not None and self.secret_file is not None:
             raise InvalidValueError("set either replicas.secret or replicas.secret_file", ("secret_file",))
-        if self.secret_file is not None and not Path(self.secret_file).expanduser().is_absolute():
+        if self.secret_file is not None and not home_path(self.secret_file).is_absolute():
             raise InvalidValueError("expected an absolute path", ("secret_file",))
         if self.redis_url is None:
             return
@@ -80,7 +80,7 @@ def shared_keys(settings: ReplicaSettings) -> tuple[str, ...]:
     if settings.secret is not None:
         text, origin = settings.secret.get_secret_value(), "replicas.secret"
     elif settings.secret_file is not None:
-        path = Path(settings.secret_file).expanduser()
+        path = home_path(settings.secret_file)
         text, origin = _read(path), str(path)
     else:
         return ()

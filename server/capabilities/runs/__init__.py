@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, SECTION, RunSettings
 from server.capability import Capability, StatusSection, ToolModule
+from server.config.values import home_path
 
 if TYPE_CHECKING:
     import typer
@@ -40,7 +41,7 @@ def _asks_clients(settings: Settings) -> bool:
 
 def _private_places(settings: Settings) -> Iterable[Path]:
     named = settings.section(RunSettings).mcp_servers
-    return () if named is None else (Path(named).expanduser(),)
+    return () if named is None else (home_path(named),)
 
 
 def _status(settings: Settings) -> dict[str, Any]:

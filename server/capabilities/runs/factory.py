@@ -20,6 +20,7 @@ from server.capabilities.runs.settings import RunSettings, lease_seconds
 from server.capabilities.runs.skill_runner import RunnerConfig
 from server.capabilities.scripts.factory import script_runner, variables_of
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSettings
+from server.config.values import home_path
 from skills_core.diagnostics import one_line
 from skills_core.runs.durable.heartbeat import ignore_interrupted
 from skills_core.runs.durable.recorded_run import WorkerConfig
@@ -73,7 +74,7 @@ def pool_id(settings: Settings, roots: Iterable[Path], environment: Mapping[str,
 
 
 def _absolute(path: str | None) -> str | None:
-    return None if path is None else str(Path(path).expanduser().resolve())
+    return None if path is None else str(home_path(path).resolve())
 
 
 _MINUTE, _HOUR, _DAY = 60, 3600, 86_400

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from server.capabilities.runs.settings import RUN_SKILL, RUN_WORKFLOW, RunSettings
 from server.config.machine import state_home
+from server.config.values import home_path
 from skills_core.diagnostics import one_line, printable
 from skills_core.errors import Fault, fault_of
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, open_model, parse_model
@@ -127,13 +128,13 @@ def _why_no_workflow(settings: RunSettings) -> str | None:
 @cache
 def _missing(places: tuple[str, ...]) -> tuple[str, ...]:
     """Return the places of workflows that do not exist, looked up once, since each list of tools depends on them."""
-    return tuple(filter(_is_missing, places))
+    return tuple(str(home_path(place)) for place in places if _is_missing(place))
 
 
 def _is_missing(place: str) -> bool:
     # `os.path.exists` reports every error as absence.
     try:
-        os.stat(os.path.expanduser(place))  # noqa: PTH111, PTH116 - `Path` raises for a user that is not there
+        os.stat(home_path(place))  # noqa: PTH116 - one call is all
     except ValueError:
         return True
     except OSError as error:

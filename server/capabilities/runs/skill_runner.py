@@ -24,6 +24,7 @@ from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.files import ConfigurationError
 from server.config.machine import private_folders, private_places
 from server.config.settings.names import BY_PATH, value_of
+from server.config.values import home_path
 from server.listing.snapshot import allow_all
 from skills_core.diagnostics import one_line
 from skills_core.disk.sources import real_path
@@ -174,7 +175,7 @@ def workspace_root(settings: RunSettings) -> Path | None:
     if settings.workspace is None:
         names = ", ".join(settings.tools)
         raise ConfigurationError(f"runs.tools: {names}: name the folder that they may use with --workspace DIR")
-    root = Path(settings.workspace).expanduser().resolve()
+    root = home_path(settings.workspace).resolve()
     if not root.is_dir():
         raise ConfigurationError(f"runs.workspace: {root}: expected a folder")
     _refuse_within(map(real_path, private_folders()), root)
@@ -191,7 +192,7 @@ def _refuse_within(places: Iterable[Path], root: Path) -> None:
 
 
 def _is_file_in(store: str, root: Path) -> bool:
-    return "://" not in store and Path(store).expanduser().resolve().is_relative_to(root)
+    return "://" not in store and home_path(store).resolve().is_relative_to(root)
 
 
 def _workspace_tools(

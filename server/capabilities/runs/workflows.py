@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from server.config.values import home_path
 from server.listing.envelope import text_block, tool_result
 from server.requests import RequestReason, note_invalid
 from skills_core.diagnostics import Reason, Severity, one_line, printable
@@ -86,8 +87,7 @@ def read_workflow_file(path: Path) -> bytes:
 def workflow_files(places: Iterable[str]) -> dict[str, Path]:
     """Return the configured workflow files by their names without suffix; the first file of a name wins."""
     found: dict[str, Path] = {}
-    for place in map(Path, places):
-        folder = place.expanduser()
+    for folder in map(home_path, places):
         files = sorted(each for each in folder.iterdir() if each.suffix in _SUFFIXES) if folder.is_dir() else [folder]
         for file in files:
             found.setdefault(file.stem, file)

@@ -22,6 +22,7 @@ from server.capabilities.runs.settings import RunSettings
 from server.capabilities.schedules.settings import ScheduleSettings
 from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT
 from server.config.machine import local_zone
+from server.config.values import home_path
 from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.runs.models import ModelUnavailableError, Price, is_paid, parse_model, price_of_model
@@ -163,7 +164,7 @@ def _common(ours: Iterable[str], theirs: tuple[str, ...]) -> Iterator[str]:
 
 
 def _absolute(path: str | None) -> str | None:
-    return None if path is None else str(Path(path).expanduser().resolve())
+    return None if path is None else str(home_path(path).resolve())
 
 
 SPENDING_FILE: Final = "spending.json"

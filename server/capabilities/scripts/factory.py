@@ -13,6 +13,7 @@ from server.capabilities.scripts.settings import RUN_SKILL_SCRIPT, ScriptSetting
 from server.config.jdai import script_variables
 from server.config.machine import current_places, private_places, state_home
 from server.config.settings.model import Settings
+from server.config.values import home_path
 from skills_core.diagnostics import one_line
 from skills_core.scripts.isolation import find_isolation
 from skills_core.scripts.process import ProcessLimits
@@ -41,7 +42,7 @@ def script_setup(settings: Settings) -> ScriptSetup:
         private=private_places(settings),
         require_sandbox=scripts.require_sandbox,
         network=scripts.network,
-        workspace=Path(scripts.workspace).expanduser() if scripts.workspace else None,
+        workspace=home_path(scripts.workspace) if scripts.workspace else None,
         cwd=scripts.cwd,
         passed=scripts.environment,
         packages=PackageSetup(
@@ -110,7 +111,7 @@ def _workspaces(settings: Settings) -> tuple[Path, ...]:
     A section's `workspace` is a folder that programs may change: that of scripts, and that of runs.
     """
     named = {getattr(section, "workspace", None) for section in settings.capabilities}
-    return tuple(Path(each).expanduser().absolute() for each in sorted(filter(None, named)))
+    return tuple(home_path(each).absolute() for each in sorted(filter(None, named)))
 
 
 def _programs(workspaces: tuple[Path, ...]) -> ProgramFinder:

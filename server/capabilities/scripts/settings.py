@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Annotated, Final
 
 from msgspec import Meta, Struct
 
 from server.config.settings.section import Section
-from server.config.values import InvalidValueError, SecretStr
+from server.config.values import InvalidValueError, SecretStr, home_path
 from skills_core.scripts.environment import HIDDEN_PREFIX, WorkingDirectory
 
 _INDEX = r"https?://[\x21-\x7e]{1,2000}"
@@ -52,9 +51,9 @@ class ScriptSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         if self.index is not None and not re.fullmatch(_INDEX, self.index.get_secret_value()):
             # It may hold a password, so the message does not show it.
             raise InvalidValueError("expected a URL that begins with https:// or http://", ("index",))
-        place = Path(self.workspace).expanduser() if self.workspace is not None else None
+        place = home_path(self.workspace) if self.workspace is not None else None
         if place is not None and not (place.is_absolute() and place.is_dir()):
-            message = f"{self.workspace!r}: expected the absolute path of a folder that exists"
+            message = f"{str(place)!r}: expected the absolute path of a folder that exists"
             raise InvalidValueError(message, ("workspace",))
         if self.cwd is WorkingDirectory.WORKSPACE and place is None:
             message = "'workspace': expected skill or scratch, because no workspace is set (scripts.workspace)"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from server.cli.console import EXIT_USAGE, fail
 from server.config.settings.skills import Conventions
+from server.config.values import home_path
 from skills_core.runs.tools import WorkspaceTool
 
 Directories = Annotated[
@@ -104,6 +107,30 @@ SkillTool = Annotated[
         help="Allow a tool that a skill declares, or all with SKILL/*; repeatable.",
     ),
 ]
+
+
+def expand_paths(app: typer.Typer) -> None:
+    """Let all commands of an application expand `~` in their paths: a client that starts one has no shell to do it."""
+    for each in app.registered_commands:
+        if each.callback is not None:
+            each.callback = _with_expanded_paths(each.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            expand_paths(group.typer_instance)
+
+
+def _with_expanded_paths(command: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(command)
+    def expanding(**values: object) -> object:
+        return command(**{name: _expanded(value) for name, value in values.items()})
+
+    return expanding
+
+
+def _expanded(value: object) -> object:
+    if isinstance(value, list):
+        return [_expanded(each) for each in value]
+    return home_path(value) if isinstance(value, Path) else value
 
 
 def parse_name_values(pairs: list[str] | None, flag: str = "--param") -> dict[str, str]:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from server.config.files import ConfigurationError, own_file, read_settings_file
 from server.config.settings.model import Settings
 from server.config.settings.names import BY_OPTION, BY_PATH, SECTIONS, Setting, SettingPath, entries, fault_of
-from server.config.values import InvalidValueError, read
+from server.config.values import InvalidValueError, home_path, read
 from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
@@ -108,12 +108,10 @@ def from_variable(setting: Setting, environment: Mapping[str, str]) -> Given | N
 
 def _read_secret(file: str, origin: str) -> str:
     """Return the text of a file without white space around it; no message repeats it."""
-    from pathlib import Path  # noqa: PLC0415 - few servers have secrets in files
-
-    from skills_core.disk.files import read_bounded  # noqa: PLC0415 - likewise
+    from skills_core.disk.files import read_bounded  # noqa: PLC0415 - few servers have secrets in files
     from skills_core.errors import FileRefusedError  # noqa: PLC0415 - likewise
 
-    path = Path(file).expanduser()
+    path = home_path(file)
     if not path.is_absolute():
         raise ConfigurationError(f"{origin}: expected the absolute path of a file")
     try:

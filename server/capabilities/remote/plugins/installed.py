@@ -20,6 +20,7 @@ from urllib.parse import unquote, urlsplit
 
 from msgspec import Struct, ValidationError, convert, to_builtins
 
+from server.config.values import home_path
 from server.wire.address import Address, AddressError
 from skills_core.diagnostics import Reason, one_line
 from skills_core.disk.files import Location, read_file
@@ -89,7 +90,7 @@ def parse_origin(
         return PluginOrigin(kind=kind, shown=address.shown, address=address)
     if headers:
         raise AddressError(f"--header is for servers and repositories; {one_line(text[:200])} is a {kind}")
-    path = Path(text).expanduser().resolve()
+    path = home_path(text).resolve()
     return PluginOrigin(kind=kind, shown=str(path), path=path)
 
 
@@ -101,7 +102,7 @@ def _kind_of(text: str) -> OriginKind:
         if scheme not in {"http", "https"}:
             raise AddressError(f"{_EXPECTED}; found the scheme '{one_line(scheme[:40])}'")
         return OriginKind.GIT if _is_repository(text) else OriginKind.SERVER
-    path = Path(text).expanduser()
+    path = home_path(text)
     try:
         if text and path.is_dir():
             return OriginKind.FOLDER
