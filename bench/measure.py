@@ -32,6 +32,7 @@ READING_SECONDS = 1.0
 # Other clients do not wait: a server watches its folders and prepares texts in these seconds.
 EARLY_SECONDS = 4.0
 EARLY_BLOCK = 5
+_ORDINALS = ("first", "second")
 
 
 def measure(case: Case, effort: Effort) -> Outcome:
@@ -49,7 +50,7 @@ def measure(case: Case, effort: Effort) -> Outcome:
         figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
     firsts, others = _first_calls(case)
-    early = _early_calls(case, effort.starts)
+    early = [*_first_activations(case, effort.starts), *_early_calls(case, effort.starts)]
     return Outcome(case, [*figures, *firsts, *early], edits_ms, missed, [*differing, *others])
 
 
@@ -90,6 +91,24 @@ def _first_calls(case: Case) -> tuple[list[Figure], list[str]]:
             floors, own = ([answer.reply["result"] for answer in each] for each in answered)
             differing += [name] if floors != own else []
     return figures, differing
+
+
+def _first_activations(case: Case, starts: int) -> list[Figure]:
+    """Time the first two activations of new servers, a while after the list of tools: the first may do more.
+
+    The recording is that of `_first_calls`.
+    """
+    calls = [walk[0] for walk in operations(_recorded(case), [])["activate_skill"][: len(_ORDINALS)]]
+    times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in _ORDINALS}
+    for _ in range(starts):
+        for index, command in enumerate((case.floor, case.ours)):
+            with case.connect(command) as client:
+                client.call("tools/list")
+                time.sleep(READING_SECONDS)
+                with _no_garbage_collection():
+                    for name, call in zip(_ORDINALS, calls, strict=True):
+                        times[name][index].append(client.timed(*call).seconds)
+    return [figure(f"{name} activation of a server", *each) for name, each in times.items()]
 
 
 def _early_calls(case: Case, starts: int) -> list[Figure]:

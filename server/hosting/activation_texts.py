@@ -19,8 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import anyio
 import anyio.to_thread
 
-from skills_core.diagnostics import one_line
+from server.logs.text_logs import prepare_logs
+from skills_core.diagnostics import one_line, without_lone_surrogates
 from skills_core.rendering.activation import render_activation
+from skills_core.rendering.escaping import escape_tags
 
 if TYPE_CHECKING:
     from server.hosting.views import View, ViewName
@@ -70,6 +72,14 @@ class Quiet:
         if now - self._last < _BURST_SECONDS:
             time.sleep(_YIELD_SECONDS)
         self._slice_began = time.monotonic()
+
+
+def _load_for_requests() -> None:
+    """Import and compile what the first activation needs beside its text, and would wait for."""
+    # The pattern for tags in bodies, the codec of answers, and the patterns of secrets for the records of requests.
+    escape_tags("<")
+    without_lone_surrogates("")
+    prepare_logs()
 
 
 MAX_CHARACTERS = 8_000_000
@@ -171,6 +181,8 @@ class ActivationTexts:
             if self._is_first or len(skill.body) > _LONG:
                 # The first text imports the tables of tools.
                 text = await anyio.to_thread.run_sync(render_activation, skill, {}, recipient)
+                if self._is_first:
+                    await anyio.to_thread.run_sync(_load_for_requests)
                 self._is_first = False
             else:
                 text = render_activation(skill, {}, recipient)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -209,3 +210,16 @@ async def test_clients_that_list_tools_under_many_names_are_bounded(host: Host) 
         host.texts.expect(COMMON_VIEW, Recipient(own={"Read": f"read_{number}"}))
     assert len(host.texts._clients) == activation_texts.MAX_CLIENTS
     assert len(host.texts._jobs) <= activation_texts.MAX_CLIENTS
+
+
+async def test_what_a_first_activation_needs_beside_its_text_is_loaded_once_and_off_the_event_loop(
+    host: Host, renderer: Renderer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded: list[threading.Thread] = []
+    monkeypatch.setattr(activation_texts, "prepare_logs", lambda: loaded.append(threading.current_thread()))
+    async with preparing(host):
+        assert loaded == []
+        host.texts.expect(COMMON_VIEW, UNKNOWN_RECIPIENT)
+        await until(lambda: len(renderer.rendered) == 3)
+    assert len(loaded) == 1
+    assert loaded[0] is not threading.main_thread()
