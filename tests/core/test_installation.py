@@ -113,9 +113,9 @@ def test_a_repository_in_a_folder_that_is_gone_is_not_named(installed: Installat
     assert advice_for(replace(installed, direct_url=url), "run") == WORDS
 
 
-JSON = st.recursive(
-    st.none() | st.booleans() | st.text(), lambda each: st.lists(each) | st.dictionaries(st.text(), each)
-)
+SCALARS = st.none() | st.booleans() | st.text()
+JSON = st.recursive(SCALARS, lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+URLS = st.text() | st.builds("{}://{}".format, st.sampled_from(["https", "file", "git+https"]), st.text())
 
 
 @given(url=URLS, part=JSON, key=st.sampled_from(["vcs_info", "dir_info"]))
