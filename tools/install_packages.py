@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-_STEP: Final = re.compile(r"\s*(Collecting|Downloading|Building|Installing) (?!build dependencies)([\w.-]+)")
+_STEP: Final = re.compile(r"\s*(Collecting|Downloading) ([\w.-]+)|Installing collected packages")
 _LEAD: Final = "    "
 
 
@@ -32,7 +32,7 @@ def install(purpose: str, options: Sequence[str]) -> int:
         command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
     ) as pip:
         assert pip.stdout is not None
-        said = _follow(pip.stdout, sys.stdout)
+        said = follow(pip.stdout, sys.stdout)
     if pip.returncode:
         sys.stderr.write("".join(said))
         print("pip could not install what is needed; what it said is above.", file=sys.stderr)
@@ -41,7 +41,7 @@ def install(purpose: str, options: Sequence[str]) -> int:
     return pip.returncode
 
 
-def _follow(lines: Iterable[str], shown: TextIO) -> list[str]:
+def follow(lines: Iterable[str], shown: TextIO) -> list[str]:
     """Show each step in one line of a terminal; return all lines."""
     said, number = [], 0
     for line in lines:
@@ -50,8 +50,8 @@ def _follow(lines: Iterable[str], shown: TextIO) -> list[str]:
         if step is None or not shown.isatty():
             continue
         number += step[1] == "Collecting"
-        what = "installing all of them" if step[1] == "Installing" else f"{step[1].lower()} {step[2]}"
-        text = f"{_LEAD}{number} packages, {what}"[: shutil.get_terminal_size().columns - 1]
+        what = f"package {number}: {step[1].lower()} {step[2]}" if step[1] else f"installing {number} packages"
+        text = f"{_LEAD}{what}"[: shutil.get_terminal_size().columns - 1]
         # The sequence erases what was longer before.
         shown.write(f"\r{text}\x1b[K")
         shown.flush()
