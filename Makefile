@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# What serving needs, and all that tests need as well, in one environment.
+SERVING := $(VENV)/.serving
 STAMP := $(VENV)/.installed
 # The checks of others, each in what its own registry installs; npm brings the Node that they need.
 NODE_STAMP := conformance/node_modules/.installed
@@ -12,22 +14,39 @@ DEPLOY := deploy/.venv
 DEPLOY_STAMP := $(DEPLOY)/.installed
 RENDERED := deploy/kubernetes/skillserve.yaml
 RENDER = $(DEPLOY)/bin/helm template skillserve deploy/helm/skillserve --namespace skillserve
+# What builds and checks the distributions.
+RELEASE := release/.venv
+RELEASE_STAMP := $(RELEASE)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check dist dist-check mcpb release clean
 
 install: $(STAMP)
 
-$(STAMP): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "skillserve needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	@touch $(STAMP)
+define make_environment
+@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	|| { echo "skillserve needs Python 3.11 or later; $(PYTHON) is $$($(PYTHON) -V). Try: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 2; }
+@test -x $(BIN)/python || echo "Making a virtual environment in $(VENV)."
+@$(PYTHON) -m venv $(VENV)
+endef
 
-serve: install
-	$(BIN)/skillserve serve "$(DIR)" --transport http --port $(PORT)
+$(SERVING): pyproject.toml constraints.txt
+	$(make_environment)
+	@$(BIN)/python -m tools.install_packages "what serving needs" --constraint constraints.txt --editable .
+	@touch $@
+
+# It includes what serving needs, so that `make serve` installs nothing after it.
+$(STAMP): pyproject.toml constraints.txt
+	$(make_environment)
+	@$(BIN)/python -m tools.install_packages "all extras and what tests need" --constraint constraints.txt --editable '.[dev]'
+	@touch $(SERVING) $@
+
+# Shells differ in whether they replace the ~ of DIR=~/skills, and quotes and blanks of a path are for none of them.
+serve: export DIR := $(DIR)
+serve: $(SERVING)
+	@case "$$DIR" in "~"|"~/"*) DIR="$$HOME$${DIR#?}";; esac; \
+	exec $(BIN)/skillserve serve "$$DIR" --transport http --port "$(PORT)"
 
 # Most tests wait for other processes, so that two cores are busy with five workers. The tests of a file share fixtures.
 test: install
@@ -131,8 +150,35 @@ docs: install
 docs-serve: install
 	$(BIN)/python -m mkdocs serve
 
+# The wheel is made from the sdist.
+dist: $(RELEASE_STAMP)
+	rm -rf dist
+	$(RELEASE)/bin/python -m build --no-isolation .
+	$(RELEASE)/bin/twine check --strict dist/*
+	$(RELEASE)/bin/check-wheel-contents dist/*.whl
+
+# Fails where a distribution lacks a file, or cannot be installed in a bare environment and served from.
+dist-check: dist install
+	$(BIN)/python -m tools.release.distributions
+
+# The bundle for desktop clients, started as they do.
+mcpb: install $(NODE_STAMP)
+	$(BIN)/python -m tools.release.bundle
+
+# All of a release but the uploads, which it names. release/README.md says what to do before.
+release: install
+	$(BIN)/python -m tools.release.prepare check
+	$(MAKE) dist-check mcpb
+	$(BIN)/python -m tools.release.prepare finish
+
+$(RELEASE_STAMP): release/constraints.txt
+	$(PYTHON) -m venv $(RELEASE)
+	$(RELEASE)/bin/python -m pip install --quiet --disable-pip-version-check --constraint release/constraints.txt \
+		build check-wheel-contents hatchling twine
+	@touch $@
+
 check: lint types test
 
 clean:
-	rm -rf $(VENV) site conformance/node_modules $(PEERS) $(DEPLOY) conformance/clients/packages/*/node_modules \
+	rm -rf $(VENV) site dist conformance/node_modules $(PEERS) $(DEPLOY) $(RELEASE) conformance/clients/packages/*/node_modules \
 		conformance/clients/packages/*/.venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

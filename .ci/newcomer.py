@@ -118,6 +118,10 @@ def serve(clone: Path, environment: dict[str, str], owner: dict[str, object]) ->
     sys.stdout.write(
         f"newcomer: make serve answered {answer!r}\n" if answer else "newcomer: make serve did not answer\n"
     )
+    for name in ("pytest", "mkdocs", "dbos"):
+        if list(clone.glob(f".venv/lib/*/site-packages/{name}")):
+            sys.stdout.write(f"newcomer: make serve installed {name}, which serving does not need\n")
+            answer = ""
     sys.stdout.flush()
     return 0 if answer else 1
 

@@ -58,7 +58,7 @@ CORE_FLOORS = (
     {"format"},
     {"disk"},
     {"schedules", "texts"},
-    {"errors", "mentions"},
+    {"errors", "installation", "mentions"},
     {"diagnostics", "interaction", "toolboxes"},
 )
 """The rooms of `skills_core`: its sub-packages, and the modules that lie directly in it."""

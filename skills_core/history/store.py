@@ -17,6 +17,7 @@ from skills_core.disk.sources import real_path
 from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.changes import PENDING
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from skills_core.history.history import History
@@ -38,7 +39,6 @@ def _is_bare(place: Path) -> bool:
     return all(os.path.lexists(place / name) for name in ("HEAD", "objects", "refs"))
 
 
-NO_EXTRA: Final = "Histories need the extra `history`: pip install 'skillserve[history]'."
 _SOURCE: Final = "source.json"
 _DAMAGED: Final = "this file is damaged, so it is unknown what the history is of and leaves out; repair or remove it"
 _PRIVATE: Final = 0o700
@@ -77,7 +77,7 @@ def open_history(
     try:
         from skills_core.history.history import History  # noqa: PLC0415 - the extra may be missing
     except ImportError as error:
-        raise HistoryError(NO_EXTRA) from error
+        raise HistoryError(no_extra()) from error
     folder = folder_of_history(root, state)
     try:
         for each in (state, folder.parent, folder):
@@ -87,6 +87,11 @@ def open_history(
         why = (error.strerror or str(error)).lower()
         raise HistoryError(f"{printable(str(folder))}: the history cannot be written: {why}") from error
     return History(root, folder, work_trees=work_trees, left_out=left_out)
+
+
+def no_extra() -> str:
+    """Return that histories need the extra `history`, and how to install it."""
+    return f"Histories need the extra `history`; {extra_advice('history')}"
 
 
 def is_available() -> bool:

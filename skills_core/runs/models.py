@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 import anyio
 
 from skills_core.errors import SkillsError
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -38,7 +39,6 @@ CLIENT = "client"
 _CLOSING_SECONDS = 5.0
 # A provider that does not answer when a connection closes must not block the run.
 
-_NO_EXTRA = "Runs need the extra `run`: pip install 'skillserve[run]'."
 _EXTRA_PACKAGES = ("pydantic_ai", "dbos", "jsonschema")
 
 _OPENAI_HOST = "api.openai.com"
@@ -131,10 +131,14 @@ def check_model(spec: ModelSpec, environment: Mapping[str, str]) -> None:
         ModelUnavailableError: the extra `run` is not installed, or the provider lacks its key.
     """
     if not has_extra():
-        raise ModelUnavailableError(_NO_EXTRA)
+        raise ModelUnavailableError(_no_extra())
     wanted = _KEY_VARIABLES.get(spec.provider)
     if wanted and not any(environment.get(name) for name in wanted):
         raise ModelUnavailableError(f"The model {spec} cannot be used: {wanted[0]} is not set.")
+
+
+def _no_extra() -> str:
+    return f"Runs need the extra `run`; {extra_advice('run')}"
 
 
 @cache
@@ -152,7 +156,7 @@ def open_model(spec: ModelSpec, key: str | None = None) -> Model:
     try:
         from pydantic_ai.models import infer_model  # noqa: PLC0415 - it takes a second, and only runs need it
     except ImportError as error:
-        raise ModelUnavailableError(_NO_EXTRA) from error
+        raise ModelUnavailableError(_no_extra()) from error
     if spec.address is not None:
         return _chat_model(spec, spec.address, key)
     try:

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo, available_timezones
 
 from skills_core.errors import InvalidTimeError, did_you_mean, similar_to
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from cronsim import CronSim
@@ -131,7 +132,6 @@ _TERM = re.compile(
     r"(?:\*|[0-9]{1,2}|[A-Z]{1,3})(?:-(?:[0-9]{1,2}|[A-Z]{3}))?(?:/[0-9]{1,4})?|[0-9A-Z]{1,3}#[1-5]|[0-7]L", re.ASCII
 )
 _MAX_LENGTH = 300
-_NO_EXTRA = "cron expressions and times of every day need the extra `run`: pip install 'skillserve[run]'"
 _ALL_HOURS = 24
 _DAYS_OF_WEEK = 7
 _SOME_DAY = datetime(2000, 1, 1)  # noqa: DTZ001 - a wall time
@@ -222,7 +222,8 @@ def _cronsim(expression: str) -> ModuleType:
     try:
         from cronsim import cronsim  # noqa: PLC0415
     except ImportError:
-        raise InvalidTimeError(expression, _NO_EXTRA) from None
+        why = f"cron expressions and times of every day need the extra `run`; {extra_advice('run')}"
+        raise InvalidTimeError(expression, why) from None
     return cronsim
 
 

@@ -25,6 +25,7 @@ from server.config.settings.server import Transport
 from server.hosting.status import capability_lines, count_states, diagnostic_lines
 from skills_core.diagnostics import Severity, counted
 from skills_core.errors import SkillsError
+from skills_core.installation import extra_advice
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
@@ -87,7 +88,7 @@ def _installation(_: Patient) -> Iterator[Symptom]:
         missing = [each for each in modules if find_spec(each) is None]
         if missing:
             message = f"without the extra `{extra}`: {', '.join(missing)} is not installed"
-            yield Symptom(Health.NOTE, message, f"install skillserve with the extra, as skillserve[{extra}]")
+            yield Symptom(Health.NOTE, message, extra_advice(extra))
         else:
             yield Symptom(Health.GOOD, f"with the extra `{extra}`")
 

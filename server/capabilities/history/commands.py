@@ -135,11 +135,11 @@ def forget_secret(
     `forget_in_proposals` removes texts that contain it from the proposed changes of skills, and returns their ids.
     """
     from server.capabilities.history.histories import files_with, forget_in_histories
-    from skills_core.history.store import NO_EXTRA, is_available
+    from skills_core.history.store import is_available, no_extra
 
     with _denials():
         if not is_available():
-            raise HistoryError(NO_EXTRA)
+            raise HistoryError(no_extra())
         from skills_core.history.maintenance import Secret
 
         secret = Secret(_read_secret())

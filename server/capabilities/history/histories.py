@@ -20,11 +20,11 @@ from skills_core.disk.sources import Scope, SkillKind, Source, real_path
 from skills_core.errors import HistoryError, SkillsError, did_you_mean, similar_to
 from skills_core.format.instructions import kind_of_file, parse_instructions, parse_single_file, strictness_for
 from skills_core.history.store import (
-    NO_EXTRA,
     existing_histories,
     folder_of_history,
     has_history,
     is_available,
+    no_extra,
     open_history,
     unreadable_histories,
     work_tree_of,
@@ -88,7 +88,7 @@ class Histories:
         """Return why changes of a source are not recorded, None if they are."""
         if not self.covers(source):
             return self._why_not_kept(source)
-        return None if is_available() else NO_EXTRA
+        return None if is_available() else no_extra()
 
     def open(self, root: Path) -> History:
         """Open the history of the source at `root`, and create it if there is none.
@@ -186,7 +186,7 @@ class Histories:
         if source.scope in {Scope.PLUGIN, Scope.BUNDLED}:
             return f"{where}: no history is kept of {source.scope} skills, because skillserve changes none of them"
         if source.scope in self.settings.usual_scopes and not is_available():
-            return NO_EXTRA
+            return no_extra()
         if (place := work_tree_of(root)) is not None and not self.settings.work_trees:
             repository = printable(str(place))
             return (

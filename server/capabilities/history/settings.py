@@ -10,6 +10,7 @@ from msgspec import Struct
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
 from server.config.settings.section import Section
 from skills_core.disk.sources import Scope
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
@@ -85,7 +86,7 @@ def check_named_sources(checked: CheckedSettings, key: str, sources: Sequence[st
 
     if sources and find_spec("dulwich") is None:
         message = "histories need the extra `history`"
-        yield checked.finding(Level.ERROR, key, message, "run: pip install 'skillserve[history]'")
+        yield checked.finding(Level.ERROR, key, message, extra_advice("history"))
     for number, source in enumerate(sources):
         for folder in directories_of((source,)):
             if fault := unreadable(folder):

@@ -38,6 +38,7 @@ from server.hosting.status import StatusFilter, StatusFilterError, change_object
 from server.requests import ADMIN_METHOD, Records, RequestDecision, RequestReason, RequestRecord, address_of
 from server.transport.bodies import record_refusal
 from skills_core.errors import SkillsError
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -225,7 +226,7 @@ def metrics_of(host: Host) -> Metrics | None:
     except ModuleNotFoundError as error:
         if error.name != "prometheus_client":
             raise
-        message = "operation.metrics requires the extra `team`: pip install 'skillserve[team]'"
+        message = f"operation.metrics requires the extra `team`; {extra_advice('team')}"
         raise MissingLibraryError(message) from None
     metrics = Metrics()
     host.records.add(metrics.record)

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from server.config.settings.section import Section
 from server.config.values import InvalidValueError, SecretStr
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
@@ -54,7 +55,7 @@ def check_operation(configuration: Configuration) -> Iterator[ConfigFinding]:
     checked = configuration.checked
     if checked.can_compare("operation") and checked.settings.operation.metrics and not find_spec("prometheus_client"):
         message = "metrics need the extra `team`"
-        yield checked.finding(Level.ERROR, "operation.metrics", message, "run: pip install 'skillserve[team]'")
+        yield checked.finding(Level.ERROR, "operation.metrics", message, extra_advice("team"))
     path = checked.settings.http.path
     if checked.can_compare("http") and (what := _taken_by(path.rstrip("/"))):
         message = f"{path} is a path {what}, which the MCP endpoint would replace"

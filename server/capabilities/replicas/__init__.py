@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.replicas.settings import SECTION, ReplicaSettings
 from server.capability import Capability, SealingKeys
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from server.capability import ServerPart
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 def _http_part(host: Host) -> ServerPart | None:
     if not host.settings.section(ReplicaSettings).enabled:
         return None
-    from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettingsError
+    from server.capabilities.replicas.settings import ReplicaSettingsError
 
     try:
         from server.capabilities.replicas.replica import Replica
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
-        raise ReplicaSettingsError(NO_CLIENT) from None
+        raise ReplicaSettingsError(f"replicas need the extra `team`; {extra_advice('team')}") from None
     return host.service(Replica)
 
 

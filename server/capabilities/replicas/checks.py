@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from server.capabilities.replicas.settings import NO_CLIENT, ReplicaSettings, shared_keys
+from server.capabilities.replicas.settings import ReplicaSettings, shared_keys
 from server.cli.config_check.finding import ConfigFinding, Level
 from skills_core.errors import SkillsError
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from server.cli.config_check.settings_check import CheckedSettings, Configuration
@@ -37,8 +38,8 @@ def _replicas(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise
-        message, _, advice = NO_CLIENT.partition(": ")
-        yield checked.finding(Level.ERROR, "replicas.redis_url", message, advice)
+        message = "replicas need the extra `team`"
+        yield checked.finding(Level.ERROR, "replicas.redis_url", message, extra_advice("team"))
         return
     try:
         # It connects only when it runs.

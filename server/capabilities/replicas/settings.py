@@ -13,8 +13,6 @@ from server.config.values import InvalidValueError, NonEmpty, SecretStr, home_pa
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, FileUnavailableError, SkillsError
 
-NO_CLIENT = "replicas need the Redis client: install skillserve with the extra `team`, as skillserve[team]"
-
 
 class ReplicaSettingsError(SkillsError):
     """This server cannot be a replica with its settings."""

@@ -20,6 +20,7 @@ from server.cli.terminal import attach_terminal
 from server.config.bootstrap import open_with_settings, settings_of
 from server.config.machine import Machine, current_places
 from server.transport.signals import until_signalled
+from skills_core.installation import extra_advice
 from skills_core.runs.durable.recorded_run import RunNotDoneError, RunState, is_nested
 from skills_core.runs.journal import to_json
 from skills_core.runs.models import has_extra
@@ -163,7 +164,6 @@ async def _final_status(context: RunCommandContext, engine: Engine, run_id: str,
     return {"run_id": run_id, "kind": kind, **said}
 
 
-_NO_RECORD = "Reading the record of runs requires the extra `run`: pip install 'skillserve[run]'."
 _TRACES_ONLY = "The result comes from the trace files alone and may be outdated."
 
 
@@ -192,7 +192,7 @@ def read_summaries() -> list[JsonObject]:
     if not has_extra():
         found = _summaries(trace_store().readable(print_notice).values())
         if found:
-            print_notice(f"{_NO_RECORD} {_TRACES_ONLY}")
+            print_notice(f"{_TRACES_ONLY} Reading the record of runs requires the extra `run`; {extra_advice('run')}")
         return found
     from server.capabilities.runs.run_list import open_run_list
     from skills_core.runs.durable.recorded_run import StoreError
@@ -231,7 +231,7 @@ def cancel_runs(run_ids: Sequence[str]) -> list[dict[str, Any]]:
         StoreError: the record cannot be used.
     """
     if not has_extra():
-        fail("cancelling runs requires the extra `run`: pip install 'skillserve[run]'", EXIT_USAGE)
+        fail(f"cancelling runs requires the extra `run`; {extra_advice('run')}", EXIT_USAGE)
     from server.capabilities.runs.run_list import open_run_list
 
     with open_run_list(settings_of(Machine(current_places()), {})) as run_list:

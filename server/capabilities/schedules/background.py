@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
+from skills_core.installation import extra_advice
 
 if TYPE_CHECKING:
     from server.capability import FollowUp, ImprovementsAfter
@@ -59,6 +60,6 @@ def scheduled_runs(host: Host) -> ScheduledRuns | None:
     if not host.settings.section(ScheduleSettings).enabled:
         return None
     if not can_schedule():
-        logger.warning("schedules are off: they require the extra `run`: pip install 'skillserve[run]'")
+        logger.warning("schedules are off: they require the extra `run`; %s", extra_advice("run"))
         return None
     return ScheduledRuns(host.library, host.settings)

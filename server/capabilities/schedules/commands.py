@@ -261,10 +261,11 @@ def daemon(
 
 
 def _require_extra() -> None:
+    from skills_core.installation import extra_advice
     from skills_core.runs.models import has_extra
 
     if not has_extra():
-        fail("schedules require the extra `run`: pip install 'skillserve[run]'", EXIT_USAGE)
+        fail(f"schedules require the extra `run`; {extra_advice('run')}", EXIT_USAGE)
 
 
 def _store() -> ScheduleStore:

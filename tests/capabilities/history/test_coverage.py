@@ -11,6 +11,7 @@ from server.capabilities.history.histories import Histories
 from server.capabilities.history.settings import HistorySettings
 from server.capabilities.improve.settings import ImproveSettings
 from skills_core.disk.sources import Scope, Source, real_path
+from skills_core.installation import extra_advice
 from tests.capabilities.history.helpers import commits, run, write_skill
 
 
@@ -56,7 +57,7 @@ def test_without_the_extra_an_obstacle_says_what_to_install(tmp_path: Path, monk
     monkeypatch.setattr(room, "is_available", lambda: False)
     for scope in (Scope.EXPLICIT, Scope.MANAGED):
         histories = Histories(HistorySettings(), (ImproveSettings(sources=("explicit",)),))
-        assert "pip install" in (histories.obstacle(source_of(tmp_path, scope)) or "")
+        assert extra_advice("history") in (histories.obstacle(source_of(tmp_path, scope)) or "")
 
 
 def test_the_history_of_a_managed_source_begins_with_the_first_change(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta, timezone
@@ -13,6 +14,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from skills_core.errors import InvalidTimeError
+from skills_core.installation import extra_advice
 from skills_core.schedules.cron import MACROS, zone_named
 from skills_core.schedules.parsing import parse_at
 from skills_core.schedules.when import (
@@ -236,7 +238,7 @@ def test_the_library_of_cron_is_imported_when_a_cron_expression_is_used() -> Non
 
 def test_without_the_library_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cronsim", None)
-    with pytest.raises(InvalidTimeError, match=r"skillserve\[run\]"):
+    with pytest.raises(InvalidTimeError, match=re.escape(extra_advice("run"))):
         Cron("* * * * *")
 
 

@@ -25,8 +25,10 @@ def run(*arguments: str, cwd: Path = REPOSITORY, **environment: str) -> subproce
 
 
 def test_the_version_is_that_of_the_distribution() -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == __version__
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    assert project["project"]["dynamic"] == ["version"]
+    assert project["tool"]["hatch"]["version"]["path"] == "server/__init__.py"
+    assert f'__version__ = "{__version__}"' in (REPOSITORY / "server/__init__.py").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("arguments", [("--version",), ("--version", "status"), ("--version", "no-such-command")])

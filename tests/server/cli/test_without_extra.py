@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
+from skills_core.installation import extra_advice
 from tests.conftest import MakeSkill
 from tests.server.sessions import REPOSITORY, server_environment
 
 MODEL = "http://127.0.0.1:9/v1#m"
-EXTRA = "pip install 'skillserve[run]'"
+EXTRA = extra_advice("run")
 
 # Modules that are None in `sys.modules` cannot be imported, as if they were not installed.
 WITHOUT = """\
@@ -111,4 +112,4 @@ def test_a_history_says_what_to_install(make_skill: MakeSkill, skills: Path, tmp
             stdin=subprocess.DEVNULL,
         )
         assert (done.returncode, done.stdout) == (1, "")
-        assert "pip install 'skillserve[history]'" in done.stderr
+        assert extra_advice("history") in done.stderr

@@ -19,6 +19,7 @@ from skills_core.disk.files import Location
 from skills_core.disk.writing import write_file
 from skills_core.evals.agents.kind import AgentRights, Via
 from skills_core.evals.grading.results import EvalStatus, status_of
+from skills_core.installation import extra_advice
 from skills_core.runs.models import CLIENT, ModelUnavailableError, check_model, has_extra, parse_model
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Judge:
         if self.agent is None:
             check_named(self.model)
         elif not has_extra():
-            raise ModelUnavailableError("A judge needs the extra `run`: install skillserve[run].")
+            raise ModelUnavailableError(f"A judge needs the extra `run`; {extra_advice('run')}")
 
     def open(self, seconds: float) -> Model:
         """Return the judge as a model; an agent has `seconds` for each question.
