@@ -170,6 +170,13 @@ class HttpPart(ServerPart):
         raise NotImplementedError
 
 
+class PublicAddress(NamedTuple):
+    """Where people reach a server over HTTP: its origin, such as `http://localhost:8000`, and its MCP endpoint."""
+
+    origin: str
+    endpoint: str
+
+
 class SealingKeys(NamedTuple):
     """The name of a group of servers, and the secrets by which they open the states that another of them has sealed."""
 
@@ -246,6 +253,8 @@ class Capability:
     """Returns what it does while a server runs, None if its settings switch it off."""
     http_part: Callable[[Host], ServerPart | None] | None = None
     """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
+    hints: Callable[[Settings, PublicAddress], Iterable[str]] | None = None
+    """Returns lines for people who open the address in a browser: how to use the server there."""
     requires_login: Callable[[Settings], bool] | None = None
     """Tells whether clients have to log in over HTTP; one capability does so."""
     sealing_keys: Callable[[Settings], SealingKeys] | None = None

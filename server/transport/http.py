@@ -25,6 +25,7 @@ from server.capability import Authentication, HttpContext, HttpPart
 from server.transport.bodies import RecordedRefusals, RequestBodies
 from server.transport.connections import BoundedProtocol, WaitingClients
 from server.transport.event_streams import Draining, EventStreams
+from server.transport.greeting import Greeting
 from server.transport.listening import checks_host
 from server.transport.profiles import ProfileRoutes, ProfileSessions
 
@@ -79,6 +80,7 @@ def build_app(
     Without, they are single JSON bodies, which cost less. With an `authentication`, the endpoint is closed to others.
     """
     settings = host.settings.http
+    security = _security(settings)
     profiles = tuple(host.settings.access.profiles)
     metadata = [] if authentication is None else authentication.routes(settings.path, profiles)
     app = server.streamable_http_app(
@@ -86,7 +88,7 @@ def build_app(
         json_response=not streams,
         session_idle_timeout=settings.session_idle_seconds,
         max_request_body_size=host.settings.limits.request_bytes,
-        transport_security=_security(settings),
+        transport_security=security,
         custom_starlette_routes=[*routes, *metadata],
     )
     # A redirect would name the scheme and the host as the server sees them, and clients would send their token there.
@@ -103,6 +105,10 @@ def build_app(
         is_foreign = server.handshake.belongs_to_another
         limited = Limiting(route.app, limits, settings.session_idle_seconds, server.records, is_foreign)
         route.app = authentication.layer(limited)
+    greeting = Greeting(host, security)
+    route.app = greeting.beside(route.app)
+    if not any(isinstance(each, Route) and each.path == "/" for each in app.routes):
+        app.router.routes.append(Route("/", greeting.at_root))
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)
     narrowed = Profiles(host.settings.access.profiles)

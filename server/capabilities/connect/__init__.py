@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from server.capability import Capability
+from server.capability import Capability, PublicAddress
 
 if TYPE_CHECKING:
     import typer
+
+    from server.config.settings.model import Settings
 
 
 def _add_commands(app: typer.Typer) -> None:
@@ -16,4 +19,12 @@ def _add_commands(app: typer.Typer) -> None:
     app.command()(connect)
 
 
-CAPABILITY: Final = Capability(name="connect", commands=_add_commands)
+def _hints(settings: Settings, address: PublicAddress) -> Iterable[str]:
+    from server.transport.listening import requires_login
+
+    token = " --header 'Authorization: Bearer TOKEN'" if requires_login(settings) else ""
+    command = f"skillserve connect --http {address.endpoint}{token}"
+    return ("Or let skillserve do so, for every client that it finds, or for one that you name:", f"  {command}")
+
+
+CAPABILITY: Final = Capability(name="connect", commands=_add_commands, hints=_hints)

@@ -1,0 +1,162 @@
+"""Tell people who open the address of a server in a browser, or with curl, how to connect a client to it.
+
+The text is the same for everybody, whatever skills there are. It repeats nothing of the request but a name of the host
+that has been checked.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from mcp.server.transport_security import TransportSecurityMiddleware
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from server.access import PROFILE_KEY
+from server.capabilities import CAPABILITIES
+from server.capability import PublicAddress
+from server.transport.bodies import record_refusal
+from server.transport.listening import checks_host, requires_login
+
+if TYPE_CHECKING:
+    from mcp.server.transport_security import TransportSecuritySettings
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from server.config.settings.model import Settings
+    from server.hosting.host import Host
+
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+}
+_HOST: Final = re.compile(r"(?:[a-z0-9.-]{1,253}|\[[0-9a-f:.]{2,45}\])(?::[0-9]{1,5})?", re.IGNORECASE)
+_OF_CLIENTS: Final = ("text/event-stream", "application/json")
+_OF_PEOPLE: Final = ("text/html", "text/plain", "text/*", "*/*")
+_USUAL_PORTS: Final = {"http": 80, "https": 443}
+
+_UNAUTHORIZED: Final = 401
+_NOT_ACCEPTABLE: Final = 406
+
+
+class Greeting:
+    """The text of one server, and where it is shown."""
+
+    def __init__(self, host: Host, security: TransportSecuritySettings) -> None:
+        """Tell of the server of `host`; requests that `security` refuses get no text."""
+        self._settings = host.settings
+        self._records = host.records
+        self._browsers = TransportSecurityMiddleware(security)
+        self._needs_login = requires_login(host.settings)
+
+    async def at_root(self, request: Request) -> Response:
+        """Answer a request for the root of the server."""
+        return await self._response(request, 200)
+
+    def beside(self, endpoint: ASGIApp) -> ASGIApp:
+        """Return the application of the MCP endpoint, which answers people with the text instead of an error.
+
+        The status stays what it is for clients: no client that follows the protocol asks for the page of an endpoint.
+        Where a login is required, so does the challenge.
+        """
+
+        async def greeting(scope: Scope, receive: Receive, send: Send) -> None:
+            if not _is_by_people(scope):
+                await endpoint(scope, receive, send)
+            elif self._needs_login:
+                await endpoint(scope, receive, self._with_text(scope, send))
+            else:
+                response = await self._response(Request(scope), _NOT_ACCEPTABLE)
+                await response(scope, receive, send)
+
+        return greeting
+
+    async def _response(self, request: Request, status: int) -> Response:
+        refused = await self._browsers.validate_request(request)
+        if refused is not None:
+            record_refusal(self._records, request.scope, refused.status_code)
+            return refused
+        return PlainTextResponse(self._text(request.scope), status, _HEADERS)
+
+    def _with_text(self, scope: Scope, send: Send) -> Callable[[Message], Awaitable[None]]:
+        """Return a `send` that replaces the body of a refused login; names that are not checked are not repeated."""
+        replaced: bytes | None = None
+
+        async def sending(message: Message) -> None:
+            nonlocal replaced
+            if message["type"] == "http.response.start" and message["status"] == _UNAUTHORIZED:
+                replaced = self._text(scope).encode()
+                headers = MutableHeaders(raw=[*message["headers"]])
+                headers.update({**_HEADERS, "Content-Type": "text/plain; charset=utf-8"})
+                headers["Content-Length"] = str(len(replaced))
+                await send({**message, "headers": headers.raw})
+            elif message["type"] == "http.response.body" and replaced is not None:
+                await send({**message, "body": b"" if message.get("more_body", False) else replaced})
+            else:
+                await send(message)
+
+        return sending
+
+    def _text(self, scope: Scope) -> str:
+        return "\n".join(_lines(self._settings, _address(self._settings, self._browsers, scope)))
+
+
+def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
+    needs_login = requires_login(settings)
+    yield from ("This is skillserve, a server of Agent Skills over MCP. Its address for clients is", "")
+    yield from (f"  {address.endpoint}", "")
+    if needs_login:
+        yield from (
+            "Clients have to log in. Some do so in a browser; others need a token of whoever runs this server,",
+            "and send it as  Authorization: Bearer TOKEN",
+            "",
+        )
+    header = " --header 'Authorization: Bearer TOKEN'" if needs_login else ""
+    variable = " --bearer-token-env-var SKILLS_TOKEN" if needs_login else ""
+    entry: dict[str, Any] = {"name": "skills", "type": "http", "url": address.endpoint}
+    if needs_login:
+        entry |= {"headers": {"Authorization": "Bearer TOKEN"}}
+    yield from ("Connect a client:", f"  claude mcp add --transport http skills {address.endpoint}{header}")
+    yield f"  code --add-mcp '{json.dumps(entry)}'"
+    yield f"  codex mcp add skills --url {address.endpoint}{variable}"
+    yield f"  gemini mcp add --transport http skills {address.endpoint}{header}"
+    for each in CAPABILITIES:
+        lines = () if each.hints is None else (*each.hints(settings, address),)
+        yield from ("", *lines) if lines else ()
+    yield ""
+
+
+def _address(settings: Settings, browsers: TransportSecurityMiddleware, scope: Scope) -> PublicAddress:
+    """Return the address that a request was sent to; without a checked name, that of the connection."""
+    headers = Headers(scope=scope)
+    given = headers.get("host", "")
+    is_known = checks_host(settings.http) and _is_allowed(given, browsers.settings.allowed_hosts)
+    # Behind a proxy with TLS, a page on this address was opened with https.
+    is_secure = "https" in {scope["scheme"], headers.get("x-forwarded-proto", "").partition(",")[0].strip().lower()}
+    scheme = "https" if is_secure else "http"
+    origin = f"{scheme}://{given if is_known and _HOST.fullmatch(given) else _name_of_connection(scope)}"
+    profile = scope.get(PROFILE_KEY)
+    path = settings.http.path if profile is None else f"{settings.http.path.rstrip('/')}/{profile}"
+    return PublicAddress(origin, origin + path)
+
+
+def _is_allowed(host: str, allowed: list[str]) -> bool:
+    return host in allowed or f"{host.rpartition(':')[0]}:*" in allowed
+
+
+def _name_of_connection(scope: Scope) -> str:
+    host, port = scope.get("server") or ("localhost", None)
+    name = f"[{host}]" if ":" in host else host
+    return name if port in {None, _USUAL_PORTS.get(scope["scheme"])} else f"{name}:{port}"
+
+
+def _is_by_people(scope: Scope) -> bool:
+    """Tell whether a request is one of a browser or of a tool such as curl, and of no MCP client."""
+    headers = Headers(scope=scope)
+    accept = headers.get("accept", "*/*").lower()
+    is_reading = scope["type"] == "http" and scope["method"] in {"GET", "HEAD"} and "mcp-session-id" not in headers
+    return is_reading and not any(each in accept for each in _OF_CLIENTS) and any(each in accept for each in _OF_PEOPLE)
