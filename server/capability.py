@@ -248,6 +248,8 @@ class Capability:
     """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
     requires_login: Callable[[Settings], bool] | None = None
     """Tells whether clients have to log in over HTTP; one capability does so."""
+    login_header: Callable[[Settings], str | None] | None = None
+    """Returns the header, with a placeholder, that users give their clients; None if clients log in by themselves."""
     sealing_keys: Callable[[Settings], SealingKeys] | None = None
     """Returns the keys that several servers share; one capability does so."""
 
