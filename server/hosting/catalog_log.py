@@ -26,7 +26,10 @@ _MAX_COLLISIONS = 50
 
 
 def log_catalog(catalog: Catalog) -> None:
-    """Log the skills of a new catalog that are not active."""
+    """Log the folders of a new catalog that cannot be used, and its skills that are not active."""
+    for found in catalog.sources:
+        if found.source.fault:
+            logger.warning("%s", one_line(found.source.fault))
     _warn([*_collisions(catalog.named())])
     for skill in catalog.skills:
         # A collision names the skills that are shadowed.
@@ -55,7 +58,7 @@ def _log_folders(change: Change) -> None:
         if found.source.optional or existed.get(root, found.exists) == found.exists:
             continue
         if found.exists:
-            logger.info("the folder %s is there again", one_line(str(root)))
+            logger.info("the folder %s is there%s", one_line(str(root)), "" if found.source.fault else " again")
         else:
             why = "all of its skills are removed. If it is on a share, see whether that is mounted"
             logger.warning("the folder %s is gone: %s", one_line(str(root)), why)
