@@ -79,12 +79,13 @@ def _command(
     if trial.works:
         yield good(f"{what} answers ({trial.message})")
         return
-    kind = Kind.CLIENT_NO_ANSWER
+    kind, message = Kind.CLIENT_NO_ANSWER, trial.message
     if trial.message.startswith(FAULT_LEAD):
         kind = Kind.CLIENT_FOLDER_MISSING
+        message = "; ".join(line.removeprefix("- ") for line in message.splitlines() if line.startswith("- "))
     elif NEEDS_PYTHON in trial.message:
         kind = Kind.PYTHON_TOO_OLD
-    yield found(kind, f"{what} does not answer as it should: {trial.message}", client=client.key)
+    yield found(kind, f"{what} does not answer as it should: {message}", client=client.key)
 
 
 def _log(what: str, log: Path) -> Iterator[Symptom]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import re
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,12 +13,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, discard_stream, fail, print_json, print_text
 from skills_core.diagnostics import counted
+from skills_core.errors import system_message
 
 if TYPE_CHECKING:
     from server.capabilities.doctor.symptoms import Part, Symptom
 
+_HOST = re.compile(r"[\w.-]+:\d{1,5}(/.*)?")
 _MARKS = {"good": "ok  ", "note": "note", "bad": "FAIL"}
 
 
@@ -41,12 +46,26 @@ def doctor(
     it. The server is started as each client starts it; nothing is changed. The exit code is 1 if something does not
     work.
     """
+    try:
+        is_well = _report(_examined(places or (), header or ()), as_json=as_json)
+    except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise
+        # What the examinations meet, they tell: this is the output itself, as on a full disk.
+        discard_stream(sys.stdout)
+        fail(f"the result cannot be written: {system_message(error)}", EXIT_NO)
+    if not is_well:
+        raise typer.Exit(EXIT_NO)
+
+
+def _report(examined: Iterator[tuple[Part, Iterator[Symptom]]], *, as_json: bool) -> bool:
+    """Print what was found, and return whether all is well."""
     from server.capabilities.doctor.examination import described
     from server.capabilities.doctor.symptoms import PAGE, Health
 
     report: dict[str, list[dict[str, Any]]] = {}
     bad = 0
-    for part, symptoms in _examined(places or (), header or ()):
+    for part, symptoms in examined:
         if not as_json:
             print_text(part.value)
         report[part.value] = []
@@ -59,14 +78,14 @@ def doctor(
         print_json({"ok": not bad, "page": PAGE, "examinations": report})
     else:
         print_text("\nall is well" if not bad else f"\n{counted(bad, 'thing')} to mend; {PAGE} explains them")
-    if bad:
-        raise typer.Exit(EXIT_NO)
+    sys.stdout.flush()
+    return not bad
 
 
 def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[Part, Iterator[Symptom]]]:
     from server.capabilities.doctor.examination import examine
     from server.capabilities.doctor.patient import guarded, patient_here
-    from server.capabilities.doctor.symptoms import Part
+    from server.capabilities.doctor.symptoms import Health, Part
     from server.config.machine import Machine, current_places
 
     urls = [each for each in places if "://" in each]
@@ -74,6 +93,9 @@ def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[P
         if headers:
             fail("--header is for a server; name its URL, as in `skillserve doctor http://HOST:8000/mcp`", EXIT_USAGE)
         folders = [Path(each).expanduser() for each in places]
+        for folder in folders:
+            if _HOST.fullmatch(str(folder)) and not folder.exists():
+                fail(f"{folder}: there is no such folder; for a server, write http://{folder}", EXIT_USAGE)
         yield from examine(patient_here(Machine(current_places()), os.environ, folders or None))
         return
     if len(places) > 1:
@@ -81,7 +103,7 @@ def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[P
     from server.capabilities.doctor.server_examination import examine_server
     from server.wire.address import Address
 
-    yield Part.SERVER, guarded(examine_server(Address.parse(urls[0], headers)), "the server")
+    yield Part.SERVER, guarded(examine_server(Address.parse(urls[0], headers)), "the server", Health.BAD)
 
 
 def _print(symptom: Symptom) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import structs
 
 from server import __version__
 from server.capabilities.doctor.client_examination import clients
@@ -25,6 +26,7 @@ from server.capabilities.scripts.factory import script_status
 from server.cli.config_check.check import check_configuration
 from server.cli.config_check.finding import Level
 from server.config.bootstrap import open_catalog
+from server.config.project_file import ProjectFile
 from server.config.settings.names import BY_PATH, value_of
 from server.config.settings.server import Transport
 from server.hosting.status import capability_lines, count_states, diagnostic_lines
@@ -96,6 +98,11 @@ def configuration(patient: Patient) -> Iterator[Symptom]:
     for path, origin in sorted(patient.checked.origins.items()):
         if patient.checked.is_set(".".join(path)):
             yield good(f"{'.'.join(path)} = {_shown(patient.checked.settings, path)}, from {origin}")
+    if (project := patient.settings.project) is not None:
+        own = {name: value for name, value in structs.asdict(project.discovery).items() if value not in (None, ())}
+        for name, value in own.items():
+            shown = shortened(msgspec.json.encode(value).decode(), _MAX_VALUE)
+            yield good(f"discovery.{name} = {shown}, for this project, from {ProjectFile(patient.machine.places).path}")
     for each in report.findings:
         kind = Kind.SETTING_INVALID if each.level is Level.ERROR else Kind.SETTING_WARNING
         key = "" if each.key is None else f"{each.key}: "

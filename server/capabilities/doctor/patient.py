@@ -14,6 +14,7 @@ from server.config.files import ConfigurationError
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from server.capabilities.doctor.symptoms import Health
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.machine import Machine
     from server.config.settings.model import Settings
@@ -43,9 +44,13 @@ def patient_here(
     return Patient(machine, environment, checked, settings, directories)
 
 
-def guarded(symptoms: Iterator[Symptom], what: str) -> Iterator[Symptom]:
-    """Yield symptoms up to a failure of the system or of ours, and then that the rest was not examined."""
+def guarded(symptoms: Iterator[Symptom], what: str, health: Health | None = None) -> Iterator[Symptom]:
+    """Yield symptoms up to a failure of the system or of ours, and then that the rest was not examined.
+
+    That is a note, or has the `health` given.
+    """
     try:
         yield from symptoms
     except Exception as error:  # noqa: BLE001 - whatever is wrong with a machine, the rest of it can be examined
-        yield found(Kind.NOT_EXAMINED, f"{what} cannot be examined: {type(error).__name__}: {error}")
+        message = f"{what} cannot be examined: {type(error).__name__}: {error}"
+        yield found(Kind.NOT_EXAMINED, message, health=health)

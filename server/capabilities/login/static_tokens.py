@@ -180,6 +180,7 @@ class TokenFile:
 _POLL_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.1
 # Between two looks at the file because of unknown tokens.
+_LOOK_AT_MOST: Final = 2.0
 _MAX_REVOKED: Final = 1024
 # Revoked tokens that the log calls so, and by their names.
 _ISSUER: Final = "skillserve"
@@ -210,7 +211,9 @@ class StaticTokens:
     async def current(self, text: str) -> LoginToken | None:
         """Return the token with this text as `verify` does; the file may have a token that is new to this server."""
         if self._with_text(text) is None:
-            await self._look_again()
+            # A file system that hangs must not hold those who send unknown tokens.
+            with anyio.move_on_after(_LOOK_AT_MOST):
+                await self._look_again()
         return self.verify(text)
 
     def verify(self, text: str) -> LoginToken | None:
@@ -278,7 +281,7 @@ class StaticTokens:
 
     async def _look(self) -> None:
         self._looked_at = time.monotonic()
-        await anyio.to_thread.run_sync(self.reload_if_changed)
+        await anyio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
         self._end_revoked()
 
     def _end_revoked(self) -> None:

@@ -196,6 +196,7 @@ def test_what_may_not_be_read_is_told_and_all_else_examined(shut: str, home: Pat
         (["http://h/mcp", "folder"], "expected the URL of one server, or folders"),
         (["--header", "A: b"], "--header is for a server"),
         (["http://h/mcp", "--header", "A b"], "expected 'Name: value'"),
+        (["localhost:8000/mcp"], "for a server, write http://localhost:8000/mcp"),
         (["ftp://h/mcp"], "expected the URL of an MCP server"),
         (["http://[::1/mcp"], "expected the URL of an MCP server"),
     ],
@@ -234,3 +235,36 @@ async def test_a_running_server_is_examined_with_its_login_and_its_names(
         assert (await asked(url, "--header", "Host: skills.example.com"))[0] == ["url-host-not-allowed"]
         assert (await asked(url, "--header", "Origin: https://example.com"))[0] == ["url-forbidden"]
         assert (await asked(f"{url}x"))[0] == ["url-wrong-path"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="/dev/full is of Linux")
+def test_a_full_disk_ends_with_one_line(home: Path, skills: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "server", "doctor", str(skills)],
+            cwd=REPOSITORY,
+            env={**server_environment(), "HOME": str(home)},
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert (done.returncode, done.stderr) == (1, "skillserve: the result cannot be written: no space left on device\n")
+
+
+def test_the_settings_of_a_trusted_project_are_told(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    project = home.parent / "project"
+    (project / ".git").mkdir(parents=True)
+    (project / "skillserve.toml").write_text("[discovery]\nscan_depth = 3\n", encoding="utf-8")
+    places = {"HOME": str(home), **dict.fromkeys(PLACES, "")}
+    environment = {**server_environment(), **places}
+
+    def run_in_project(*words: str) -> str:
+        command = [sys.executable, "-m", "server", *words]
+        return subprocess.run(command, cwd=project, env=environment, capture_output=True, text=True, check=True).stdout
+
+    run_in_project("trust", ".")
+    report = json.loads(run_in_project("doctor", "--json", str(skills)))
+    messages = [each["message"] for each in report["examinations"]["Settings"]]
+    assert f"discovery.scan_depth = 3, for this project, from {project / 'skillserve.toml'}" in messages

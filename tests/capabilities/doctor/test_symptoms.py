@@ -230,7 +230,10 @@ def client_command_relative(world: World) -> list[Symptom]:
 def client_folder_missing(world: World) -> list[Symptom]:
     world.set(PYTHONPATH=str(REPOSITORY))
     cursor(world, sys.executable, "-m", "server", "serve", str(world.home / "gone"))
-    return world.examine(Part.CLIENTS)
+    found = world.examine(Part.CLIENTS)
+    why = f"{world.home / 'gone'}: there is no such directory; create it or correct the path"
+    assert [each.message for each in found] == [f"Cursor: skills does not answer as it should: {why}"]
+    return found
 
 
 @scenario(Kind.CLIENT_NO_ANSWER)
