@@ -154,7 +154,7 @@ class CatalogTexts(NamedTuple):
     instructions: str
 
 
-FAULT_LEAD: Final = "Tell the user that skills are missing."
+_FAULT_LEAD: Final = "Tell the user that skills are missing."
 """What the text about folders without skills begins with."""
 
 _MAX_FAULTS = 3
@@ -173,7 +173,7 @@ def faults_text(catalog: Catalog, *, is_watched: bool) -> str:
     more = [f"{len(faults) - _MAX_FAULTS} more folders"] if len(faults) > _MAX_FAULTS else []
     then = "Skills appear without a restart once" if is_watched else "Restart the server once"
     told = "\n".join(f"- {each}" for each in (*shown, *more))
-    return f"{FAULT_LEAD} When this server started, it could not use:\n{told}\n{then} that is corrected."
+    return f"{_FAULT_LEAD} When this server started, it could not use:\n{told}\n{then} that is corrected."
 
 
 def catalog_texts(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import islice
@@ -177,7 +178,11 @@ def directory_error(directory: str | os.PathLike[str]) -> InvalidSourceError | N
             return InvalidSourceError(path, reason, message)
         mode = None
     if mode is None:
-        message = f"there is no such directory; create it or correct the path{_neighbour(path)}"
+        # The client of a server decides in which working directory it starts.
+        with suppress(OSError):  # the working directory was removed
+            path = path.absolute()
+        advice = " (variables are not replaced: write ~ or the whole path)" if "$" in str(path) else ""
+        message = f"there is no such directory; create it or correct the path{advice}{_neighbour(path)}"
         return InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
     if not stat.S_ISDIR(mode):
         message = "this is a file; name the directory that holds the skill folders"
@@ -199,9 +204,8 @@ def unreadable_fault(root: Path) -> str:
 def _neighbour(path: Path) -> str:
     """Return the end of a message that names the directory which a path most likely means, if there is one."""
     try:
-        absent = os.path.abspath(path)  # noqa: PTH100 - `resolve` would follow links
-        above = next(each for each in Path(absent).parents if each.is_dir())
-        missing, *below = Path(absent).relative_to(above).parts
+        above = next(each for each in path.parents if each.is_dir())
+        missing, *below = path.relative_to(above).parts
         with os.scandir(above) as entries:
             names = [entry.name for entry in islice(entries, _MAX_NEIGHBOURS) if entry.is_dir()]
     except (OSError, ValueError, StopIteration):

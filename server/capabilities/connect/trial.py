@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from server.capabilities.connect.clients import HttpServer, LocalServer
-from server.listing.catalog_texts import FAULT_LEAD
 
 _SECONDS: Final = 30
 _OPENING: Final = (
@@ -55,10 +54,7 @@ def try_server(server: LocalServer | HttpServer) -> Trial:
         return Trial(works=False, message=f"{server.command}: {error.strerror or error}")
     except subprocess.TimeoutExpired:
         return Trial(works=False, message=f"it does not end within {_SECONDS} seconds after its client has gone")
-    answers = [*map(_parsed, done.stdout.splitlines())]
-    if fault := next(filter(None, map(_fault, answers)), ""):
-        return Trial(works=False, message=fault)
-    names = [tool["name"] for answer in answers for tool in _tools(answer)]
+    names = [tool["name"] for answer in map(_parsed, done.stdout.splitlines()) for tool in _tools(answer)]
     if names:
         return Trial(works=True, message=f"it answers with {', '.join(names)}")
     said = [line for line in done.stderr.splitlines() if line.strip()]
@@ -71,13 +67,6 @@ def _parsed(line: str) -> dict[str, Any]:
     except ValueError:
         return {}
     return found if isinstance(found, dict) else {}
-
-
-def _fault(answer: dict[str, Any]) -> str:
-    """Return what the server tells of its folders of skills if one of them cannot be used."""
-    result = answer.get("result")
-    told = result.get("instructions") if isinstance(result, dict) else None
-    return told.partition("\n\n")[0] if isinstance(told, str) and told.startswith(FAULT_LEAD) else ""
 
 
 def _tools(answer: dict[str, Any]) -> list[dict[str, Any]]:

@@ -14,11 +14,11 @@ from server.capabilities.connect.clients import ClientFile, LocalServer, known_c
 from server.capabilities.connect.trial import Trial, try_server
 from server.capabilities.doctor.patient import guarded
 from server.capabilities.doctor.symptoms import Kind, Symptom, found, good
-from server.listing.catalog_texts import FAULT_LEAD
+from server.cli.serve_options import parse_plain_options
 from skills_core.disk.files import open_to_read
+from skills_core.disk.sources import directory_error
 
 if TYPE_CHECKING:
-    from server.capabilities.connect.clients import HttpServer
     from server.capabilities.doctor.patient import Patient
 
 _LOG_BYTES: Final = 200_000
@@ -31,7 +31,7 @@ NEEDS_PYTHON: Final = "skillserve needs Python"
 def clients(patient: Patient) -> Iterator[Symptom]:
     """Which clients are installed, whether they have this server, and whether it answers as they start it."""
     home = patient.machine.places.home
-    trials: dict[LocalServer | HttpServer, Trial] = {}
+    trials: dict[LocalServer, Trial] = {}
     count = 0
     for client in known_clients().values():
         try:
@@ -47,7 +47,7 @@ def clients(patient: Patient) -> Iterator[Symptom]:
         yield found(Kind.NO_CLIENT, "no client that is known is installed")
 
 
-def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer | HttpServer, Trial]) -> Iterator[Symptom]:
+def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer, Trial]) -> Iterator[Symptom]:
     home = patient.machine.places.home
     servers = connected(client, home)
     if isinstance(servers, str):
@@ -63,9 +63,7 @@ def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer | Htt
             yield from _log(what, log)
 
 
-def _command(
-    client: ClientFile, what: str, server: LocalServer, trials: dict[LocalServer | HttpServer, Trial]
-) -> Iterator[Symptom]:
+def _command(client: ClientFile, what: str, server: LocalServer, trials: dict[LocalServer, Trial]) -> Iterator[Symptom]:
     if shutil.which(server.command) is None:
         message = f"{what}: {server.command} does not exist, or cannot be executed"
         yield found(Kind.CLIENT_COMMAND_MISSING, message, client=client.key)
@@ -73,19 +71,30 @@ def _command(
     if not Path(server.command).is_absolute():
         message = f"{what}: {server.command} is named without its folder"
         yield found(Kind.CLIENT_COMMAND_RELATIVE, message, client=client.key)
+    unusable = [*_folders(client, what, server)]
+    yield from unusable
     if server not in trials:
         trials[server] = try_server(server)
     trial = trials[server]
-    if trial.works:
-        yield good(f"{what} answers ({trial.message})")
-        return
-    kind, message = Kind.CLIENT_NO_ANSWER, trial.message
-    if trial.message.startswith(FAULT_LEAD):
-        kind = Kind.CLIENT_FOLDER_MISSING
-        message = "; ".join(line.removeprefix("- ") for line in message.splitlines() if line.startswith("- "))
-    elif NEEDS_PYTHON in trial.message:
-        kind = Kind.PYTHON_TOO_OLD
-    yield found(kind, f"{what} does not answer as it should: {message}", client=client.key)
+    message = "; ".join(line.strip() for line in trial.message.splitlines())
+    if not trial.works:
+        kind = Kind.PYTHON_TOO_OLD if NEEDS_PYTHON in message else Kind.CLIENT_NO_ANSWER
+        yield found(kind, f"{what} does not answer as it should: {message}", client=client.key)
+    elif not unusable:
+        yield good(f"{what} answers ({message})")
+
+
+def _folders(client: ClientFile, what: str, server: LocalServer) -> Iterator[Symptom]:
+    """Yield which folders of the command cannot be used; the server stays without them, and answers."""
+    start = server.args.index("serve") + 1 if "serve" in server.args else len(server.args)
+    parsed = parse_plain_options(server.args[start:])
+    for directory in () if parsed is None else parsed[0]:
+        folder = directory.expanduser()
+        if not folder.is_absolute():
+            message = f"{what}: the folder {folder} is named without the folders above it"
+            yield found(Kind.CLIENT_FOLDER_RELATIVE, message, client=client.key)
+        elif error := directory_error(folder):
+            yield found(Kind.CLIENT_FOLDER_MISSING, f"{what}: {error}", client=client.key)
 
 
 def _log(what: str, log: Path) -> Iterator[Symptom]:

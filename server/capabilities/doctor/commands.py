@@ -40,8 +40,9 @@ def doctor(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find out why it does not work: installation, settings, skills, address and clients; or a running server.
+    """Find out why it does not work, and what to do about it.
 
+    It looks at the installation, the settings, the skills, the address and the clients; or at a running server, at URL.
     Each line that is not in order says what to do, and in brackets under which name the troubleshooting page explains
     it. The server is started as each client starts it; nothing is changed. The exit code is 1 if something does not
     work.

@@ -192,6 +192,13 @@ class Kind(Enum):
         "for it.",
         "create the folder, or run: skillserve connect {client} DIR",
     )
+    CLIENT_FOLDER_RELATIVE = Known(
+        Part.CLIENTS,
+        Health.NOTE,
+        "A client starts the server with a folder that is named without the folders above it. Clients start servers"
+        " wherever they like, and the folder is looked for there.",
+        "write the whole path, or run: skillserve connect {client} DIR",
+    )
     CLIENT_NO_ANSWER = Known(
         Part.CLIENTS,
         Health.BAD,

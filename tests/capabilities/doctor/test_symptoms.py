@@ -229,11 +229,18 @@ def client_command_relative(world: World) -> list[Symptom]:
 @scenario(Kind.CLIENT_FOLDER_MISSING)
 def client_folder_missing(world: World) -> list[Symptom]:
     world.set(PYTHONPATH=str(REPOSITORY))
-    cursor(world, sys.executable, "-m", "server", "serve", str(world.home / "gone"))
+    cursor(world, sys.executable, "-m", "server", "serve", "--strict", str(world.skills.with_name("skils")))
     found = world.examine(Part.CLIENTS)
-    why = f"{world.home / 'gone'}: there is no such directory; create it or correct the path"
-    assert [each.message for each in found] == [f"Cursor: skills does not answer as it should: {why}"]
+    why = f"{world.skills.with_name('skils')}: there is no such directory; create it or correct the path."
+    assert [each.message for each in found] == [f"Cursor: skills: {why} Did you mean '{world.skills}'?"]
     return found
+
+
+@scenario(Kind.CLIENT_FOLDER_RELATIVE)
+def client_folder_relative(world: World) -> list[Symptom]:
+    program = world.program("")
+    cursor(world, str(program), "serve", "skills")
+    return world.examine(Part.CLIENTS)
 
 
 @scenario(Kind.CLIENT_NO_ANSWER)
