@@ -6,6 +6,10 @@ import sys
 
 from server import __version__
 
+if sys.version_info < (3, 11):  # noqa: UP036 - installers refuse an earlier Python, and clients may start any
+    found = ".".join(map(str, sys.version_info[:2]))
+    sys.exit(f"skillserve needs Python 3.11 or later; this is {found} at {sys.executable}")
+
 # A start allocates much and frees nothing: collecting meanwhile takes a tenth of it. `serve` switches it on again.
 gc.disable()
 

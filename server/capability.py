@@ -257,6 +257,8 @@ class Capability:
     """Returns lines for people who open the address in a browser: how to use the server there."""
     requires_login: Callable[[Settings], bool] | None = None
     """Tells whether clients have to log in over HTTP; one capability does so."""
+    login_header: Callable[[Settings], str | None] | None = None
+    """Returns the header, with a placeholder, that users give their clients; None if clients log in by themselves."""
     sealing_keys: Callable[[Settings], SealingKeys] | None = None
     """Returns the keys that several servers share; one capability does so."""
 

@@ -75,9 +75,12 @@ def serve_plainly(words: Sequence[str]) -> bool:
 def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> None:
     """Serve the skills in `directories` until the client or a signal ends it; `options` override settings.
 
+    Clients show nothing of what a program writes before it ends. So over stdio a directory that is missing does not end
+    the server, which tells the client and waits for the directory.
+
     Raises:
         ConfigurationError: a setting cannot be used.
-        InvalidSourceError: a directory is missing, or is a file.
+        InvalidSourceError: a directory is missing, or is a file, and the server is for HTTP.
         AddressInUseError: the server cannot listen on the HTTP address.
         UnprotectedAddressError: other machines could use the server without a login.
     """
@@ -117,12 +120,13 @@ def end_with_line(error: object) -> NoReturn:
 
 
 def _start(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> None:
-    sources = sources_of(directories, settings, machine.places)
+    awaited = settings.server.transport is not Transport.HTTP
+    sources = sources_of(directories, settings, machine.places, awaited=awaited)
     for each in CAPABILITIES:
         if each.before_loading is not None:
             each.before_loading(sources)
-    if settings.server.transport is not Transport.HTTP:
-        _run(open_library(directories, settings, machine), settings, machine)
+    if awaited:
+        _run(open_library(directories, settings, machine, awaited=True), settings, machine)
         return
     from server.transport.listening import listen, require_protection
     from server.transport.signals import hang_ups_held

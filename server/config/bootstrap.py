@@ -66,13 +66,17 @@ def log_to_stderr(settings: LoggingSettings) -> None:
             logging.getLogger(library).setLevel(logging.WARNING)
 
 
-def open_library(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Library:
+def open_library(
+    directories: Sequence[Path] | None, settings: Settings, machine: Machine, *, awaited: bool = False
+) -> Library:
     """Load the skills in `directories`, or in the default sources if there are none.
 
+    With `awaited`, a directory that cannot be used yet has no skills, and its source says why.
+
     Raises:
-        InvalidSourceError: a directory is missing, or is a file.
+        InvalidSourceError: a directory is missing, or is a file, and is not awaited.
     """
-    sources = sources_of(directories, settings, machine.places)
+    sources = sources_of(directories, settings, machine.places, awaited=awaited)
     return Library(sources, _environment_of(settings, machine), _review_of(settings))
 
 
@@ -80,13 +84,16 @@ def _review_of(settings: Settings) -> Review | None:
     return next((each.review(settings) for each in CAPABILITIES if each.review is not None), None)
 
 
-def open_catalog(directories: Sequence[Path] | None, settings: Settings, machine: Machine) -> Catalog:
+def open_catalog(
+    directories: Sequence[Path] | None, settings: Settings, machine: Machine, *, awaited: bool = False
+) -> Catalog:
     """Load the same skills as `open_library`, once, without listing their other files.
 
     Raises:
-        InvalidSourceError: a directory is missing, or is a file.
+        InvalidSourceError: a directory is missing, or is a file, and is not awaited.
     """
-    return load_catalog(sources_of(directories, settings, machine.places), _environment_of(settings, machine)())
+    sources = sources_of(directories, settings, machine.places, awaited=awaited)
+    return load_catalog(sources, _environment_of(settings, machine)())
 
 
 def open_in_front(

@@ -18,9 +18,11 @@ from skills_core.disk.sources import (
     Source,
     Strictness,
     default_sources,
+    directory_error,
     explicit_sources,
     project_of,
     real_path,
+    unreadable_fault,
 )
 
 if TYPE_CHECKING:
@@ -33,20 +35,32 @@ Value = TypeVar("Value")
 _NAMES_IN_FOLDER: Final = DEFAULT_BOUNDS.entries // DEFAULT_BOUNDS.folders
 
 
-def sources_of(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
+def sources_of(
+    directories: Sequence[Path] | None, settings: Settings, places: Places, *, awaited: bool = False
+) -> tuple[Source, ...]:
     """Return the sources in order of precedence: `directories`, or without any those of `places` and the settings.
 
     Those of capabilities come last. The settings of a trusted project apply to the sources of the project, and to
-    directories in it.
+    directories in it. With `awaited`, directories and configured sources that cannot be used yet have a `fault`.
 
     Raises:
-        InvalidSourceError: a directory is missing, or is a file.
+        InvalidSourceError: a directory is missing, or is a file, and is not awaited.
     """
     added = (source for each in CAPABILITIES if each.sources is not None for source in each.sources(settings))
-    return (*_chosen_sources(directories, settings, places), *added)
+    chosen = _chosen_sources(directories, settings, places, awaited=awaited)
+    return (*(map(_with_fault, chosen) if awaited else chosen), *added)
 
 
-def _chosen_sources(directories: Sequence[Path] | None, settings: Settings, places: Places) -> tuple[Source, ...]:
+def _with_fault(source: Source) -> Source:
+    if source.optional or source.fault or source.project is not None:
+        return source
+    error = directory_error(source.root)
+    return replace(source, fault=unreadable_fault(source.root) if error is None else str(error))
+
+
+def _chosen_sources(
+    directories: Sequence[Path] | None, settings: Settings, places: Places, *, awaited: bool
+) -> tuple[Source, ...]:
     project = project_of(places.working_directory, places.home)
     overrides = (settings.project or ProjectSettings()).discovery
     own = settings.discovery
@@ -58,6 +72,7 @@ def _chosen_sources(directories: Sequence[Path] | None, settings: Settings, plac
             follow_symlinks=own.follow_symlinks,
             conventions=own.conventions is not Conventions.OFF,
             gitignore=own.gitignore,
+            awaited=awaited,
         )
         inside = real_path(project)
         return tuple(

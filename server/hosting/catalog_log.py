@@ -59,7 +59,10 @@ class _Line(NamedTuple):
 
 
 def log_catalog(catalog: Catalog) -> None:
-    """Log the skills of a new catalog that are not active, and what of its folders is skipped."""
+    """Log the folders of a new catalog that cannot be used, and its skills that are not active, and what is skipped."""
+    for found in catalog.sources:
+        if found.source.fault:
+            logger.warning("%s", one_line(found.source.fault))
     _warn([*_collisions(catalog.named())])
     _log_problems(catalog.problems)
     _log_untrusted(catalog)
@@ -257,7 +260,7 @@ def _log_folders(change: Change) -> None:
         if found.source.optional or existed.get(root, found.exists) == found.exists:
             continue
         if found.exists:
-            logger.info("the folder %s is there again", one_line(str(root)))
+            logger.info("the folder %s is there%s", one_line(str(root)), "" if found.source.fault else " again")
         else:
             why = "all of its skills are removed. If it is on a share, see whether that is mounted"
             logger.warning("the folder %s is gone: %s", one_line(str(root)), why)

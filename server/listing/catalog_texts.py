@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
-from skills_core.diagnostics import one_line
+from skills_core.diagnostics import one_line, shortened
 from skills_core.rendering.catalog import (
     activation_rule,
     entries_within,
@@ -152,6 +152,28 @@ class CatalogTexts(NamedTuple):
 
     description: str
     instructions: str
+
+
+_FAULT_LEAD: Final = "Tell the user that skills are missing."
+"""What the text about folders without skills begins with."""
+
+_MAX_FAULTS = 3
+_MAX_FAULT = 400
+
+
+def faults_text(catalog: Catalog, *, is_watched: bool) -> str:
+    """Return what a model tells its user of folders that could not be used at the start and have no skills since.
+
+    Most clients show nothing of what a server writes to its log.
+    """
+    faults = [found.source.fault for found in catalog.sources if found.source.fault and not found.skills]
+    if not faults:
+        return ""
+    shown = [escape_line(shortened(one_line(fault), _MAX_FAULT)) for fault in faults[:_MAX_FAULTS]]
+    more = [f"{len(faults) - _MAX_FAULTS} more folders"] if len(faults) > _MAX_FAULTS else []
+    then = "Skills appear without a restart once" if is_watched else "Restart the server once"
+    told = "\n".join(f"- {each}" for each in (*shown, *more))
+    return f"{_FAULT_LEAD} When this server started, it could not use:\n{told}\n{then} that is corrected."
 
 
 def catalog_texts(

@@ -10,9 +10,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import prompts, resources, tools
-from server.listing.catalog_texts import CatalogTexts, catalog_texts
+from server.listing.catalog_texts import CatalogTexts, catalog_texts, faults_text
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
+from skills_core.live.watch_options import WatchMode
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
@@ -69,7 +70,9 @@ class Snapshot:
         """Return the result of `tools/list` for a client's layout."""
         if layout not in self._tools:
             description = self._catalog_texts(layout).description if self.catalog.offered else ""
-            entries = tools.entries(self.catalog, self.settings, self.first, layout, description, self.declared)
+            entries = tools.entries(
+                self.catalog, self.settings, self.first, layout, description, self.declared, self.faults
+            )
             # The list depends on the layout for the client, so no cache may share it.
             self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[layout]
@@ -101,8 +104,14 @@ class Snapshot:
         return {} if declared is None else declared.served(self.catalog, self.settings, self.allows)
 
     def instructions(self, layout: ListingLayout) -> str | None:
-        """Return the server's instructions for a client's layout, None if there are no skills for models."""
-        return self._catalog_texts(layout).instructions if self.catalog.offered else None
+        """Return the server's instructions for a client's layout, None if there is nothing to tell models."""
+        offer = self._catalog_texts(layout).instructions if self.catalog.offered else ""
+        return "\n\n".join(filter(None, (self.faults, offer))) or None
+
+    @cached_property
+    def faults(self) -> str:
+        """What models tell their users of folders that cannot be used; empty if there are none."""
+        return faults_text(self.catalog, is_watched=self.settings.watch.mode is not WatchMode.OFF)
 
     def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
         if layout not in self._texts:

@@ -51,7 +51,7 @@ class ToolListing(NamedTuple):
     """What the entries of tools depend on.
 
     `first` are the skills that are offered in front of the others, `description` is the text that offers skills, and
-    `topics` is what the skills are about, for the client's `layout`.
+    `topics` is what the skills are about, for the client's `layout`. `faults` tells of folders that cannot be used.
     """
 
     catalog: Catalog
@@ -60,6 +60,7 @@ class ToolListing(NamedTuple):
     first: Sequence[Skill]
     description: str
     topics: str
+    faults: str = ""
 
 
 class ListedTool(Protocol):
@@ -104,14 +105,16 @@ def entries(
     layout: ListingLayout,
     description: str,
     of_skills: Mapping[str, tuple[Skill, ToolDeclaration]],
+    faults: str = "",
 ) -> list[dict[str, Any]]:
     """Return the entries of `tools/list` in a client's `layout`, with the skills that are `first` in front.
 
-    `description` is that of the tool that activates skills. `of_skills` are the tools that skills declare.
+    `description` is that of the tool that activates skills. `of_skills` are the tools that skills declare. `faults`
+    tells of folders that cannot be used.
     """
     skills = catalog.offered
     topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills, first) if skills else ""
-    listing = ToolListing(catalog, settings, layout, first, description, topics)
+    listing = ToolListing(catalog, settings, layout, first, description, topics, faults)
     listed = [tool.entry(listing) for tool in load_tools(settings) if tool.is_listed(catalog)]
     tools = [entry if entry["name"] in CORE_TOOLS else _renamed(entry, layout) for entry in listed]
     if of_skills and (declared := tools_of_skills()) is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import logging
 import os
 import sys
@@ -231,8 +232,7 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
         f"skillserve {__version__} serves {_served(library)}",
         *(f"  {heading:<15} {text}" for heading, text in notices_of(library.catalog)),
         f"  address         {url}",
-        f"  Claude Code     claude mcp add --transport http skills {url}",
-        f'  other clients   {{"mcpServers": {{"skills": {{"type": "http", "url": "{url}"}}}}}}',
+        *_client_lines(url, settings),
         "  stop            Ctrl-C",
     ]
     print("\n".join(lines), file=sys.stderr, flush=True)  # noqa: T201 - for people, not a log line
@@ -241,6 +241,22 @@ def _announce(library: Library, settings: Settings, port: int) -> None:
 def _served(library: Library) -> str:
     skills = counted(len(library.catalog.active), "skill")
     return f"{skills} of {one_line(_roots(library))}"
+
+
+def _client_lines(url: str, settings: Settings) -> Iterator[str]:
+    """Yield how to connect clients; where users give them a token, with its header."""
+    headers = (each.login_header(settings) for each in CAPABILITIES if each.login_header is not None)
+    header = next(filter(None, headers), None)
+    entry: dict[str, object] = {"type": "http", "url": url}
+    option = ""
+    if header is not None:
+        name, _, value = header.partition(": ")
+        entry["headers"] = {name: value}
+        option = f' --header "{header}"'
+    yield f"  Claude Code     claude mcp add --transport http skills {url}{option}"
+    yield f"  other clients   {json.dumps({'mcpServers': {'skills': entry}})}"
+    if header is not None:
+        yield "  login           instead of $TOKEN, a token that `skillserve token add NAME` prints"
 
 
 def _roots(library: Library) -> str:

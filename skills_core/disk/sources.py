@@ -14,12 +14,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
 from skills_core.diagnostics import Reason, printable
 from skills_core.disk.folders import DOCUMENTS_FOLDER
-from skills_core.errors import Fault, InvalidSourceError, fault_of, system_message
+from skills_core.errors import Fault, InvalidSourceError, did_you_mean, fault_of, similar_to, system_message
 
 
 class Scope(StrEnum):
@@ -80,7 +81,8 @@ class Source:
     `follow_symlinks` allows links below it; see `disk.scan`. An `optional` source may be missing. A source in a
     `project` is served only while the project is trusted. `below` names, level by level, the only folders that are
     scanned, with `*` for any name. `kinds` are the kinds of skills to find. With `gitignore`, ignored files are left
-    out. A `barred` source is a link out of its project, and is not scanned.
+    out. A `barred` source is a link out of its project, and is not scanned. `fault` says why the root of a source that
+    the user named could not be used when the source was made.
     """
 
     root: Path
@@ -94,6 +96,7 @@ class Source:
     kinds: frozenset[SkillKind] = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     gitignore: bool = False
     barred: bool = False
+    fault: str = ""
 
     @property
     def preview(self) -> Source:
@@ -127,53 +130,99 @@ def explicit_sources(
     follow_symlinks: bool = False,
     conventions: bool = True,
     gitignore: bool = False,
+    awaited: bool = False,
 ) -> tuple[Source, ...]:
     """Make sources of the directories that a user named, in order of precedence.
 
     A directory named twice counts once, at its first position. `follow_symlinks` allows links below it, within the
     limits of `disk.scan`. With `conventions`, convention files (`AGENTS.md` and others) are skills. With `gitignore`,
-    files that git ignores are left out.
+    files that git ignores are left out. With `awaited`, a directory that cannot be used yet is a source with a `fault`.
 
     Raises:
-        InvalidSourceError: a directory is missing, is a file, or cannot be accessed.
+        InvalidSourceError: a directory is missing, is a file, or cannot be accessed, and is not awaited.
     """
     sources: dict[Path, Source] = {}
     kinds = frozenset(SkillKind) if conventions else frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
     for directory in directories:
-        path = Path(directory)
-        try:
-            mode = path.stat().st_mode if os.fspath(directory) else None
-        except ValueError:
-            mode = None
-        except OSError as error:
-            fault = fault_of(error)
-            if fault in {Fault.DENIED, Fault.TRANSIENT}:
-                denied = fault is Fault.DENIED
-                advice = "check the permissions of the folders above it" if denied else "try again"
-                reason = Reason.PERMISSION_DENIED if denied else Reason.UNREADABLE
-                message = f"this directory cannot be accessed ({system_message(error)}); {advice}"
-                raise InvalidSourceError(path, reason, message) from None
-            mode = None
-        if mode is None:
-            # The client of a server decides in which working directory it starts.
-            with suppress(OSError):  # the working directory was removed
-                path = path.absolute()
-            advice = " (variables are not replaced: write ~ or the whole path)" if "$" in str(path) else ""
-            message = f"there is no such directory; create it or correct the path{advice}"
-            raise InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
-        if not stat.S_ISDIR(mode):
-            message = "this is a file; name the directory that holds the skill folders"
-            raise InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
-        root = path.resolve()
-        source = Source(root, strictness=strictness, follow_symlinks=follow_symlinks, kinds=kinds, gitignore=gitignore)
+        error = directory_error(directory)
+        # No directory can ever have such a name.
+        if error is not None and not (awaited and os.fspath(directory) and "\0" not in os.fspath(directory)):
+            raise error
+        root, fault = real_path(Path(directory)), "" if error is None else str(error)
+        source = Source(
+            root,
+            strictness=strictness,
+            follow_symlinks=follow_symlinks,
+            kinds=kinds,
+            gitignore=gitignore,
+            fault=fault or (unreadable_fault(root) if awaited else ""),
+        )
         sources.setdefault(root, source)
     return tuple(sources.values())
+
+
+def directory_error(directory: str | os.PathLike[str]) -> InvalidSourceError | None:
+    """Return why a directory that a user named cannot be a source now, None if it can."""
+    path = Path(directory)
+    try:
+        mode = path.stat().st_mode if os.fspath(directory) else None
+    except ValueError:
+        mode = None
+    except OSError as error:
+        fault = fault_of(error)
+        if fault in {Fault.DENIED, Fault.TRANSIENT}:
+            denied = fault is Fault.DENIED
+            advice = "check the permissions of the folders above it" if denied else "try again"
+            reason = Reason.PERMISSION_DENIED if denied else Reason.UNREADABLE
+            message = f"this directory cannot be accessed ({system_message(error)}); {advice}"
+            return InvalidSourceError(path, reason, message)
+        mode = None
+    if mode is None:
+        # The client of a server decides in which working directory it starts.
+        with suppress(OSError):  # the working directory was removed
+            path = path.absolute()
+        advice = " (variables are not replaced: write ~ or the whole path)" if "$" in str(path) else ""
+        message = f"there is no such directory; create it or correct the path{advice}{_neighbour(path)}"
+        return InvalidSourceError(path, Reason.MISSING_DIRECTORY, message)
+    if not stat.S_ISDIR(mode):
+        message = "this is a file; name the directory that holds the skill folders"
+        return InvalidSourceError(path, Reason.NOT_A_DIRECTORY, message)
+    return None
+
+
+def unreadable_fault(root: Path) -> str:
+    """Return why the skills in an existing directory cannot be read; an empty text if they can."""
+    try:
+        # To read the names of entries and to reach these are two permissions.
+        os.scandir(root).close()
+        os.stat(f"{root}/.")  # noqa: PTH116 - a `Path` drops the dot
+    except OSError as error:
+        return f"{root}: this directory cannot be read ({system_message(error)}); check its permissions"
+    return ""
+
+
+def _neighbour(path: Path) -> str:
+    """Return the end of a message that names the directory which a path most likely means, if there is one."""
+    try:
+        above = next(each for each in path.parents if each.is_dir())
+        missing, *below = path.relative_to(above).parts
+        with os.scandir(above) as entries:
+            names = [entry.name for entry in islice(entries, _MAX_NEIGHBOURS) if entry.is_dir()]
+    except (OSError, ValueError, StopIteration):
+        return ""
+    found = [above / name for name in similar_to(missing, names)]
+    nearest = next((each.joinpath(*below) for each in found if each.joinpath(*below).is_dir()), None)
+    similar = [str(nearest)] if nearest is not None else [str(each) for each in found[:1]]
+    return f".{did_you_mean(similar)}" if similar else ""
 
 
 JDAI_FOLDER: Final = ".jdai"
 """The folder of JD.AI in a home directory or project; unknown fields make a skill in it invalid; see `Strictness`."""
 
 _KINDS = frozenset({SkillKind.FOLDER, SkillKind.DOCUMENT})
+
+_MAX_NEIGHBOURS: Final = 1000
+# Directories beside a missing one that its name is compared with.
 
 DEFAULT_BOUNDS = ScanBounds(depth=6, folders=2000, entries=200_000)
 """Scan bounds of default sources, whose size is unknown; the first two are from agentskills.io's client guide.

@@ -13,6 +13,7 @@ from tools.reference.commands import commands_page
 from tools.reference.reason_codes import reason_codes_page
 from tools.reference.seeds import seeds_page
 from tools.reference.settings import settings_page
+from tools.reference.troubleshooting import troubleshooting_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -29,4 +30,5 @@ PAGES: Final[Mapping[Path, Callable[[], str]]] = {
     _FOLDER / "reason-codes.md": partial(reason_codes_page, _FOLDER / "reason-codes.md"),
     _FOLDER / "seeds.md": partial(seeds_page, _FOLDER / "seeds.md"),
     _FOLDER / "settings.md": settings_page,
+    _FOLDER.parent / "troubleshooting.md": troubleshooting_page,
 }

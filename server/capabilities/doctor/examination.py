@@ -1,37 +1,44 @@
 """What `doctor` looks at, in the order in which things have to work: installation, settings, skills, address, clients.
 
-An examination yields what it finds and changes nothing.
+An examination yields what it finds and changes nothing. What the system refuses ends only the part that needs it.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import structs
 
 from server import __version__
-from server.capabilities.connect.changes import connected
-from server.capabilities.connect.clients import known_clients
-from server.capabilities.connect.trial import try_server
+from server.capabilities.doctor.client_examination import clients
+from server.capabilities.doctor.patient import Patient, guarded
+from server.capabilities.doctor.ports import holder_of
+from server.capabilities.doctor.symptoms import Health, Kind, Part, Symptom, found, good
+from server.capabilities.scripts.factory import script_status
 from server.cli.config_check.check import check_configuration
 from server.cli.config_check.finding import Level
 from server.config.bootstrap import open_catalog
+from server.config.project_file import ProjectFile
+from server.config.settings.names import BY_PATH, value_of
 from server.config.settings.server import Transport
 from server.hosting.status import capability_lines, count_states, diagnostic_lines
-from skills_core.diagnostics import Severity, counted
+from skills_core.diagnostics import Severity, counted, one_line, shortened
 from skills_core.errors import SkillsError
 from skills_core.installation import extra_advice
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from server.config.machine import Machine
     from server.config.settings.model import Settings
-    from skills_core.catalog.catalog import Catalog
+    from skills_core.catalog.catalog import Catalog, FoundSource
+    from skills_core.skills.skill import Skill
 
 _EXTRAS: Final[Mapping[str, Sequence[str]]] = {
     "run": ("pydantic_ai", "dbos", "jsonschema"),
@@ -40,173 +47,181 @@ _EXTRAS: Final[Mapping[str, Sequence[str]]] = {
 }
 """The modules by which an extra is known to be installed."""
 
-_MOST_BROKEN: Final = 20
-_LOG_BYTES: Final = 200_000
+_MOST_SKILLS: Final = 20
+_MAX_VALUE: Final = 160
+_SCRIPT_HEAD: Final = 512
+_SECRETS_IN_ADDRESS: Final = re.compile(r"(?<=://)[^/@\s\"]*(?=@)|(?<=\?)[^#\s\"]*")
+# A user with a password, and a query, either of which may have a key.
 
 
-class Health(StrEnum):
-    """How something is."""
-
-    GOOD = "good"
-    NOTE = "note"
-    """It works, and something is worth knowing."""
-    BAD = "bad"
-    """It does not work."""
-
-
-@dataclass(frozen=True, slots=True)
-class Symptom:
-    """What was found, and what to do; nothing has to be done where the advice is empty."""
-
-    health: Health
-    message: str
-    advice: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Patient:
-    """What is examined: the machine, its settings, and the skills that a server would have."""
-
-    machine: Machine
-    environment: Mapping[str, str]
-    settings: Settings
-    directories: Sequence[Path] | None
-
-
-class Examination(NamedTuple):
-    """One examination, by its title."""
-
-    title: str
-    examine: Callable[[Patient], Iterator[Symptom]]
-
-
-def _installation(_: Patient) -> Iterator[Symptom]:
-    """Which Python runs which skillserve, and which extras are installed."""
+def installation(patient: Patient) -> Iterator[Symptom]:
+    """Which Python runs which skillserve, whether a terminal finds the same, and which extras are installed."""
     version = ".".join(map(str, sys.version_info[:3]))
-    yield Symptom(Health.GOOD, f"skillserve {__version__} at {Path(sys.argv[0]).absolute()}, Python {version}")
+    program = Path(sys.argv[0]).absolute()
+    yield good(f"skillserve {__version__} at {program}, Python {version} at {sys.executable}")
+    on_path = shutil.which("skillserve", path=patient.environment.get("PATH", os.defpath))
+    if on_path is None:
+        yield found(Kind.NOT_ON_PATH, "the command `skillserve` is not on the PATH", program=program)
+    elif not _is_ours(Path(on_path)):
+        yield found(Kind.OTHER_INSTALLATION, f"`skillserve` on the PATH is {on_path}, which is another installation")
     for extra, modules in _EXTRAS.items():
         missing = [each for each in modules if find_spec(each) is None]
         if missing:
             message = f"without the extra `{extra}`: {', '.join(missing)} is not installed"
-            yield Symptom(Health.NOTE, message, extra_advice(extra))
+            yield found(Kind.EXTRA_MISSING, message, extra_advice(extra))
         else:
-            yield Symptom(Health.GOOD, f"with the extra `{extra}`")
+            yield good(f"with the extra `{extra}`")
 
 
-def _capabilities(patient: Patient) -> Iterator[Symptom]:
+def _is_ours(program: Path) -> bool:
+    """Tell whether a script starts the Python that runs now; of what is not a script, nothing is known."""
+    with program.open("rb") as file:
+        head = file.read(_SCRIPT_HEAD)
+    return not head.startswith(b"#!") or os.fsencode(sys.executable) in head
+
+
+def runs(patient: Patient) -> Iterator[Symptom]:
     """Whether runs and scripts are available, and whether a sandbox works."""
     for line in capability_lines(patient.settings):
-        yield Symptom(Health.GOOD, line)
+        yield good(line)
+    scripts = script_status(patient.settings)
+    if scripts["missing"]:
+        kind = Kind.SANDBOX_REQUIRED if scripts["sandbox_required"] else Kind.NO_SANDBOX
+        yield found(kind, f"there is no complete sandbox: {', '.join(scripts['missing'])} is missing")
 
 
-def _configuration(patient: Patient) -> Iterator[Symptom]:
-    """Which files have settings, and what is wrong in them, as `config check` tells."""
+def configuration(patient: Patient) -> Iterator[Symptom]:
+    """Which files have settings, which settings differ from the default, and what is wrong, as `config check` tells."""
     report = check_configuration(patient.machine, patient.environment)
     for file in report.files:
         if file.exists:
-            yield Symptom(Health.GOOD, f"{file.path}: {file.purpose}")
+            yield good(f"{file.path}: {file.purpose}")
+    for path, origin in sorted(patient.checked.origins.items()):
+        if patient.checked.is_set(".".join(path)):
+            yield good(f"{'.'.join(path)} = {_shown(patient.checked.settings, path)}, from {origin}")
+    if (project := patient.settings.project) is not None:
+        own = {name: value for name, value in structs.asdict(project.discovery).items() if value not in (None, ())}
+        for name, value in own.items():
+            shown = shortened(msgspec.json.encode(value).decode(), _MAX_VALUE)
+            yield good(f"discovery.{name} = {shown}, for this project, from {ProjectFile(patient.machine.places).path}")
     for each in report.findings:
-        health = Health.BAD if each.level is Level.ERROR else Health.NOTE
+        kind = Kind.SETTING_INVALID if each.level is Level.ERROR else Kind.SETTING_WARNING
         key = "" if each.key is None else f"{each.key}: "
-        yield Symptom(health, f"{each.file}: {key}{each.message}", each.advice)
+        where = each.file if each.line is None else f"{each.file}:{each.line}"
+        yield found(kind, f"{where}: {key}{each.message}", each.advice)
 
 
-def _skills(patient: Patient) -> Iterator[Symptom]:
+def _shown(settings: Settings, path: tuple[str, ...]) -> str:
+    """Return the value of a setting without secrets."""
+    if BY_PATH[path].is_secret:
+        return "(secret)"
+    value = msgspec.json.encode(value_of(settings, path), enc_hook=lambda _: "(secret)").decode()
+    return shortened(_SECRETS_IN_ADDRESS.sub("…", value), _MAX_VALUE)
+
+
+def skills(patient: Patient) -> Iterator[Symptom]:
     """Where skills were looked for, and which of them are not served, and why."""
     try:
-        catalog = open_catalog(patient.directories, patient.settings, patient.machine)
+        catalog = open_catalog(patient.directories, patient.settings, patient.machine, awaited=True)
     except SkillsError as error:
-        yield Symptom(Health.BAD, str(error), "name a folder that exists")
+        yield found(Kind.NO_SUCH_FOLDER, str(error))
         return
-    yield from _sources(catalog)
-    broken = [skill for skill in catalog.skills if skill.state is State.INVALID]
-    for skill in broken[:_MOST_BROKEN]:
-        faults = [each for each in skill.diagnostics if each.severity is Severity.ERROR]
-        lines = [line for each in faults[:1] for line in diagnostic_lines(each)]
-        yield Symptom(Health.BAD, f"{skill.key} is not served: {lines[0] if lines else skill.detail}", *lines[1:2])
-    if len(broken) > _MOST_BROKEN:
-        yield Symptom(Health.BAD, f"{len(broken) - _MOST_BROKEN} more are not served", "run: skillserve status")
-
-
-def _sources(catalog: Catalog) -> Iterator[Symptom]:
-    for found in catalog.sources:
-        place = found.source.root
-        if found.exists and not found.trusted:
-            yield Symptom(Health.NOTE, f"{place} belongs to a project that is not trusted", "run: skillserve trust")
-        elif found.exists:
-            yield Symptom(Health.GOOD, f"{place}: {counted(found.skills, 'skill')}")
-        elif not found.source.optional:
-            yield Symptom(Health.BAD, f"{place}: there is no such folder", "create it, or correct the path")
+    for source in catalog.sources:
+        yield from _source(source)
     counts = count_states(catalog.skills)
     if counts[State.ACTIVE.value]:
-        yield Symptom(Health.GOOD, ", ".join(f"{number} {state}" for state, number in counts.items()))
+        yield good(", ".join(f"{number} {state}" for state, number in counts.items()))
     else:
-        looked = ", ".join(str(found.source.root) for found in catalog.sources)
-        yield Symptom(Health.BAD, f"no skill is served; looked in {looked}", "run: skillserve init NAME")
+        looked = ", ".join(str(each.source.root) for each in catalog.sources)
+        yield found(Kind.NO_SKILL, f"no skill is served; looked in {looked}")
+    yield from _bounded(map(_broken, _in(catalog, State.INVALID)), Kind.SKILL_BROKEN)
+    yield from _bounded(map(_left_out, _in(catalog, State.EXCLUDED, State.SHADOWED)), Kind.SKILL_NOT_SERVED)
+    told = {str(each.source.root) for each in catalog.sources if each.source.fault or not each.exists}
+    problems = (found(Kind.PLACE_NOT_READ, str(each)) for each in catalog.problems if each.path not in told)
+    yield from _bounded(problems, Kind.PLACE_NOT_READ)
 
 
-def _address(patient: Patient) -> Iterator[Symptom]:
-    """Whether a server over HTTP can listen at the address of the settings."""
+def _source(each: FoundSource) -> Iterator[Symptom]:
+    place = each.source.root
+    if each.source.fault:
+        yield found(Kind.NO_SUCH_FOLDER, each.source.fault)
+    elif each.exists and not each.trusted:
+        yield found(Kind.PROJECT_NOT_TRUSTED, f"{place} belongs to a project that is not trusted")
+    elif each.exists:
+        yield good(f"{place}: {counted(each.skills, 'skill')}")
+    elif not each.source.optional:
+        yield found(Kind.NO_SUCH_FOLDER, f"{place}: there is no such folder")
+
+
+def _in(catalog: Catalog, *states: State) -> Iterator[Skill]:
+    return (skill for skill in catalog.skills if skill.state in states)
+
+
+def _broken(skill: Skill) -> Symptom:
+    faults = [each for each in skill.diagnostics if each.severity is Severity.ERROR]
+    lines = diagnostic_lines(faults[0]) if faults else []
+    place = skill.source.root / skill.content.place
+    # The line of a fix begins with its label.
+    fix = f"{one_line(lines[1].strip())}; or run: skillserve validate --fix {place}" if len(lines) > 1 else ""
+    return found(
+        Kind.SKILL_BROKEN, f"{skill.key} is not served: {lines[0] if lines else skill.detail}", fix, path=place
+    )
+
+
+def _left_out(skill: Skill) -> Symptom:
+    why = f"{skill.reason}: {skill.detail}" if skill.reason else str(skill.state)
+    return found(
+        Kind.SKILL_NOT_SERVED, f"{skill.key} ({skill.source.root / skill.content.place}) is {skill.state}: {why}"
+    )
+
+
+def _bounded(symptoms: Iterator[Symptom], kind: Kind) -> Iterator[Symptom]:
+    """Yield the first symptoms, and how many more of this kind there are."""
+    for number, symptom in enumerate(symptoms):
+        if number < _MOST_SKILLS:
+            yield symptom
+        else:
+            more = counted(1 + sum(1 for _ in symptoms), "more")
+            yield found(kind, f"{more.removesuffix('s')} like these", "run: skillserve status")
+
+
+def address(patient: Patient) -> Iterator[Symptom]:
+    """Whether a server over HTTP can listen at the address of the settings, and what else listens there."""
     from server.transport.listening import AddressInUseError, listen
 
     http = patient.settings.http
     try:
         listen(http).close()
     except AddressInUseError as error:
-        served = patient.settings.server.transport is Transport.HTTP
-        yield Symptom(Health.BAD if served else Health.NOTE, str(error), "is a server running already? else use --port")
+        holder = holder_of(http.port)
+        held = f" (held by {holder})" if holder else ""
+        health = Health.BAD if patient.settings.server.transport is Transport.HTTP else None
+        yield found(Kind.PORT_TAKEN, f"{error}{held}", health=health)
         return
-    yield Symptom(Health.GOOD, f"{http.host} port {http.port} is free for --transport http")
+    yield good(f"{http.host} port {http.port} is free for --transport http")
 
 
-def _clients(patient: Patient) -> Iterator[Symptom]:
-    """Which clients are installed, whether they have this server, and whether it answers as they start it."""
-    home = patient.machine.places.home
-    installed = [each for each in known_clients().values() if each.is_installed(home, patient.environment)]
-    if not installed:
-        yield Symptom(Health.NOTE, "no client that is known is installed", "see docs/reference/clients.md")
-    for client in installed:
-        found = connected(client, home)
-        if isinstance(found, str):
-            yield Symptom(Health.BAD, f"{client.title}: {found}", "correct the file")
-            continue
-        if not found:
-            yield Symptom(
-                Health.NOTE, f"{client.title} does not have this server", f"run: skillserve connect {client.key}"
-            )
-        for name, server in found.items():
-            trial = try_server(server)
-            if trial.works:
-                yield Symptom(Health.GOOD, f"{client.title}: {name} answers ({trial.message})")
-            else:
-                yield Symptom(
-                    Health.BAD,
-                    f"{client.title}: {name} does not answer: {trial.message}",
-                    f"run: skillserve connect {client.key}",
-                )
-            if said := _last_error(client.log_file(name, home, patient.environment)):
-                yield Symptom(Health.NOTE, f"{client.title} logged of {name}: {said}")
-
-
-def _last_error(log: Path | None) -> str | None:
-    """Return the last line of a client's log that tells of an error."""
-    if log is None:
-        return None
-    try:
-        with log.open("rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _LOG_BYTES))
-            lines = file.read().decode("utf-8", errors="replace").splitlines()
-    except OSError:
-        return None
-    return next((line for line in reversed(lines) if "error" in line.lower()), None)
-
-
-EXAMINATIONS: Final = (
-    Examination("Installation", _installation),
-    Examination("Runs and scripts", _capabilities),
-    Examination("Settings", _configuration),
-    Examination("Skills", _skills),
-    Examination("Address", _address),
-    Examination("Clients", _clients),
+_EXAMINATIONS: Final[Sequence[tuple[Part, Callable[[Patient], Iterator[Symptom]]]]] = (
+    (Part.INSTALLATION, installation),
+    (Part.RUNS, runs),
+    (Part.SETTINGS, configuration),
+    (Part.SKILLS, skills),
+    (Part.ADDRESS, address),
+    (Part.CLIENTS, clients),
 )
+
+
+def examine(patient: Patient) -> Iterator[tuple[Part, Iterator[Symptom]]]:
+    """Yield what each examination finds."""
+    for part, examination in _EXAMINATIONS:
+        yield part, guarded(examination(patient), part.value)
+
+
+def described(symptom: Symptom) -> dict[str, Any]:
+    """Return a symptom as `doctor --json` prints it."""
+    return {
+        "health": symptom.health.value,
+        "kind": None if symptom.kind is None else symptom.kind.key,
+        "message": symptom.message,
+        "advice": symptom.advice or None,
+    }

@@ -28,6 +28,10 @@ def _requires_login(settings: Settings) -> bool:
     return settings.section(LoginSettings).required
 
 
+def _login_header(settings: Settings) -> str | None:
+    return "Authorization: Bearer $TOKEN" if settings.section(LoginSettings).tokens else None
+
+
 def _http_part(host: Host) -> ServerPart | None:
     if not _requires_login(host.settings):
         return None
@@ -56,4 +60,5 @@ CAPABILITY: Final = Capability(
     files=_files,
     http_part=_http_part,
     requires_login=_requires_login,
+    login_header=_login_header,
 )

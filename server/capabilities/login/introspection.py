@@ -13,12 +13,13 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import anyio
 
 from server.access import PrincipalKind
 from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.token_claims import (
     BOUND,
     is_bound,
@@ -126,6 +127,17 @@ class _KnownToken:
     fresh_until: float
 
 
+class _Refused(NamedTuple):
+    """Why the provider's answer about a token does not suffice, and until when that counts.
+
+    The token is `genuine` if the provider knows it.
+    """
+
+    why: str
+    genuine: bool
+    until: float = 0.0
+
+
 @dataclass(slots=True)
 class _Question:
     """A question to the provider, and why it has failed."""
@@ -140,13 +152,14 @@ class Introspection:
     Valid answers are kept longer: they distinguish the tokens of users from invented ones, and count during an outage.
     """
 
-    def __init__(self, settings: LoginSettings, provider: Provider) -> None:
-        """Ask nothing yet."""
+    def __init__(self, settings: LoginSettings, provider: Provider, refusals: RefusalLog | None = None) -> None:
+        """Ask nothing yet; refused tokens are logged in `refusals`."""
         self._settings = settings
+        self._refusals = refusals or RefusalLog()
         self._provider = provider
         # Kept apart, so that invented tokens do not displace valid ones. Keys are hashes: no token stays in memory.
         self._valid: OrderedDict[bytes, _KnownToken] = OrderedDict()
-        self._invalid: OrderedDict[bytes, float] = OrderedDict()
+        self._invalid: OrderedDict[bytes, _Refused] = OrderedDict()
         self._pending: dict[bytes, _Question] = {}
         self._questions = _OpenQuestions()
         self._quiet_until = float("-inf")
@@ -167,7 +180,9 @@ class Introspection:
             answer = self._valid.get(digest)
             if answer is not None and answer.fresh_until > now:
                 return answer.token
-            if self._invalid.get(digest, now) > now:
+            refused = self._invalid.get(digest)
+            if refused is not None and refused.until > now:
+                self._refusals.token(text, refused.why, genuine=refused.genuine)
                 return None
             if (pending := self._pending.get(digest)) is None:
                 break
@@ -241,12 +256,13 @@ class Introspection:
             raise
         token = self._judged(answer)
         now = time.monotonic()
-        if token is None:
+        if isinstance(token, _Refused):
+            self._refusals.token(text, token.why, genuine=token.genuine)
             self._valid.pop(digest, None)
-            _remember(self._invalid, digest, now + _INVALID_SECONDS, _MAX_INVALID)
-        else:
-            valid = _KnownToken(token, now, now + _lifetime(token, _VALID_SECONDS))
-            _remember(self._valid, digest, valid, _MAX_VALID)
+            _remember(self._invalid, digest, token._replace(until=now + _INVALID_SECONDS), _MAX_INVALID)
+            return None
+        valid = _KnownToken(token, now, now + _lifetime(token, _VALID_SECONDS))
+        _remember(self._valid, digest, valid, _MAX_VALID)
         return token
 
     def _log(self, error: ProviderUnavailableError) -> None:
@@ -258,12 +274,11 @@ class Introspection:
         fault = "does not judge a token" if error.answered else "cannot be asked about tokens"
         logger.log(logging.WARNING if is_loud else logging.INFO, "the identity provider %s: %s", fault, error)
 
-    def _judged(self, answer: dict[str, Any]) -> LoginToken | None:
+    def _judged(self, answer: dict[str, Any]) -> LoginToken | _Refused:
         fault = _fault(answer, self._settings)
         principal = principal_from(answer, PrincipalKind.OPAQUE, self._settings) if not fault else None
         if principal is None:
-            logger.info("a token is refused: %s", fault or "it has no subject")
-            return None
+            return _Refused(fault or "it has no subject", genuine=answer.get("active") is True)
         return login_token(principal, self._settings.issuer or "")
 
 

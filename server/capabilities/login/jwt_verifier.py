@@ -14,6 +14,7 @@ import jwt
 
 from server.access import PrincipalKind
 from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.settings import is_safe_address
 from server.capabilities.login.token_claims import BOUND, is_bound, login_token, principal_from, serves_its_bearer
 
@@ -188,7 +189,11 @@ _FAULTS: Final = (jwt.PyJWTError, ValueError, TypeError, OverflowError, Recursio
 
 
 class _InvalidTokenError(Exception):
-    """A token is invalid; the message contains nothing of it."""
+    """A token is invalid; the message contains nothing of it. The provider has signed it if it is `genuine`."""
+
+    def __init__(self, message: str, *, genuine: bool = False) -> None:
+        super().__init__(message)
+        self.genuine = genuine
 
 
 def looks_like_jwt(text: str) -> bool:
@@ -199,9 +204,10 @@ def looks_like_jwt(text: str) -> bool:
 class JwtVerifier:
     """Verifies signature, algorithm, issuer, audience and times; the key comes from the provider's set alone."""
 
-    def __init__(self, settings: LoginSettings, keys: SigningKeys) -> None:
-        """Accept what `settings` say."""
+    def __init__(self, settings: LoginSettings, keys: SigningKeys, refusals: RefusalLog | None = None) -> None:
+        """Accept what `settings` say; refused tokens are logged in `refusals`."""
         self._settings = settings
+        self._refusals = refusals or RefusalLog()
         self._algorithms = frozenset(map(str, settings.algorithms))
         self._keys = keys
         self._library = jwt.PyJWT(_OPTIONS)
@@ -215,7 +221,7 @@ class JwtVerifier:
         try:
             return await self._verified(text)
         except _InvalidTokenError as error:
-            logger.info("a token is refused: %s", error)
+            self._refusals.token(text, str(error), genuine=error.genuine)
             return None
 
     async def _verified(self, text: str) -> LoginToken:
@@ -247,11 +253,13 @@ class JwtVerifier:
             )
             principal = principal_from(claims, PrincipalKind.JWT, self._settings)
         except _FAULTS as error:
-            raise _InvalidTokenError(_reason(error)) from None
+            # The library checks the signature first.
+            genuine = type(error) in _REASONS and not isinstance(error, jwt.InvalidSignatureError)
+            raise _InvalidTokenError(_reason(error), genuine=genuine) from None
         if is_bound(claims):
-            raise _InvalidTokenError(BOUND)
+            raise _InvalidTokenError(BOUND, genuine=True)
         if principal is None or not serves_its_bearer(claims):
-            raise _InvalidTokenError("it is not an access token of a user or client")
+            raise _InvalidTokenError("it is not an access token of a user or client", genuine=True)
         return login_token(principal, self._settings.issuer or "")
 
 

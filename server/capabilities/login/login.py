@@ -26,6 +26,7 @@ from server.access import STRANGER, PrincipalKind
 from server.capabilities.login.introspection import Introspection
 from server.capabilities.login.jwt_verifier import JwtVerifier, SigningKeys, looks_like_jwt
 from server.capabilities.login.provider_requests import Provider, ProviderUnavailableError
+from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.settings import LoginSettings
 from server.capabilities.login.static_tokens import PREFIX, StaticTokens, TokenFile
 from server.capabilities.login.token_claims import LoginToken
@@ -161,10 +162,11 @@ class Login:
         self._records = records or Records()
         self._scopes = frozenset(settings.required_scopes)
         self._provider = provider or Provider()
-        self._static = StaticTokens(TokenFile(tokens)) if settings.tokens else None
+        self._refusals = refusals = RefusalLog()
+        self._static = StaticTokens(TokenFile(tokens), refusals) if settings.tokens else None
         self._keys = SigningKeys(settings, self._provider) if settings.issuer is not None else None
-        self._jwt = JwtVerifier(settings, self._keys) if self._keys is not None else None
-        self._introspection = Introspection(settings, self._provider) if settings.introspection_url else None
+        self._jwt = JwtVerifier(settings, self._keys, refusals) if self._keys is not None else None
+        self._introspection = Introspection(settings, self._provider, refusals) if settings.introspection_url else None
         self.challenges = Challenges(settings)
 
     async def run(self) -> None:
@@ -184,13 +186,23 @@ class Login:
         Raises:
             ProviderUnavailableError: the identity provider cannot be asked.
         """
+        why = ""
         if len(token) > _MAX_TOKEN or not token.isascii():
-            return None
-        if token.startswith(PREFIX):
-            return self._static.verify(token) if self._static is not None else None
-        if self._jwt is not None and looks_like_jwt(token):
+            why = f"it is longer than {_MAX_TOKEN} characters" if token.isascii() else "it is not ASCII"
+        elif token.startswith(PREFIX):
+            if self._static is not None:
+                return await self._static.current(token)
+            why = "it is one of `skillserve token`, and login.tokens is off"
+        elif self._jwt is not None and looks_like_jwt(token):
             return await self._jwt.verify(token)
-        return await self._introspection.verify(token, address) if self._introspection is not None else None
+        elif self._introspection is not None:
+            return await self._introspection.verify(token, address)
+        elif self._jwt is not None:
+            why = "it is not a JWT, and login.introspection_url is not set"
+        else:
+            why = f"it does not begin with {PREFIX} as those of `skillserve token`, and login.issuer is not set"
+        self._refusals.token(token, why)
+        return None
 
     async def authenticate(self, scope: Scope) -> LoginToken | LoginRefusal:
         """Return the token of a request, or why the request is refused."""
@@ -209,10 +221,12 @@ class Login:
 
     async def _logged(self, scope: Scope) -> LoginToken | LoginRefusal:
         result = await self._verify(scope)
-        if isinstance(result, LoginRefusal):
-            # Clients that log in begin with a request without a token.
-            level = logging.DEBUG if result is LoginRefusal.MISSING else logging.INFO
-            logger.log(level, "login refused: %s", result)
+        match result:
+            case LoginRefusal.MISSING:
+                # Clients that log in begin with a request without a token.
+                logger.debug("login refused: %s", result)
+            case LoginRefusal.MALFORMED | LoginRefusal.UNAVAILABLE:
+                self._refusals.request(_ANSWERS[result][2])
         return result
 
     async def _verify(self, scope: Scope) -> LoginToken | LoginRefusal:
@@ -227,6 +241,10 @@ class Login:
             return LoginRefusal.INVALID
         # Static tokens have roles instead of scopes.
         if token.principal.kind is not PrincipalKind.TOKEN and not self._scopes <= token.principal.scopes:
+            missing = " ".join(sorted(self._scopes - token.principal.scopes))
+            self._refusals.request(
+                f"the token lacks a scope of login.required_scopes: {missing}", sender=token.principal.subject
+            )
             return LoginRefusal.SCOPE
         return token
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import logging
+import math
 import re
 import secrets
 import sys
+import time
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,6 +23,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from server.access import Principal, PrincipalKind
+from server.capabilities.login.refusals import RefusalLog
 from server.capabilities.login.token_claims import login_token
 from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import Fault, FileRefusedError, SkillsError
@@ -174,33 +178,75 @@ class TokenFile:
 
 
 _POLL_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.1
+# Between two looks at the file because of unknown tokens.
+_LOOK_AT_MOST: Final = 2.0
+_MAX_REVOKED: Final = 1024
+# Revoked tokens that the log calls so, and by their names.
 _ISSUER: Final = "skillserve"
 _NO_HASH: Final = "0" * 64
 
 
 class StaticTokens:
-    """The static tokens of one server; a revoked token is refused about a second later."""
+    """The static tokens of one server.
 
-    def __init__(self, file: TokenFile) -> None:
-        """Read the file.
+    A new token is accepted at once, and a revoked token is refused about a second later.
+    """
+
+    def __init__(self, file: TokenFile, refusals: RefusalLog | None = None) -> None:
+        """Read the file; refused tokens are logged in `refusals`.
 
         Raises:
             TokenFileError: the file cannot be used.
         """
         self._file = file
+        self._refusals = refusals or RefusalLog()
         self._stamp = self._read_stamp()
         self._tokens = {token.id: token for token in file.tokens()}
+        self._revoked: OrderedDict[str, StoredToken] = OrderedDict()
         self._responses: dict[str, set[anyio.CancelScope]] = {}
+        self._looking = anyio.Lock()
+        self._looked_at = -math.inf
+
+    async def current(self, text: str) -> LoginToken | None:
+        """Return the token with this text as `verify` does; the file may have a token that is new to this server."""
+        if self._with_text(text) is None:
+            # A file system that hangs must not hold those who send unknown tokens.
+            with anyio.move_on_after(_LOOK_AT_MOST):
+                await self._look_again()
+        return self.verify(text)
 
     def verify(self, text: str) -> LoginToken | None:
         """Return the token with this text, None if it is unknown, revoked or expired."""
-        number = text.removeprefix(PREFIX).partition("_")[0]
-        found = self._tokens.get(number)
+        found = self._with_text(text)
+        if found is not None and not found.is_expired(datetime.now(UTC)):
+            return login_token(_principal(found), _ISSUER)
+        self._log_refused(text, found)
+        return None
+
+    def _with_text(self, text: str) -> StoredToken | None:
+        found = self._tokens.get(_id_in(text))
         # Unknown tokens take as long as known ones with another secret.
         matches = hmac.compare_digest(hash_of(text), _NO_HASH if found is None else found.hash)
-        if found is None or not matches or found.is_expired(datetime.now(UTC)):
-            return None
-        return login_token(_principal(found), _ISSUER)
+        return found if matches else None
+
+    def _log_refused(self, text: str, found: StoredToken | None) -> None:
+        number = _id_in(text)
+        if found is not None:
+            self._refusals.token(
+                text, f"it expired at {found.expires:%Y-%m-%dT%H:%M:%SZ}", name=_shown(found), genuine=True
+            )
+            return
+        known = self._tokens.get(number)
+        revoked = self._revoked.get(number)
+        if revoked is not None and hmac.compare_digest(hash_of(text), revoked.hash):
+            self._refusals.token(text, "it was revoked", name=_shown(revoked), genuine=True)
+        elif known is not None:
+            why = "it has the ID of this token and another secret: it was copied in part, or invented"
+            self._refusals.token(text, why, name=_shown(known))
+        else:
+            why = "it is unknown; see `skillserve token list`"
+            self._refusals.token(text, why, name=number if re.fullmatch(_ID, number) else "")
 
     @contextmanager
     def ended_by_revocation(self, token: LoginToken, response: anyio.CancelScope) -> Iterator[None]:
@@ -218,8 +264,25 @@ class StaticTokens:
         """Follow changes of the file until cancelled."""
         while True:
             await anyio.sleep(_POLL_SECONDS)
-            await anyio.to_thread.run_sync(self.reload_if_changed)
-            self._end_revoked()
+            async with self._looking:
+                await self._look()
+
+    async def _look_again(self) -> None:
+        """Look at the file unless that was done since; whoever sends invented tokens lets it happen ten times a second.
+
+        Requests that come meanwhile wait for the same look.
+        """
+        asked = time.monotonic()
+        async with self._looking:
+            if self._looked_at >= asked:
+                return
+            await anyio.sleep(max(0.0, self._looked_at + _LOOK_SECONDS - asked))
+            await self._look()
+
+    async def _look(self) -> None:
+        self._looked_at = time.monotonic()
+        await anyio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
+        self._end_revoked()
 
     def _end_revoked(self) -> None:
         valid = {_client_id(token) for token in self._tokens.values()}
@@ -241,7 +304,10 @@ class StaticTokens:
             logger.error("%s", error)  # noqa: TRY400 - the message says all
             tokens = ()
         self._stamp = stamp
-        self._tokens = {token.id: token for token in tokens}
+        before, self._tokens = self._tokens, {token.id: token for token in tokens}
+        self._revoked.update((number, token) for number, token in before.items() if number not in self._tokens)
+        while len(self._revoked) > _MAX_REVOKED:
+            self._revoked.popitem(last=False)
 
     def _read_stamp(self) -> tuple[int, ...]:
         try:
@@ -249,6 +315,14 @@ class StaticTokens:
         except OSError:
             return ()
         return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode
+
+
+def _id_in(text: str) -> str:
+    return text.removeprefix(PREFIX).partition("_")[0]
+
+
+def _shown(token: StoredToken) -> str:
+    return f"{token.id} ({token.name})"
 
 
 def _principal(token: StoredToken) -> Principal:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from server.hosting.host import Host
     from server.listing.tools import ToolListing
     from server.protocol.tool_call import ToolCall
+    from skills_core.catalog.catalog import Catalog
     from skills_core.selection.policy import Match
 
 
@@ -54,7 +55,9 @@ _OUTPUT = {
 
 def _entry(listing: ToolListing) -> dict[str, Any]:
     layout, topics = listing.layout, listing.topics
-    description = (
+    # With skills, the instructions suffice.
+    description = f"{listing.faults}\n" if listing.faults and not listing.catalog.offered else ""
+    description += (
         "Search all skills by what they do. Word the query as task, technology, file format and synonyms, "
         "and try again in other words if nothing fits or the matches are marked weak. "
         f"Then call {layout.activation_tool} with a name from the result."
@@ -107,25 +110,33 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
     note_found(match.skill.settings_key for match in matches)
     room = call.room
     shown = len(matches)
-    while shown > 1 and room is not None and not room.fits_with_news(_found(query, matches, shown)):
+    while shown > 1 and room is not None and not room.fits_with_news(_found(matches, shown)):
         shown -= 1
-    return _found(query, matches, shown)
+    if not matches:
+        return _found_nothing("\n".join(filter(None, (call.view.faults, _no_match(query)))))
+    return _found(matches, shown)
 
 
-def _found(query: str, matches: Sequence[Match], shown: int) -> dict[str, Any]:
+def _found(matches: Sequence[Match], shown: int) -> dict[str, Any]:
     """Return the result of a search with the first matches; it says how many are left out."""
     structured = matches_object(matches[:shown])
     if shown < len(matches):
         why = "this client passes on no more of one result; narrow the query, or use tags"
         structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
-    if not matches:
-        structured["note"] = _no_match(query)
-    text = escape_json(structured) if matches else structured["note"]
-    return {**tool_result([text_block(text)]), "structuredContent": structured}
+    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}
+
+
+def _found_nothing(note: str) -> dict[str, Any]:
+    return {**tool_result([text_block(note)]), "structuredContent": {"matches": [], "note": note}}
 
 
 def _no_match(query: str) -> str:
     return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."
+
+
+def _has_fault(catalog: Catalog) -> bool:
+    """Tell whether a folder could not be used at the start: without skills, this tool tells of it."""
+    return any(found.source.fault for found in catalog.sources)
 
 
 TOOLS = (
@@ -133,7 +144,7 @@ TOOLS = (
         FIND,
         _entry,
         lambda services: partial(_find, services.host),
-        is_listed=has_offered,
-        is_callable=has_active,
+        is_listed=lambda catalog: has_offered(catalog) or _has_fault(catalog),
+        is_callable=lambda catalog: has_active(catalog) or _has_fault(catalog),
     ),
 )

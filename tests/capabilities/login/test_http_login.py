@@ -378,3 +378,12 @@ def test_a_token_of_a_provider_has_its_leeway_once(file: TokenFile) -> None:
     expires = int(time.time()) - 200
     principal = Principal("anna", PrincipalKind.JWT, frozenset(), frozenset(), None, expires)
     assert 90 < login._seconds_left(login_token(principal, ISSUER)) <= 100
+
+
+async def test_a_token_that_is_added_while_the_server_runs_works_at_once(skills: Path, file: TokenFile) -> None:
+    async with serving(skills, login_tokens=True) as url, httpx2.AsyncClient(timeout=60) as client:
+        for name in ("anna", "bob", "carl"):
+            text = file.add(name, (), None)
+            assert (await client.post(url, json=PING, headers=bearer(text))).status_code != 401
+        assert file.revoke("bob")
+        assert (await client.post(url, json=PING, headers=bearer(f"sks_{'0' * 12}_x"))).status_code == 401

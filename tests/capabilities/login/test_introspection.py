@@ -16,6 +16,7 @@ import pytest
 from server.access import PrincipalKind
 from server.capabilities.login.introspection import Introspection, sender_of
 from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.refusals import fingerprint
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER, JWKS, FakeProvider, settings
 from tests.capabilities.login.serving import serving, write_skill
 from tests.capabilities.login.test_http_login import bearer
@@ -78,7 +79,9 @@ async def test_the_log_says_that_a_token_is_bound_to_a_key_of_its_client(
     provider.answers["text"] = {**ACTIVE, "cnf": {"jkt": "thumbprint"}}
     assert await Introspection(settings(), provider).verify("text") is None
     (refused,) = caplog.messages
-    assert refused.startswith("a token is refused: it is bound to a key of its client (cnf, as with DPoP or mTLS)")
+    assert refused.startswith(
+        f"login refused: token {fingerprint('text')}: it is bound to a key of its client (cnf, as with DPoP or mTLS)"
+    )
 
 
 async def test_a_remembered_answer_ends_with_the_token(provider: FakeProvider, monkeypatch: pytest.MonkeyPatch) -> None:

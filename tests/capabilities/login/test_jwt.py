@@ -16,6 +16,7 @@ from cryptography.hazmat.primitives import serialization
 
 from server.access import PrincipalKind
 from server.capabilities.login.provider_requests import ProviderUnavailableError
+from server.capabilities.login.refusals import fingerprint
 from tests.capabilities.login.conftest import AUDIENCE, EC, ED, FOREIGN, ISSUER, JWKS, RSA, Setups, SigningKey
 
 NOW = int(time.time())
@@ -231,7 +232,7 @@ async def test_the_log_says_why_a_token_is_refused_and_nothing_of_it(
     caplog.set_level(logging.INFO, "server.capabilities.login")
     async with verifying() as setup:
         assert await setup.verifier.verify(token) is None
-    assert caplog.messages == [f"a token is refused: {reason}"]
+    assert caplog.messages == [f"login refused: token {fingerprint(token)}: {reason}"]
 
 
 async def test_an_outage_of_the_provider_is_logged_once(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from server.config.files import ConfigurationError
 from server.transport.listening import UnprotectedAddressError, require_protection
 from tests.capabilities.login.conftest import AUDIENCE, ISSUER
+from tests.server.server_processes import served_by_process
 from tests.server.settings import make_settings
 
 BEYOND = ["0.0.0.0", "::", "192.0.2.1", "skills.example.com", "127.0.0.1.example.com", "0", "::ffff:192.0.2.1"]  # noqa: S104 - nothing listens there
@@ -58,3 +60,22 @@ def test_an_admin_token_is_no_login() -> None:
 def test_settings_that_protect_nothing_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         make_settings(**options)
+
+
+@pytest.mark.parametrize(
+    ("settings", "headers"),
+    [
+        ({}, 0),
+        ({"SKILLSERVE_LOGIN_TOKENS": "1"}, 1),
+        # Clients find the provider by themselves, and a header would keep them from it.
+        ({"SKILLSERVE_LOGIN_ISSUER": ISSUER, "SKILLSERVE_LOGIN_AUDIENCE": AUDIENCE}, 0),
+    ],
+)
+async def test_the_printed_lines_for_clients_have_the_header_where_users_give_them_a_token(
+    settings: dict[str, str], headers: int, skills: Path, tmp_path: Path
+) -> None:
+    async with served_by_process(skills, XDG_STATE_HOME=str(tmp_path), **settings) as served:
+        await served.logs("Ctrl-C")
+    assert served.log.count(f'skills {served.url} --header "Authorization: Bearer $TOKEN"') == headers
+    assert served.log.count('"headers": {"Authorization": "Bearer $TOKEN"}') == headers
+    assert served.log.count("skillserve token add NAME") == headers

@@ -3,8 +3,11 @@ from __future__ import annotations
 import os
 import sys
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
+import anyio
+import anyio.lowlevel
 import pytest
 
 from server.access import PrincipalKind
@@ -176,3 +179,42 @@ def test_a_file_that_others_can_write_is_refused(file: TokenFile) -> None:
     file.path.chmod(0o620)
     with pytest.raises(TokenFileError, match="other users can write"):
         file.tokens()
+
+
+async def test_a_new_token_is_accepted_at_once(file: TokenFile) -> None:
+    tokens = StaticTokens(file)
+    for name in ("anna", "bob"):
+        assert await tokens.current(file.add(name, (), None)) is not None
+
+
+async def test_invented_tokens_make_the_server_look_at_the_file_ten_times_a_second_at_most(
+    file: TokenFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = file.add("anna", (), None)
+    tokens, looks, now = StaticTokens(file), list[float](), [0.0]
+    reads = list[None]()
+
+    async def sleep(seconds: float) -> None:
+        now[0] += seconds
+        await anyio.lowlevel.checkpoint()
+
+    monkeypatch.setattr("server.capabilities.login.static_tokens.anyio.sleep", sleep)
+    monkeypatch.setattr("server.capabilities.login.static_tokens.time.monotonic", lambda: now[0])
+    stamp = tokens._read_stamp
+
+    def look() -> tuple[int, ...]:
+        looks.append(now[0])
+        return stamp()
+
+    monkeypatch.setattr(tokens, "_read_stamp", look)
+    monkeypatch.setattr(file, "tokens", lambda: reads.append(None))
+    async with anyio.create_task_group() as tasks:
+        for number in range(200):
+            tasks.start_soon(tokens.current, f"sks_{number:012}_x")
+    for number in range(5):
+        assert await tokens.current(f"sks_{number:012}_y") is None
+    assert await tokens.current(text) is not None
+    assert all(later - earlier >= 0.099 for earlier, later in pairwise(looks))
+    assert len(looks) <= 8
+    # The file did not change, so its text was not read.
+    assert reads == []

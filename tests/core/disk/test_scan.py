@@ -26,6 +26,8 @@ from skills_core import (
 )
 from skills_core.disk.files import read_file
 from skills_core.disk.folders import ListingBuilder
+from skills_core.disk.sources import directory_error
+from skills_core.live.library import load_catalog
 from tests.thoroughness import examples
 
 if TYPE_CHECKING:
@@ -565,3 +567,38 @@ def test_a_new_or_deleted_link_changes_the_roots_to_watch(space: Path, follow: C
     change = library.reload([space / "root" / "linked"])
     assert [skill.key for skill in change.removed] == ["linked"]
     assert library.roots == (space / "root",)
+
+
+def test_an_awaited_directory_is_a_source_with_its_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "here").mkdir()
+    found = explicit_sources([tmp_path / "gone", tmp_path / "file", tmp_path / "here"], awaited=True)
+    assert [source.root.name for source in found] == ["gone", "file", "here"]
+    assert "there is no such directory" in found[0].fault
+    assert "this is a file" in found[1].fault
+    assert found[2].fault == ""
+    assert load_catalog(found, Environment(os="linux", has_bin=lambda _: False)).skills == ()
+
+
+@pytest.mark.parametrize("name", ["", "nul\0"])
+def test_what_can_never_be_a_directory_is_not_awaited(name: str) -> None:
+    with pytest.raises(InvalidSourceError):
+        explicit_sources([name], awaited=True)
+
+
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [("skils", "skills"), ("Skills/team", "skills/team"), ("skils/none", "skills"), ("skills/taem", "skills/team")],
+)
+def test_a_missing_directory_is_told_with_the_one_that_it_may_be(named: str, meant: str, tmp_path: Path) -> None:
+    (tmp_path / "skills" / "team").mkdir(parents=True)
+    (tmp_path / "skil").touch()
+    if (tmp_path / named).exists():  # names that differ in case alone are the same here
+        return
+    message = str(directory_error(tmp_path / named))
+    assert message.endswith(f"Did you mean {str(tmp_path / meant)!r}?")
+
+
+def test_no_neighbour_is_invented(tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    assert str(directory_error(tmp_path / "skills")).endswith("create it or correct the path")

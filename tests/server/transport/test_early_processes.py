@@ -83,12 +83,12 @@ class HeldServer:
 
 
 @asynccontextmanager
-async def held_server(skills: Path, *flags: str) -> AsyncGenerator[HeldServer]:
+async def held_server(skills: Path, *flags: str, **settings: str) -> AsyncGenerator[HeldServer]:
     gate, hand = os.pipe()
     words = [sys.executable, "-c", HELD, "serve", str(skills), *flags, str(gate)]
     try:
         async with await anyio.open_process(
-            words, cwd=REPOSITORY, env=server_environment(), stderr=subprocess.PIPE, pass_fds=[gate]
+            words, cwd=REPOSITORY, env=server_environment(**settings), stderr=subprocess.PIPE, pass_fds=[gate]
         ) as process:
             try:
                 yield HeldServer(process, hand)
@@ -188,10 +188,10 @@ async def test_a_signal_during_the_import_ends_the_server_cleanly(
 
 
 async def test_a_wrong_setting_is_reported_before_anything_is_answered(skills: Path) -> None:
-    async with held_server(skills / "absent") as server:
+    async with held_server(skills, SKILLSERVE_PORT="wrong") as server:
         code, log = await server.end()
         assert code == 2
-        assert b"absent" in log
+        assert b"SKILLSERVE_PORT" in log
 
 
 def test_the_first_answers_import_neither_the_sdk_nor_the_command_line_library() -> None:
