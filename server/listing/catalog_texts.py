@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout, always_on, enum_names
 from skills_core.diagnostics import one_line, shortened
@@ -154,9 +154,6 @@ class CatalogTexts(NamedTuple):
     instructions: str
 
 
-_FAULT_LEAD: Final = "Tell the user that skills are missing."
-"""What the text about folders without skills begins with."""
-
 _MAX_FAULTS = 3
 _MAX_FAULT = 400
 
@@ -173,7 +170,8 @@ def faults_text(catalog: Catalog, *, is_watched: bool) -> str:
     more = [f"{len(faults) - _MAX_FAULTS} more folders"] if len(faults) > _MAX_FAULTS else []
     then = "Skills appear without a restart once" if is_watched else "Restart the server once"
     told = "\n".join(f"- {each}" for each in (*shown, *more))
-    return f"{_FAULT_LEAD} When this server started, it could not use:\n{told}\n{then} that is corrected."
+    lead = "Tell the user that skills are missing. When this server started, it could not use:"
+    return f"{lead}\n{told}\n{then} that is corrected."
 
 
 def catalog_texts(

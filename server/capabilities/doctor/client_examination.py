@@ -89,7 +89,7 @@ def _folders(client: ClientFile, what: str, server: LocalServer) -> Iterator[Sym
     start = server.args.index("serve") + 1 if "serve" in server.args else len(server.args)
     parsed = parse_plain_options(server.args[start:])
     for directory in () if parsed is None else parsed[0]:
-        folder = directory.expanduser()
+        folder = Path(os.path.expanduser(directory))  # noqa: PTH111 - an unknown user is not an error
         if not folder.is_absolute():
             message = f"{what}: the folder {folder} is named without the folders above it"
             yield found(Kind.CLIENT_FOLDER_RELATIVE, message, client=client.key)

@@ -93,7 +93,7 @@ def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[P
     if not urls:
         if headers:
             fail("--header is for a server; name its URL, as in `skillserve doctor http://HOST:8000/mcp`", EXIT_USAGE)
-        folders = [Path(each).expanduser() for each in places]
+        folders = [Path(os.path.expanduser(each)) for each in places]  # noqa: PTH111 - an unknown user is not an error
         for folder in folders:
             if _HOST.fullmatch(str(folder)) and not folder.exists():
                 fail(f"{folder}: there is no such folder; for a server, write http://{folder}", EXIT_USAGE)

@@ -211,7 +211,7 @@ class StaticTokens:
     async def current(self, text: str) -> LoginToken | None:
         """Return the token with this text as `verify` does; the file may have a token that is new to this server."""
         if self._with_text(text) is None:
-            # A file system that hangs must not hold those who send unknown tokens.
+            # Of those who wait for the look of another, none is held by a file system that hangs.
             with anyio.move_on_after(_LOOK_AT_MOST):
                 await self._look_again()
         return self.verify(text)
@@ -281,7 +281,7 @@ class StaticTokens:
 
     async def _look(self) -> None:
         self._looked_at = time.monotonic()
-        await anyio.to_thread.run_sync(self.reload_if_changed, abandon_on_cancel=True)
+        await anyio.to_thread.run_sync(self.reload_if_changed)
         self._end_revoked()
 
     def _end_revoked(self) -> None:

@@ -64,6 +64,11 @@ def test_an_empty_folder_is_told_with_where_was_looked(home: Path, skills: Path)
     assert found["Skills"][-1]["advice"] == "run: skillserve init NAME"
 
 
+def test_a_folder_of_an_unknown_user_is_a_missing_one(home: Path) -> None:
+    _, found = doctor(home, "~no-such-user/skills")
+    assert [each["kind"] for each in found["Skills"]] == ["no-such-folder", "no-skill"]
+
+
 def test_a_wrong_setting_is_told_with_its_file(home: Path, skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
     code, found = doctor(home, skills, SKILLSERVE_MODEL="nonsense")

@@ -160,7 +160,7 @@ def test_an_unknown_name_exits_with_1_and_suggests_a_similar_name(
 
 
 def test_a_missing_directory_is_a_usage_error_that_names_it(tmp_path: Path) -> None:
-    done = run("serve", tmp_path / "nowhere")
+    done = run("serve", tmp_path / "nowhere", "--transport", "http", "--port", "0")
     assert done.returncode == 2
     assert "nowhere" in done.stderr
     assert "no such directory" in done.stderr
@@ -170,7 +170,7 @@ def test_a_missing_directory_is_a_usage_error_that_names_it(tmp_path: Path) -> N
 def test_a_file_in_place_of_a_directory_is_a_usage_error(tmp_path: Path) -> None:
     file = tmp_path / "file.md"
     file.write_text("x")
-    done = run("serve", file)
+    done = run("serve", file, "--transport", "http", "--port", "0")
     assert done.returncode == 2
     assert "this is a file" in done.stderr
 
