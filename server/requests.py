@@ -36,6 +36,8 @@ SESSION_METHOD = "session"
 """The method of a record of a request that named the session of another principal; `target` is the path."""
 HTTP_METHOD = "http"
 """The method of a record of a request that was refused before a message was read from it."""
+DOWNLOAD_METHOD = "download"
+"""The method of a record of a download of a skill; `target` is the path."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 

@@ -47,7 +47,7 @@ CORE_FLOORS = (
     {"testing"},
     {"improve"},
     {"evals"},
-    {"audit", "authoring", "history", "integrations", "remote", "runs"},
+    {"audit", "authoring", "history", "integrations", "publish", "remote", "runs"},
     {"scripts"},
     {"live"},
     {"context"},

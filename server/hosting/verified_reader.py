@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import anyio.to_thread
 
 from server.wire.params import InvalidRequestError
-from skills_core.disk.files import Fingerprint, read_at_once, read_file
+from skills_core.disk.files import Fingerprint, Reader, read_at_once, read_file
 from skills_core.errors import FileRefusedError, FileUnavailableError, did_you_mean
 from skills_core.live.watcher import is_remote
 
@@ -132,6 +132,30 @@ def _from_disk(skill: Skill, file: SkillFile) -> bytes | None:
     except FileRefusedError:
         return None
     return raw if _has_digest(raw, file) else None
+
+
+def read_whole(skill: Skill) -> dict[str, bytes] | Path:
+    """Return the bytes of all files of a skill by path, or the place of a file that does not match its digest.
+
+    This blocks. Nothing is cached: files that are read once would displace those that are asked for often.
+
+    Raises:
+        FileUnavailableError: the system cannot read a file now.
+    """
+    found: dict[str, bytes] = {}
+    with Reader() as reader:
+        for path, file in skill.content.files.items():
+            location = skill.location(file)
+            try:
+                raw, _ = reader.read(location)
+            except FileUnavailableError:
+                raise
+            except FileRefusedError:
+                return location.path
+            if not _has_digest(raw, file):
+                return location.path
+            found[path] = raw
+    return found
 
 
 def _has_digest(raw: bytes, file: SkillFile) -> bool:

@@ -12,7 +12,16 @@ from types import TracebackType
 from typing import Any, Final
 
 from server.logs.text_logs import RareWarnings, is_own, message_of
-from server.requests import ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, NOTES, SESSION_METHOD, RequestRecord
+from server.requests import (
+    ADMIN_METHOD,
+    DOWNLOAD_METHOD,
+    HTTP_METHOD,
+    LIMIT_METHOD,
+    LOGIN_METHOD,
+    NOTES,
+    SESSION_METHOD,
+    RequestRecord,
+)
 from skills_core.diagnostics import without_lone_surrogates
 from skills_core.texts import may_have_secret, without_secrets
 
@@ -30,7 +39,9 @@ _FIELDS: Final = "skillserve_fields"
 _ANCHOR: Final = "anchor"
 # The field that only the audit log writes; in all others, what looks like an anchor is replaced.
 
-_OWN_TARGETS: Final = frozenset({ADMIN_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD})
+_OWN_TARGETS: Final = frozenset(
+    {ADMIN_METHOD, DOWNLOAD_METHOD, HTTP_METHOD, LIMIT_METHOD, LOGIN_METHOD, SESSION_METHOD}
+)
 # Records whose target is the path of one of our routes.
 
 _MAX_PLAIN: Final = 1500

@@ -303,6 +303,8 @@ USABLE: dict[str, str] = {
     "login.required_scopes": "['skills']",
     "login.admin_roles": "['boss']",
     "login.advertised_scopes": "['api://skills/use']",
+    "publish.mode": "'on'",
+    "publish.roles": "['reader']",
     "replicas.redis_url": "'redis://:0123456789abcdef@127.0.0.1'",
     "replicas.name": "'mine'",
     "replicas.secret": "'0123456789abcdef0123456789abcdef'",

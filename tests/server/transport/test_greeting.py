@@ -39,6 +39,7 @@ async def test_the_text_names_the_address_and_no_skill(
         address,
         f"claude mcp add --transport http skills {address}",
         f"skillserve connect --http {address}",
+        f"npx skills add {served.at('/mcp/small' if path == '/mcp/small' else '')}",
     ):
         assert f"  {line}\n" in answer.text
     assert "log in" not in answer.text
@@ -73,6 +74,7 @@ async def test_where_a_login_is_required_the_text_says_so_and_the_challenge_stay
     assert ("www-authenticate" in answer.headers) == (path == "/mcp")
     assert "Clients have to log in." in answer.text
     assert f"skills {served.url} --header 'Authorization: Bearer TOKEN'" in answer.text
+    assert "npx" not in answer.text
     assert answer.headers["content-length"] == str(len(answer.content))
     assert (client.status_code, client.json()["error"]) == (401, "unauthorized")
 

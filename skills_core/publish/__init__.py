@@ -1,0 +1,1 @@
+"""Skills as files to download, in the form that installers of Agent Skills read."""
