@@ -144,8 +144,10 @@ class Publication:
         skill = self._skill(name, ArtifactType.SKILL_MD)
         if skill is None:
             return None
-        skill, file, raw = await self._host.reader.read(skill.uri, lambda: self._catalog)
-        return Download(raw, file.digest, skill)
+        _, file, raw = await self._host.reader.read(skill.uri, lambda: self._catalog)
+        # An edit that was found on the way may have made it a skill for users alone.
+        skill = self._skill(name, ArtifactType.SKILL_MD)
+        return Download(raw, file.digest, skill) if skill is not None and skill.digest == file.digest else None
 
     async def archive(self, name: str) -> Download | None:
         """Return the archive of a skill, None if there is no such skill.

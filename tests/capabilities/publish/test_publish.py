@@ -28,6 +28,7 @@ from server.hosting.verified_reader import read_whole
 from server.requests import DOWNLOAD_METHOD, HTTP_METHOD, LIMIT_METHOD
 from skills_core.skills.skill import Skill
 from tests.conftest import MakeSkill
+from tests.permissions import CAN_BE_BOUND, bound_by_permissions
 from tests.server.serving import Served, serving, until
 from tests.server.settings import make_settings
 
@@ -378,11 +379,27 @@ async def test_what_is_left_out_is_logged_once_for_each_change(
     ]
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a file that may not be read")
-async def test_a_skill_that_cannot_be_read_any_more_is_gone(library: Path) -> None:
+@pytest.mark.skipif(not CAN_BE_BOUND, reason="needs a file that may not be read")
+async def test_a_skill_that_may_not_be_read_any_more_is_left_out(library: Path) -> None:
+    with bound_by_permissions():
+        async with serving(library) as served:
+            (library / "open-many/scripts/run.sh").chmod(0)
+            assert "open-many" not in await entries(served)
+            assert (await served.client.get(served.at(f"{FOLDER}/open-many.tar.gz"))).status_code == 404
+
+
+async def test_a_skill_that_became_one_for_users_alone_is_not_served_before_that_is_noticed(
+    library: Path, make_skill: MakeSkill
+) -> None:
     async with serving(library) as served:
-        (library / "open-many/scripts/run.sh").chmod(0)
-        assert "open-many" not in await entries(served)
+        assert "open-one" in await entries(served)
+        make_skill("open-one", fields="disable-model-invocation: true")
+        make_skill("open-many", fields="disable-model-invocation: true")
+        for path in ("open-one/SKILL.md", "open-many.tar.gz"):
+            answer = await served.client.get(served.at(f"{FOLDER}/{path}"))
+            assert b"disable-model-invocation" not in answer.content
+        await served.host.reload()
+        assert set(await entries(served)) == {"secret-plans"}
 
 
 def findings(tmp_path: Path, **variables: str) -> list[tuple[str, str | None, str]]:
