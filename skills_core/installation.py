@@ -78,7 +78,8 @@ def _command(installation: Installation, extra: str) -> str:
         return ""
     if folder_or_file and is_editable and _is_made_by_make(folder_or_file, installation.prefix):
         return _shown(["make", "-C", str(folder_or_file), "install"])
-    wanted = f"{folder_or_file}[{extra}]" if folder_or_file else f"{_NAME}[{extra}] @ {url}"
+    extras = ",".join(sorted({extra, *_chosen_extras(installation.prefix)}))
+    wanted = f"{folder_or_file}[{extras}]" if folder_or_file else f"{_NAME}[{extras}] @ {url}"
     words = [*_installer(installation), *(["--editable"] if is_editable else []), wanted]
     return _shown(words)
 
@@ -122,6 +123,23 @@ def _existing(url: str) -> Path | None:
 
 def _is_made_by_make(checkout: Path, prefix: Path) -> bool:
     return os.name == "posix" and prefix == checkout / ".venv" and (checkout / "Makefile").is_file()
+
+
+def _chosen_extras(prefix: Path) -> list[str]:
+    """Return the extras that uv or pipx would remove, because they install anew what a command names."""
+    import tomllib  # noqa: PLC0415 - see `_this_installation`
+
+    try:
+        if (receipt := prefix / "uv-receipt.toml").is_file():
+            wanted = tomllib.loads(receipt.read_text(encoding="utf-8"))["tool"]["requirements"]
+            extras = [extra for each in wanted if each["name"] == _NAME for extra in each.get("extras", ())]
+        else:
+            metadata = json.loads((prefix / "pipx_metadata.json").read_text(encoding="utf-8"))
+            found = re.search(r"\[([^\]]*)\]", metadata["main_package"]["package_or_url"])
+            extras = found[1].split(",") if found else []
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return []
+    return [extra.strip() for extra in extras if re.fullmatch(r"\s*[a-z]+\s*", str(extra))]
 
 
 def _installer(installation: Installation) -> list[str]:

@@ -95,6 +95,32 @@ def test_the_command_is_that_of_the_installer(
     assert command_of(replace(installed, installer=installer)) == [*words, f"{origin}[run]"]
 
 
+@pytest.mark.parametrize(
+    ("receipt", "text"),
+    [
+        (
+            "uv-receipt.toml",
+            '[tool]\nrequirements = [{ name = "skillserve", extras = ["history"] }]\n',
+        ),
+        ("pipx_metadata.json", '{"main_package": {"package_or_url": "/x[history]"}}'),
+    ],
+)
+def test_extras_that_were_chosen_before_are_kept(
+    receipt: str, text: str, installed: Installation, origin: Path
+) -> None:
+    (installed.prefix / receipt).write_text(text, encoding="utf-8")
+    assert command_of(installed)[-1] == f"{origin}[history,run]"
+
+
+@pytest.mark.parametrize("text", ["", "[tool", '{"main_package": null}', "[tool]\nrequirements = 1\n"])
+@pytest.mark.parametrize("receipt", ["uv-receipt.toml", "pipx_metadata.json"])
+def test_a_receipt_that_cannot_be_read_changes_nothing(
+    receipt: str, text: str, installed: Installation, origin: Path
+) -> None:
+    (installed.prefix / receipt).write_text(text, encoding="utf-8")
+    assert command_of(installed)[-1] == f"{origin}[run]"
+
+
 def test_an_environment_for_one_command_is_made_anew(installed: Installation, origin: Path, tmp_path: Path) -> None:
     (tmp_path / "CACHEDIR.TAG").touch()
     assert command_of(replace(installed, installer="uv")) == ["uvx", "--from", f"{origin}[run]", "skillserve"]
