@@ -33,6 +33,11 @@ def main() -> None:
 
         if serve_plainly(sys.argv[2:]):
             return
+    if not sys.argv[1:] and os.isatty(0) and os.isatty(1):
+        from server.cli.start_server import greet  # noqa: PLC0415 - likewise
+
+        if greet():
+            return
     from server.cli.app import main as run  # noqa: PLC0415 - what reads a command line for people takes a while to import
 
     run()

@@ -220,6 +220,8 @@ class Capability:
     """Its sections of `skillserve.toml`."""
     commands: Callable[[typer.Typer], None] | None = None
     """Adds its commands to the command line."""
+    greet: Callable[[], None] | None = None
+    """Prints what a person sees who types the command alone at a terminal; one capability does so."""
     record_command: Callable[[CommandRecord], None] | None = None
     """Records what a command has changed."""
     checks: Callable[[Configuration], Iterator[ConfigFinding]] | None = None

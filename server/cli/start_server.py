@@ -59,6 +59,16 @@ def command_process() -> Iterator[None]:
         fail(str(error), _EXIT_USAGE)
 
 
+def greet() -> bool:
+    """Greet a person who typed the command alone, and return True; return False if no capability does so."""
+    greeting = next((each.greet for each in CAPABILITIES if each.greet is not None), None)
+    if greeting is None:
+        return False
+    with command_process():
+        greeting()
+    return True
+
+
 def serve_plainly(words: Sequence[str]) -> bool:
     """Serve as the words after `serve` say, and return True at the end; return False if the words are not plain."""
     parsed = parse_plain_options(words)

@@ -38,8 +38,9 @@ _MAX_CAUSES = 3
 _MAX_WARNINGS = 2
 # Changed files that one line names, and new warnings of one skill.
 
+_MAX_NAME = 80
 _MAX_MESSAGE = 400
-# Characters of what is wrong with a skill, which may quote it.
+# Characters of the name of a skill, and of what is wrong with it, which may quote it.
 
 _NOT_OWN = frozenset({Scope.BUNDLED, Scope.PLUGIN})
 # Where users write no skills.
@@ -184,7 +185,8 @@ def _lines_of_new(skill: Skill) -> Iterator[_Line]:
 
 
 def _lines_of_pair(before: Skill, after: Skill) -> Iterator[_Line]:
-    if before.name != after.name:
+    # The name of a file that is broken may be any text.
+    if before.name != after.name and State.INVALID not in {before.state, after.state}:
         yield _Line(after, f"{_key(before)} renamed to {_key(after)}")
     elif before.identity != after.identity:
         yield _Line(after, f"{_key(after)} moved to {one_line(after.source.shown(after.content.place))}")
@@ -245,11 +247,12 @@ def _trouble(skill: Skill) -> _Line:
     fault = next((each for each in skill.diagnostics if each.code is skill.reason), None)
     line = f", line {fault.line}" if fault is not None and fault.line else ""
     message = shortened(fault.message if fault is not None else skill.detail, _MAX_MESSAGE)
-    return _Line(skill, f"{_key(skill)} is broken{line}: {message}", logging.WARNING)
+    folder = shortened(skill.source.name_of(skill.content.place), _MAX_NAME)
+    return _Line(skill, f"{folder} is broken{line}: {message}", logging.WARNING)
 
 
 def _key(skill: Skill) -> str:
-    return one_line(skill.key[:200])
+    return shortened(skill.key, _MAX_NAME)
 
 
 def _log_folders(change: Change) -> None:

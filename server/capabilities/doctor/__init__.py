@@ -16,4 +16,10 @@ def _add_commands(app: typer.Typer) -> None:
     app.command()(doctor)
 
 
-CAPABILITY: Final = Capability(name="doctor", commands=_add_commands)
+def _greet() -> None:
+    from server.capabilities.doctor.welcome import greet
+
+    greet()
+
+
+CAPABILITY: Final = Capability(name="doctor", commands=_add_commands, greet=_greet)

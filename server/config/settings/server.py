@@ -113,10 +113,12 @@ class LoggingSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Logs, which go to stderr."""
 
     level: LogLevel = LogLevel.INFO
-    """The least severe messages that are logged. Use `debug` to include messages of the libraries."""
+    """The least severe messages that are logged. Use `debug` to include messages of the libraries and digests of
+    skills, with date, level and logger in each line also at a terminal."""
     format: LogFormat = LogFormat.TEXT
     """How messages are written: `text` for people, or `json` with one object a line for programs. With `json`, each
-    request is logged with its sender, skill and decision, and without texts and tokens."""
+    request is logged with its sender, skill and decision, and without texts and tokens. Text has colours at a terminal,
+    unless the variable `NO_COLOR` is set."""
 
 
 class WatchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -139,6 +139,7 @@ CHANGES: list[tuple[str, Callable[[Path], object], list[str]]] = [
         ["standup changed: description, license"],
     ),
     ("a fault", lambda at: edit(at, "description: Does", "description:\nno:"), ["standup is broken, line 3: "]),
+    ("no name", lambda at: edit(at, "name: standup\ndescription", "\x1bname: x\ny"), ["standup is broken"]),
     ("a move", lambda at: at.rename(at.parent / "daily"), ["standup, line 2: name", "standup moved to "]),
     (
         "a new name",
