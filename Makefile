@@ -15,7 +15,7 @@ RENDER = $(DEPLOY)/bin/helm template skillserve deploy/helm/skillserve --namespa
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve recording check clean
 
 install: $(STAMP)
 
@@ -130,6 +130,10 @@ docs: install
 
 docs-serve: install
 	$(BIN)/python -m mkdocs serve
+
+# The recording of the README: a real client (npm), side by side with the server in a terminal (tmux, Linux).
+recording: install $(NODE_STAMP)
+	$(BIN)/python -m tools.recording
 
 check: lint types test
 
