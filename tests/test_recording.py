@@ -105,6 +105,7 @@ def test_the_recording_begins_with_the_server_and_ends_with_the_new_description_
     before, after = BEFORE.replace(" ", ""), AFTER.replace(" ", "")
     first, last = screens[0], screens[-1]
     assert "http://127.0.0.1:8000/mcp" in first
+    assert "❯" in first.rpartition("ClaudeCode")[2]  # noqa: RUF001 - its prompt
     assert after not in first
     # The edit pane shows the old description too; the last part of a screen is the client's.
     assert after in last.rpartition("ClaudeCode")[2]

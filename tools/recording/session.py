@@ -43,6 +43,9 @@ LOOK = "grep description skills/standup/SKILL.md"
 EDIT = "sed -i 's/commits/commits, in three bullets/' skills/standup/SKILL.md"
 BEFORE, AFTER = "yesterday's commits.", "commits, in three bullets."
 
+OFFER, READY = "auto mode", "manual mode on"
+"""Of the client: what it may offer instead of its prompt, and its line of state."""
+
 PATIENCE = 60.0
 """Seconds to wait for a text on the screen; only a program that hangs takes so long."""
 
@@ -63,6 +66,7 @@ class Terminal:
         self.tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(self.rows), "-c", environment["HOME"], *shell)
         options = {
             "status": "off",
+            "focus-events": "on",
             "pane-border-status": "top",
             "pane-border-lines": "single",
             "pane-border-style": "fg=colour244",
@@ -102,6 +106,10 @@ class Terminal:
             self.tmux("send-keys", "-t", self._places[pane], "-l", "\\;" if character == ";" else character)
             time.sleep(seconds)
 
+    def text(self, pane: str) -> str:
+        """Return what a pane shows, with single spaces."""
+        return " ".join(self.tmux("capture-pane", "-p", "-t", self._places[pane]).split())
+
     def wait(self, pane: str, text: str) -> None:
         """Wait until a pane shows a text.
 
@@ -109,7 +117,7 @@ class Terminal:
             TimeoutError: It does not.
         """
         end = time.monotonic() + PATIENCE
-        while text not in (shown := " ".join(self.tmux("capture-pane", "-p", "-t", self._places[pane]).split())):
+        while text not in (shown := self.text(pane)):
             if time.monotonic() > end:
                 raise TimeoutError(f"the pane {pane} does not show {text!r}, but: {shown}")
             time.sleep(0.05)
@@ -220,6 +228,16 @@ def play(terminal: Terminal) -> None:
     time.sleep(3 * READING)
 
 
+def decline_offers(terminal: Terminal) -> None:
+    """Wait until the client is ready, and answer no to what it offers at its first start."""
+    terminal.wait("client", "❯")  # noqa: RUF001 - its prompt
+    # An offer comes a moment later than the prompt.
+    time.sleep(2 * READING)
+    if OFFER in terminal.text("client"):
+        terminal.press("client", "Down", "Enter")
+    terminal.wait("client", READY)
+
+
 def main(root: Path) -> None:
     """Start the server and the client, attach a terminal, and record the session."""
     environment = prepare(root)
@@ -228,7 +246,7 @@ def main(root: Path) -> None:
         terminal.type("server", "clear; skillserve serve ~/skills --transport http\n")
         terminal.wait("server", "Ctrl-C")
         terminal.type("client", "cd project; clear; claude\n")
-        terminal.wait("client", "❯")  # noqa: RUF001 - its prompt
+        decline_offers(terminal)
         terminal.press("edit", "C-l")
         process, descriptor = terminal.attach()
         recorder = Recorder(descriptor)
