@@ -70,6 +70,7 @@ SHAPES: Mapping[str, Shape] = {
         {"--transport": 1, "--scope": 1, "--header": 1, "--env": 1, "--client-id": 1, "--callback-port": 1}, (2, 2)
     ),
     "claude mcp add --": Shape({"--scope": 1, "--env": 1}, (1, 1), then=True),
+    "claude mcp list": Shape(),
     "claude mcp login": Shape({}, (1, 1)),
     "codex mcp login": Shape({}, (1, 1)),
     # Installation.
@@ -78,7 +79,8 @@ SHAPES: Mapping[str, Shape] = {
     "uv tool uninstall": Shape({}, (1, 1)),
     "pipx install": Shape({"--python": 1}, (1, 1)),
     "git clone": Shape({}, (1, 2)),
-    "npx skills add": Shape({}, (1, 1)),
+    "npx skills add": Shape({"--skill": 1, "--agent": 1}, (1, 1)),
+    "npx skills update": Shape(),
     # Containers.
     "docker build": Shape({"-t": 1, "--tag": 1}, (1, 1)),
     "docker push": Shape({}, (1, 1)),
@@ -117,6 +119,7 @@ SHAPES: Mapping[str, Shape] = {
     "cd": Shape({}, (1, 1)),
     "chmod": Shape({}, (2, _MANY)),
     "cp": Shape({}, (2, 2)),
+    "cut": Shape({"-c1-12": 0}),
     "curl": Shape({"--fail": 0, "--silent": 0, "--show-error": 0, "--cacert": 1, "--header": 1, "--json": 1}, (1, 1)),
     "echo": Shape({}, (0, _MANY)),
     "export": Shape({}, (1, 1)),
@@ -126,6 +129,7 @@ SHAPES: Mapping[str, Shape] = {
     "patch": Shape({"-p1": 0, "-d": 1, "-i": 1}),
     "printf": Shape({}, (1, _MANY)),
     "sed": Shape({"-i": 0}, (1, 2)),
+    "sha256sum": Shape(),
     "true": Shape(),
 }
 
