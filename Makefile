@@ -20,7 +20,7 @@ RELEASE_STAMP := $(RELEASE)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check dist dist-check mcpb release clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
 
 install: $(STAMP)
 
@@ -149,6 +149,10 @@ docs: install
 
 docs-serve: install
 	$(BIN)/python -m mkdocs serve
+
+# The recording of the README: a real client (npm), side by side with the server in a terminal (tmux, Linux).
+recording: install $(NODE_STAMP)
+	$(BIN)/python -m tools.recording
 
 # The wheel is made from the sdist.
 dist: $(RELEASE_STAMP)

@@ -19,9 +19,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-__all__ = ["CommandLine", "command_lines", "commands_in_source", "fault_of", "make_targets", "options_of"]
+__all__ = [
+    "BLOCK",
+    "CommandLine",
+    "command_lines",
+    "commands_in_source",
+    "fault_of",
+    "joined",
+    "make_targets",
+    "options_of",
+]
 
-_FENCE = re.compile(
+BLOCK = re.compile(
     r"^(?P<mark>[ ]*(?:`{3,}|~{3,}))(?P<language>[\w-]*)[^\n]*\n(?P<code>.*?)^(?P=mark)[ ]*$", re.MULTILINE | re.DOTALL
 )
 _SHELL = {"", "sh", "bash", "shell", "console", "zsh", "text", "powershell"}
@@ -54,14 +63,14 @@ def command_lines(page: Path, shown: str) -> Iterator[CommandLine]:
     """Yield the commands `skillserve` and `make` in the blocks and code spans of a page."""
     text = page.read_text(encoding="utf-8")
     blank = list(text)
-    for match in _FENCE.finditer(text):
+    for match in BLOCK.finditer(text):
         blank[match.start() : match.end()] = [" " if char != "\n" else "\n" for char in match[0]]
         for entry in _CLIENT.finditer(match[0]):
             place = text.count("\n", 0, match.start() + entry.start()) + 1
             yield CommandLine(("skillserve", *json.loads(entry[1])), shown, place, whole=True)
         if match["language"] in _SHELL:
             first = text.count("\n", 0, match.start("code")) + 1
-            for number, shell in _joined(match["code"]):
+            for number, shell in joined(match["code"]):
                 for words in _commands(shell, prompted=match["language"] in {"", "console", "text"}):
                     yield CommandLine(words, shown, first + number, whole=True)
     prose = "".join(blank)
@@ -88,7 +97,7 @@ def commands_in_source(module: Path, shown: str) -> Iterator[CommandLine]:
                 yield CommandLine(words, shown, node.lineno, whole=False)
 
 
-def _joined(code: str) -> Iterator[tuple[int, str]]:
+def joined(code: str) -> Iterator[tuple[int, str]]:
     """Yield the lines of a block with their numbers; continued lines are one, and here-documents are left out."""
     lines = iter(enumerate(code.splitlines()))
     for number, line in lines:

@@ -106,6 +106,8 @@ def project(tmp_path: Path) -> Path:
         for number in (1, 2):
             write_iteration(place / f"my-skill-workspace/iteration-{number}", {"one": ((True, True), (True, False))})
     subprocess.run(["git", "init", "--quiet", folder], check=True)
+    # A client that is installed, and the answer to what `connect` asks.
+    (tmp_path / ".cursor").mkdir()
     (tmp_path / "bin").mkdir()
     command = tmp_path / "bin/skillserve"
     command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m server "$@"\n')
@@ -126,7 +128,8 @@ def words_of(command: str) -> list[str]:
 
 
 def run(command: str, project: Path) -> subprocess.CompletedProcess[str]:
-    """Run a line of the docs as a user who has nothing but the project."""
+    """Run a line of the docs as a user who has nothing but the project, and who agrees to what is asked."""
+    command = re.sub(r"\bskillserve connect\b", "skillserve connect --yes", command)
     above = project.parent
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SKILLSERVE_")}
     places = {"HOME": above, "XDG_CONFIG_HOME": above / "config", "XDG_STATE_HOME": above / "state"}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.command_shapes import ShellLine, fault_of_line, shell_lines
 from tests.documented_commands import (
     CommandLine,
     command_lines,
@@ -39,6 +40,7 @@ def shown(path: Path) -> str:
 FOUND = [command for page in PAGES for command in command_lines(page, shown(page))]
 OURS = [command for command in FOUND if command.words[0] == "skillserve"]
 MAKE = [command for command in FOUND if command.words[0] == "make"]
+LINES = [line for page in PAGES for line in shell_lines(page.read_text(encoding="utf-8"), shown(page))]
 
 
 @cache
@@ -171,4 +173,84 @@ def test_commands_are_found_in_blocks_spans_pipes_and_entries_of_clients(tmp_pat
         (10, "skillserve show a", True),
         (14, "skillserve serve DIR", True),
         (19, "skillserve status", True),
+    ]
+
+
+@pytest.mark.parametrize("page", sorted({line.page for line in LINES}))
+def test_each_line_of_a_block_of_commands_is_one_that_its_programs_accept(page: str) -> None:
+    faults = {str(each): fault_of_line(each) for each in LINES if each.page == page}
+    assert {text: fault for text, fault in faults.items() if fault} == {}
+
+
+def test_there_are_lines_of_each_kind_of_program() -> None:
+    assert len(LINES) > 150
+    programs = {each.text.split()[0] for each in LINES}
+    assert programs >= {"claude", "docker", "kubectl", "make", "skillserve", "systemctl", "uv", "uvx"}
+
+
+def test_no_line_of_another_program_takes_an_option_of_another_name() -> None:
+    tried = 0
+    for each in LINES:
+        for match in re.finditer(r"(?<= )--[a-z][a-z-]*", each.text):
+            words_before = each.text[: match.start()]
+            if re.search(r"\b(?:skillserve|make|echo|printf) ", words_before) or "'" in words_before:
+                continue
+            wrong = ShellLine(f"{words_before}--x{match[0]}{each.text[match.end() :]}", each.page, each.line)
+            tried += 1
+            assert fault_of_line(wrong) is not None, str(wrong)
+    assert tried > 20
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "no-such-program",
+        "skillserve no-such-command",
+        "make no-such-target",
+        "ls | skillserve status --no-such-option",
+        "TOKEN=$(docker exec NAME skillserve no-such-command)",
+        "docker exec NAME",
+        "docker exec NAME skillserve status --no-such-option",
+        "docker compose --file deploy/no-such-file.yaml up",
+        "docker compose stop-it-all",
+        "claude mcp add skills -- skillserve serve --no-such-option",
+        "claude mcp add skills",
+        "claude mcp add --transport",
+        "uvx --from . skillserve no-such-command",
+        "uvx --from . no-such-program",
+        "uv tool install",
+        "deploy/compose/no-such-script.sh",
+        ".venv/bin/python -m conformance.no_such_module",
+        ".venv/bin/python bench/run.py --no-such-option",
+        "curl 'http://127.0.0.1",
+    ],
+)
+def test_a_line_that_no_rule_accepts_has_a_fault(text: str) -> None:
+    assert fault_of_line(ShellLine(text, "page.md", 1)) is not None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "A=1 skillserve status > out.json && make lint types",
+        "uvx --from . skillserve serve DIR",
+        "uv tool install '.[run]'",
+        "claude mcp add skills -- /p/skillserve serve /p/skills   # why",
+        "docker compose --file deploy/compose/compose.yaml exec -T skillserve-1 skillserve reload",
+        "TOKEN=$(kubectl --namespace n exec deploy/skillserve -- skillserve token add anna)",
+        ".venv/bin/python bench/run.py --quick",
+    ],
+)
+def test_a_line_that_works_has_no_fault(text: str) -> None:
+    assert fault_of_line(ShellLine(text, "page.md", 1)) is None
+
+
+def test_lines_are_those_of_commands_and_not_of_what_they_print() -> None:
+    commands = "```sh\na\n# why\nb \\\n  c\n```\n\n"
+    output = "```text\nout of a program\ndocker up\nT=$(docker x)\n$ a b\n```\n\n"
+    page = f"{commands}{output}```json\n{{}}\n```\n\nUse `uv tool\ninstall .`.\n"
+    found = [(each.line, each.text.split()) for each in shell_lines(page, "page.md")]
+    assert found == [
+        *((2, ["a"]), (4, ["b", "c"]), (10, ["docker", "up"]), (11, ["T=$(docker", "x)"]), (12, ["a", "b"])),
+        (19, ["uv", "tool", "install", "."]),
     ]

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+
 REPOSITORY = Path(__file__).parents[1]
 
 OUTSIDE = re.compile(r"\s*(?:https?:|wss?:|ftp:)?//", re.IGNORECASE)
@@ -104,3 +106,26 @@ def test_each_link_into_the_docs_leads_to_a_page_and_a_heading(name: str, pages:
         if anchor:
             page = target.relative_to(REPOSITORY / "docs").with_suffix(".html")
             assert anchor in pages[page.as_posix()].anchors, f"{path}#{anchor}"
+
+
+FOUND = '[...document.querySelectorAll(".md-search-result__link")].map((each) => each.href)'
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
+def test_the_search_finds_pages_when_the_site_is_opened_from_the_disk(site: Path, tmp_path: Path) -> None:
+    browser = Chromium(tmp_path)
+    try:
+        browser.show(width=1300)
+        # Also from a page that is not at the top.
+        browser.open((site / "guides/run-scripts.html").as_uri())
+        browser.evaluate("document.querySelector('[data-md-component=search-query]').focus()")
+        for letter in "bubblewrap":
+            browser.call("Input.dispatchKeyEvent", type="keyDown", text=letter, key=letter)
+            browser.call("Input.dispatchKeyEvent", type="keyUp", key=letter)
+        browser.wait_until(f"{FOUND}.length > 0")
+        found = browser.evaluate(FOUND)
+    finally:
+        browser.close()
+    assert (site / "guides/run-scripts.html").as_uri() in {link.partition("?")[0].partition("#")[0] for link in found}
+    assert {request.partition(":")[0] for request in browser.requests} <= {"file", "data", "about", "blob"}
+    assert any("search_index.js" in request for request in browser.requests)
