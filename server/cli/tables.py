@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from server.hosting.status import count_states, display_path
-from skills_core.diagnostics import Severity, one_line, shortened
+from server.cli.console import print_notice
+from server.hosting.status import count_states, display_path, nothing_found
+from skills_core.diagnostics import Severity, agreeing, counted, one_line, shortened
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.hosting.status import StatusFilter
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 _WIDE = 10_000
 _INDENT = 2
+_MIN_TEXT = 20
+# Columns of a description that `list` prints at least.
 
 _MAX_VERSION = 40
 # Characters of a version in a table; any text may stand there.
@@ -38,6 +43,11 @@ def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -
     """Print the chosen skills, their diagnostics, and the `lines` that capabilities add."""
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
+    if not chosen:
+        _print_none(console, catalog)
+        for line in lines:
+            console.print(escape(line), soft_wrap=True)
+        return
     if console.is_terminal:
         _print_by_source(console, catalog, chosen)
     else:
@@ -61,6 +71,38 @@ def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -
             console.print(escape(str(diagnostic)), soft_wrap=True)
     for line in lines:
         console.print(escape(line))
+
+
+def _print_none(console: Console, catalog: Catalog) -> None:
+    """Print why `status` lists no skill: there are none, or none is chosen."""
+    none = ["None of the skills is chosen; without --state, --reason, --scope and --name all are listed."]
+    for line in none if catalog.skills else nothing_found(catalog):
+        console.print(escape(line), soft_wrap=True)
+    for problem in catalog.problems:
+        if problem.severity is not Severity.INFO:
+            console.print(escape(str(problem)), soft_wrap=True)
+
+
+def print_list(catalog: Catalog) -> None:
+    """Print the name and the description of each skill that is served, on a terminal on one line of its width."""
+    console = console_for_people()
+    width = max((cell_len(one_line(skill.key)) for skill in catalog.active), default=0)
+    for skill in catalog.active:
+        name, text = one_line(skill.key), one_line(skill.description)
+        room = max(console.width - width - _INDENT, _MIN_TEXT)
+        text = text if cell_len(text) <= room else f"{set_cell_size(text, room - 1).rstrip()}…"
+        console.print(f"[bold]{escape(name)}[/]{' ' * (width - cell_len(name) + _INDENT)}{escape(text)}", soft_wrap=True)
+    others = [skill for skill in catalog.skills if skill.state is not State.ACTIVE]
+    counts = ", ".join(f"{count} {state}" for state, count in count_states(others).items() if count)
+    rest = f"{len(others):,} more {agreeing(len(others), 'is', 'are')} not served ({counts}): skillserve status"
+    if not catalog.skills:
+        console.print(escape("\n".join(nothing_found(catalog))), soft_wrap=True)
+    elif console.is_terminal:
+        served = counted(len(catalog.active), "skill")
+        console.print(f"\n{served}{f'; {rest}' if others else ''}", soft_wrap=True)
+    elif others:
+        # A program that reads the names is not disturbed.
+        print_notice(rest)
 
 
 def print_matches(matches: Sequence[Match]) -> None:

@@ -24,11 +24,12 @@ from server.cli.console import (
     EXIT_NO,
     EXIT_USAGE,
     fail,
-    group_with_default,
+   
     print_json,
     print_notice,
     print_text,
 )
+from server.cli.help_pages import CommandLine, group_with_default
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, system_message
 
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
 
 _LIST = "list"
 
-audit_log = typer.Typer(
+audit_log = CommandLine(
     cls=group_with_default(_LIST),
     help="Show who used which skill; without a command, as `list` does.",
     subcommand_metavar="[COMMAND] [ARGS]...",

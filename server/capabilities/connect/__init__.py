@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.connect.commands import connect
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(connect)
+    app.command(rich_help_panel=CommandGroup.SERVE)(connect)
 
 
 CAPABILITY: Final = Capability(name="connect", commands=_add_commands)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson, Directories
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine, group_with_default
 from server.config.machine import state_home
 from skills_core.diagnostics import Severity, one_line, printable
 from skills_core.errors import HistoryError
@@ -28,7 +29,7 @@ _DEFAULT = "log"
 _SHOWN = 10
 
 
-history = typer.Typer(
+history = CommandLine(
     cls=group_with_default(_DEFAULT),
     help="Show the history of skills; `history NAME` is for `log NAME`.",
     subcommand_metavar="[NAME | COMMAND] [ARGS]...",

@@ -9,13 +9,14 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from server.requests import CommandRecord
 
 if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile
 
 
-token = typer.Typer(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
+token = CommandLine(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
 
 
 @token.command("add")

@@ -12,6 +12,7 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
     return [_sanitized(each) for each in value] if isinstance(value, list) else value
 
 
-plugin = typer.Typer(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
+plugin = CommandLine(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, which is that of its folder.")]
 Source = Annotated[

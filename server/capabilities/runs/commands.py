@@ -26,6 +26,7 @@ from server.cli.commands.options import (
     parse_name_values,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.help_pages import CommandLine
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.workflow.model import WorkflowOutcome
 
-runs = typer.Typer(help="List, show, cancel and resume runs.", no_args_is_help=True)
+runs = CommandLine(help="List, show, cancel and resume runs.", no_args_is_help=True)
 
 
 def run(  # noqa: PLR0913 - one parameter for each flag
@@ -188,10 +189,9 @@ def _folder_hint(message: str | None, directories: list[Path] | None) -> str:
     return f' {message!r} was taken as the message; give a message (or "") before folders.'
 
 
-workflow = typer.Typer(
+workflow = CommandLine(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     help="Check and run workflows, which combine skills into steps.",
 )
 

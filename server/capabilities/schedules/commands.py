@@ -19,12 +19,13 @@ from server.cli.commands.options import (
     Workspace,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 
 if TYPE_CHECKING:
     from server.capabilities.schedules.store import ScheduleStore
     from skills_core.runs.tools import WorkspaceTool
 
-schedule = typer.Typer(help="Run skills at set times.", no_args_is_help=True)
+schedule = CommandLine(help="Run skills at set times.", no_args_is_help=True)
 
 
 Name = Annotated[

@@ -11,6 +11,7 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.help_pages import CommandLine
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import counted, one_line
 from skills_core.disk.sources import project_of
@@ -18,7 +19,7 @@ from skills_core.disk.sources import project_of
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
 
-config = typer.Typer(help="Check the configuration.", no_args_is_help=True)
+config = CommandLine(help="Check the configuration.", no_args_is_help=True)
 
 
 @config.callback()

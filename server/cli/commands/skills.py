@@ -1,4 +1,4 @@
-"""The commands that show skills: `activate`, `catalog`, `show` and `status`."""
+"""The commands that show skills: `activate`, `catalog`, `list`, `show` and `status`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from server.hosting.status import (
     status_object,
 )
 from server.protocol.recipients import known_names, recipient_called
-from skills_core.diagnostics import Reason, one_line, printable
+from skills_core.diagnostics import Reason, counted, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.activation import activation_inputs, render_activation, render_request
@@ -40,7 +40,10 @@ from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
+    from server.config.settings.model import Settings
+    from server.hosting.views import SeenByRoles
     from server.listing.snapshot import Snapshot
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 
@@ -234,9 +237,74 @@ def _skill_document(document: dict[str, Any], skill: Skill) -> dict[str, Any]:
     return {**document, "frontmatter": skill.frontmatter.raw, "files": files}
 
 
+AsRole = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        metavar="ROLE",
+        help="Show what a caller with this role sees; repeatable.",
+        show_default="what the server's user sees",
+    ),
+]
+
+
+def list_skills(
+    directories: Directories = None,
+    *,
+    roles: AsRole = None,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """List the skills that are served, with their descriptions.
+
+    `status` lists all skills, also those that are not served and why; `show` has all about one skill.
+    """
+    library, settings = open_with_settings(
+        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    )
+    seen = _seen_by(roles, library.catalog, settings)
+    catalog = seen.catalog if seen else library.catalog
+    if as_json:
+        described = [{"name": printable(each.key), "description": each.description} for each in catalog.active]
+        print_json({"skills": described, **_role_object(seen)})
+        return
+    if seen:
+        print_text(_role_line(seen, library.catalog))
+    if not seen or catalog.active:
+        from server.cli.tables import print_list
+
+        print_list(catalog)
+
+
+def _seen_by(roles: list[str] | None, catalog: Catalog, settings: Settings) -> SeenByRoles | None:
+    """Return what callers with these roles see, None if none were asked for."""
+    if not roles:
+        return None
+    from server.hosting.views import seen_by
+
+    return seen_by(roles, catalog, settings)
+
+
+def _role_line(seen: SeenByRoles, whole: Catalog) -> str:
+    """Return how much of a catalog callers with some roles see, and which optional tools they may use."""
+    names, tools = ", ".join(seen.roles), ", ".join(seen.tools) or "none"
+    served = f"{len(seen.catalog.active):,} of {counted(len(whole.active), 'served skill')}"
+    return one_line(f"A caller with the {_noun(seen)} {names} sees {served}. Optional tools: {tools}.")
+
+
+def _noun(seen: SeenByRoles) -> str:
+    return "role" if len(seen.roles) == 1 else "roles"
+
+
+def _role_object(seen: SeenByRoles | None) -> dict[str, Any]:
+    return {"as": {"roles": [*seen.roles], "tools": [*seen.tools]}} if seen else {}
+
+
 def status(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
+    roles: AsRole = None,
     state: Annotated[list[State] | None, typer.Option(help="List only skills in this state; repeatable.")] = None,
     reason: Annotated[
         list[Reason] | None,
@@ -258,7 +326,10 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
 ) -> None:
-    """List all skills with their states and the reasons for them."""
+    """List all skills with their states and the reasons for them.
+
+    `list` is the short form: the skills that are served, with their descriptions.
+    """
     library, settings = open_with_settings(
         directories,
         strict=strict,
@@ -267,11 +338,14 @@ def status(  # noqa: PLR0913 - one parameter for each flag
         conventions=conventions,
         gitignore=gitignore,
     )
-    catalog = library.catalog
+    seen = _seen_by(roles, library.catalog, settings)
+    catalog = seen.catalog if seen else library.catalog
     choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json(status_object(catalog, settings, choice))
+        print_json({**status_object(catalog, settings, choice), **_role_object(seen)})
         return
     from server.cli.tables import print_status
 
+    if seen:
+        print_text(_role_line(seen, library.catalog))
     print_status(catalog, choice, capability_lines(settings))
