@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -59,7 +59,7 @@ def _options(
     pass
 
 
-_SECTIONS: Final = {
+_SECTIONS: Final[Mapping[CommandGroup, Mapping[str, Callable[..., object]]]] = {
     CommandGroup.SERVE: {"serve": serve, "list": list_skills, "status": status, "show": show, "activate": activate},
     CommandGroup.MEASURE: {"search": search, "drift": drift, "catalog": catalog},
     CommandGroup.OPERATE: {"trust": trust},

@@ -56,6 +56,7 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Untyped) -> list[str]:
         """Return the words of the line with the usage."""
+        del ctx
         return [str(self.options_metavar), *map(usage_of, _of_kind(self, "argument"))]
 
     def parse_args(self, ctx: Untyped, args: list[str]) -> list[str]:
@@ -157,11 +158,19 @@ def _option_names(record: str) -> str:
 
 
 def _tidy(text: str) -> str:
-    """Return a help text with its default and its range in words."""
-    text = re.sub(r"\[default: \((.*)\)(?=[];])", r"[default: \1", text)
-    text = re.sub(r"(\S+)<=x<=([\d.]+)", r"\1 to \2", text)
-    text = re.sub(r"x>=(\S+?)(?=[];])", r"at least \1", text)
-    return re.sub(r"; required\]|\s*\[required\]", lambda found: "]" if found[0].startswith(";") else "", text)
+    """Return a help text whose remark in brackets, about the default and the range, is in words."""
+    words, bracket, remark = text.rpartition("[")
+    if not (bracket and remark.endswith("]")):
+        return text
+    notes = [_note(each) for each in remark[:-1].split("; ") if each != "required"]
+    return f"{words}[{'; '.join(notes)}]" if notes else words.rstrip()
+
+
+def _note(note: str) -> str:
+    note = re.sub(r"(?<![\d.])(\d+)\.0(?![\d.])", r"\1", note)
+    note = re.sub(r"^default: \((.*)\)$", r"default: \1", note)
+    note = re.sub(r"^(.+)<=x<=(.+)$", r"\1 to \2", note)
+    return re.sub(r"^x>=(.+)$", r"at least \1", note)
 
 
 def _of_kind(command: Untyped, kind: str) -> Iterator[Untyped]:

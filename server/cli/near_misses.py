@@ -1,4 +1,4 @@
-"""What is said about a command or an option that does not exist: which one may be meant, with the words of other tools."""
+"""What is said about a command or an option that does not exist: which one is meant, also in words of other tools."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def unknown_option(command: Any, path: str, option: str) -> str:  # noqa: ANN401
 
 
 def _meant(group: Any, word: str, *, is_root: bool) -> Iterator[str]:  # noqa: ANN401
-    """Yield the words that may be meant in a group instead of `word`: what it means elsewhere, then what looks alike."""
+    """Yield what may be meant in a group by `word`: what it means in other tools, or else what looks alike."""
     if is_root and word.lower() in _MEANT:
         yield from (each for each in _MEANT[word.lower()] if _exists(group, each.split()))
         return

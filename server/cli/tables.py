@@ -86,20 +86,22 @@ def _print_none(console: Console, catalog: Catalog) -> None:
 def print_list(catalog: Catalog) -> None:
     """Print the name and the description of each skill that is served, on a terminal on one line of its width."""
     console = console_for_people()
-    width = max((cell_len(one_line(skill.key)) for skill in catalog.active), default=0)
-    for skill in catalog.active:
-        name, text = one_line(skill.key), one_line(skill.description)
-        room = max(console.width - width - _INDENT, _MIN_TEXT)
-        text = text if cell_len(text) <= room else f"{set_cell_size(text, room - 1).rstrip()}…"
-        console.print(f"[bold]{escape(name)}[/]{' ' * (width - cell_len(name) + _INDENT)}{escape(text)}", soft_wrap=True)
-    others = [skill for skill in catalog.skills if skill.state is not State.ACTIVE]
-    counts = ", ".join(f"{count} {state}" for state, count in count_states(others).items() if count)
-    rest = f"{len(others):,} more {agreeing(len(others), 'is', 'are')} not served ({counts}): skillserve status"
     if not catalog.skills:
         console.print(escape("\n".join(nothing_found(catalog))), soft_wrap=True)
-    elif console.is_terminal:
-        served = counted(len(catalog.active), "skill")
-        console.print(f"\n{served}{f'; {rest}' if others else ''}", soft_wrap=True)
+        return
+    names = [one_line(skill.key) for skill in catalog.active]
+    column = max(map(cell_len, names), default=0) + _INDENT
+    room = max(console.width - column, _MIN_TEXT)
+    for name, skill in zip(names, catalog.active, strict=True):
+        text = one_line(skill.description)
+        text = text if cell_len(text) <= room else f"{set_cell_size(text, room - 1).rstrip()}…"
+        console.print(f"[bold]{escape(name)}[/]{' ' * (column - cell_len(name))}{escape(text)}", soft_wrap=True)
+    others = [skill for skill in catalog.skills if skill.state is not State.ACTIVE]
+    counts = ", ".join(f"{count} {state}" for state, count in count_states(others).items() if count)
+    rest = f"{len(others):,} {agreeing(len(others), 'is', 'are')} not served ({counts}): skillserve status says why"
+    if console.is_terminal:
+        served = f"\n{counted(len(catalog.active), 'skill')} served"
+        console.print(f"{served}; {rest}" if others else served, soft_wrap=True)
     elif others:
         # A program that reads the names is not disturbed.
         print_notice(rest)

@@ -24,7 +24,6 @@ from server.cli.console import (
     EXIT_NO,
     EXIT_USAGE,
     fail,
-   
     print_json,
     print_notice,
     print_text,

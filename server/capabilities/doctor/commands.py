@@ -17,8 +17,9 @@ _MARKS = {"good": "ok  ", "note": "note", "bad": "FAIL"}
 def doctor(directories: Directories = None, *, as_json: AsJson = False) -> None:
     """Find out why it does not work, and what to do about it.
 
-    It looks at the installation, the settings, the skills, the address and the clients. Each line that is not in order says what to do. The server is started as each client starts it; nothing is changed.
-    The exit code is 1 if something does not work.
+    It looks at the installation, the settings, the skills, the address and the clients. Each line that is not in order
+    says what to do. The server is started as each client starts it; nothing is changed. The exit code is 1 if something
+    does not work.
     """
     from server.capabilities.doctor.examination import EXAMINATIONS, Health, Patient
     from server.config.bootstrap import settings_of

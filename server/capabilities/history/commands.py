@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson, Directories
+from server.cli.completion import skill_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.help_pages import CommandLine, group_with_default
 from server.config.machine import state_home
@@ -35,7 +36,10 @@ history = CommandLine(
     subcommand_metavar="[NAME | COMMAND] [ARGS]...",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name, or its path in its source.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The skill's name, or its path in its source.", autocompletion=skill_names),
+]
 Revision = Annotated[
     str | None,
     typer.Argument(
@@ -54,6 +58,7 @@ def log(
             metavar="NAME",
             help="The skill's name. A path that begins with . or / counts as the first DIR.",
             show_default="all skills",
+            autocompletion=skill_names,
         ),
     ] = None,
     directories: Directories = None,

@@ -19,6 +19,7 @@ from server.cli.commands.options import (
     Reviewed,
     RunId,
     RunTool,
+    SkillName,
     SkillTool,
     Strict,
     TrustWorkspace,
@@ -38,7 +39,7 @@ runs = CommandLine(help="List, show, cancel and resume runs.", no_args_is_help=T
 
 
 def run(  # noqa: PLR0913 - one parameter for each flag
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     message: Annotated[str | None, typer.Argument(help="What the skill should do, in your own words.")] = None,
     directories: Directories = None,
     *,

@@ -8,6 +8,7 @@ import typer
 
 from server.cli.client_lists import chosen_clients
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
+from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 
@@ -20,6 +21,7 @@ def visibility(
         typer.Option(
             metavar="KEY[@VERSION]",
             help="Report on this client only, such as claude-code or claude-code@2.1.200; repeatable.",
+            autocompletion=client_names,
         ),
     ] = None,
     window: Annotated[

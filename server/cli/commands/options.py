@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from server.cli.completion import skill_names
 from server.cli.console import EXIT_USAGE, fail
 from server.cli.help_pages import OptionGroup
 from server.config.settings.skills import Conventions
@@ -20,6 +21,7 @@ Directories = Annotated[
         show_default="the configured and standard folders",
     ),
 ]
+SkillName = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.", autocompletion=skill_names)]
 Improved = Annotated[
     list[str] | None,
     typer.Option(

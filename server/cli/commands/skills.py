@@ -16,10 +16,12 @@ from server.cli.commands.options import (
     GitIgnored,
     NoAdapt,
     Param,
+    SkillName,
     Strict,
     TrustWorkspace,
     parse_name_values,
 )
+from server.cli.completion import client_names, role_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_with_settings
 from server.config.settings.skills import SkillFolder
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 
 
 def activate(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     directories: Directories = None,
     *,
     param: Param = None,
@@ -58,6 +60,7 @@ def activate(
             metavar="CLIENT",
             help="Print the text for this client, given by its key or name.",
             show_default="any client",
+            autocompletion=client_names,
         ),
     ] = None,
     follow_symlinks: FollowSymlinks = False,
@@ -98,17 +101,16 @@ def catalog(
         str | None,
         typer.Option(
             metavar="CLIENT[@VERSION]",
-            help="Print what this client receives, given by its key or by the name that it sends; without a version, "
-            "what its latest one receives.",
+            help="Print what this client receives, given by its key or name; without a version, the latest one.",
             show_default="any other client",
+            autocompletion=client_names,
         ),
     ] = None,
     shown: Annotated[
         CatalogFormat,
         typer.Option(
             "--format",
-            help="Print everything with headings (text), or only the description of activate_skill, the server's "
-            "instructions, or the names in the enum; xml is the <available_skills> block of skills-ref to-prompt.",
+            help="Print everything with headings (text), or one part; xml is the block of skills-ref to-prompt.",
         ),
     ] = CatalogFormat.TEXT,
     as_json: AsJson = False,
@@ -181,7 +183,7 @@ def _catalog_text(shown: CatalogFormat, instructions: str, description: str, nam
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     directories: Directories = None,
     *,
     as_json: AsJson = False,
@@ -244,6 +246,7 @@ AsRole = Annotated[
         metavar="ROLE",
         help="Show what a caller with this role sees; repeatable.",
         show_default="what the server's user sees",
+        autocompletion=role_names,
     ),
 ]
 
