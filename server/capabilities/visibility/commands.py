@@ -35,13 +35,16 @@ def visibility(
     fail_on_hidden: Annotated[
         bool, typer.Option("--fail-on-hidden", help="Exit with code 1 if a client hides or shortens a skill.")
     ] = False,
+    table: Annotated[
+        bool, typer.Option("--table", help="Print all figures, what would show more, and skills that clash.")
+    ] = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
     """Report what each client shows of the skills.
 
-    Clients shorten long lists and descriptions. The report also names skills that clash, and says how to show more.
+    Clients shorten long lists and descriptions. --table also names skills that clash, and says how to show more.
     """
     from server.capabilities.visibility.json_report import report_object
     from server.capabilities.visibility.report import visibility_report
@@ -56,9 +59,9 @@ def visibility(
     if as_json:
         print_json(report_object(found))
     else:
-        from server.capabilities.visibility.text_report import print_report
+        from server.capabilities.visibility.text_report import print_report, print_sentences
         from server.cli.tables import console_for_people
 
-        print_report(console_for_people(), found)
+        (print_report if table else print_sentences)(console_for_people(), found)
     if fail_on_hidden and any(client.hides_skills for client in found.clients):
         raise SystemExit(EXIT_NO)
