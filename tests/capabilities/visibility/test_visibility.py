@@ -325,9 +325,8 @@ def test_people_get_one_sentence_for_each_client(many: Path) -> None:
 
 
 def test_the_numbers_of_a_sentence_are_those_of_the_answer(many: Path) -> None:
-    settings = {"SKILLSERVE_CATALOG_BUDGET": "1500", "SKILLSERVE_ENUM_LIMIT": "5"}
-    lines = run("visibility", many, **settings).stdout.splitlines()
-    for found in visibility(many, **settings)["clients"]:
+    lines = run("visibility", many, SKILLSERVE_CATALOG_BUDGET="1500", SKILLSERVE_ENUM_LIMIT="5").stdout.splitlines()
+    for found in visibility(many, SKILLSERVE_CATALOG_BUDGET="1500", SKILLSERVE_ENUM_LIMIT="5")["clients"]:
         (line,) = (each for each in lines if each.startswith(f"{found['title']}: shows "))
         counts = {sight: len(keys) for sight, keys in found["served"]["sight"].items()}
         assert f"shows {counts['described'] or 'none'} of {sum(counts.values())};" in line
