@@ -102,7 +102,7 @@ def _near(entry: str, known: Iterable[str]) -> str:
     """Return the names or tags that are close to a selector, in brackets."""
     is_tag = entry.startswith("tag:")
     alike = sorted(each for each in known if each.startswith("tag:") == is_tag)
-    wanted = entry.replace("*", "").strip().lower()
+    wanted = entry.replace("*", "").strip(" -_").lower()
     near = difflib.get_close_matches(wanted, alike, _MAX_NAMED) or [each for each in alike if wanted and wanted in each]
     return f" (close: {', '.join(one_line(each)[:_SHOWN] for each in near[:_MAX_NAMED])})" if near else ""
 
