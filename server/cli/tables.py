@@ -107,9 +107,12 @@ def print_list(catalog: Catalog) -> None:
         print_notice(rest)
 
 
-def print_matches(matches: Sequence[Match]) -> None:
-    """Print one row for each match, best first: score, band, matched words and description."""
+def print_matches(matches: Sequence[Match], catalog: Catalog) -> None:
+    """Print one row for each match in a catalog, best first: score, band, matched words and description."""
     console = console_for_people()
+    if not catalog.skills:
+        console.print(escape("\n".join(nothing_found(catalog))), soft_wrap=True)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("skill", "score", "band", "why", "description"):
         table.add_column(heading, overflow="fold")

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from server.requests import CommandRecord
 
 _LIST = "list"
+_NO_RECORD = "there is no such record in {}; a server writes them, unless audit_log.enabled is off"
 
 audit_log = CommandLine(
     cls=group_with_default(_LIST),
@@ -93,6 +94,8 @@ def list_records(  # noqa: PLR0913 - one parameter for each flag
     else:
         for entry in shown:
             print_text(_line(entry))
+        if not found and not reader.unreadable:
+            print_notice(_NO_RECORD.format(_folder(folder)))
         if len(found) > limit:
             print_notice(f"these are the newest {limit} records; --limit shows more")
     _tell_unreadable(reader)
@@ -119,8 +122,12 @@ def export(
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
     lines: Iterator[str] = exported(reader.records(wanted), kind)
+    found = False
     while batch := [*itertools.islice(lines, 1000)]:
+        found = True
         print_text("\n".join(batch))
+    if not found and not reader.unreadable:
+        print_notice(_NO_RECORD.format(_folder(folder)))
     _tell_unreadable(reader)
 
 

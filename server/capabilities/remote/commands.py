@@ -223,11 +223,15 @@ def list_plugins(*, as_json: AsJson = False) -> None:
     from server.capabilities.remote.plugins.operations import installed_plugins
     from server.capabilities.remote.report import plugin_lines, plugins_object
 
-    found = installed_plugins(_plugins_folder())
+    folder = _plugins_folder()
+    found = installed_plugins(folder)
     if as_json:
         print_json(_sanitized(plugins_object(found)))
-    for each in () if as_json else found:
+        return
+    for each in found:
         print_text("\n".join(plugin_lines(each)))
+    if not found:
+        print_notice(f"no plugin is installed in {folder.root}; `skillserve plugin install SOURCE` installs one")
 
 
 @plugin.command("remove")

@@ -26,7 +26,7 @@ from server.cli.commands.options import (
     Workspace,
     parse_name_values,
 )
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.help_pages import CommandLine
 from skills_core.errors import UnknownSkillError
 
@@ -93,11 +93,14 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 def list_runs(*, as_json: AsJson = False) -> None:
     """List runs, latest first."""
     from server.capabilities.runs.execution import read_summaries
+    from server.config.machine import state_home
 
     summaries = read_summaries()
     if as_json:
         print_json({"runs": summaries})
         return
+    if not summaries:
+        print_notice(f"no run that can be read is recorded in {state_home()}; `skillserve run NAME` runs a skill")
     for each in summaries:
         name = each["skill"] or (each["workflow"] and f"workflow {each['workflow']}")
         columns = (each["run_id"], each["started"], each["status"], name, each["problem"])

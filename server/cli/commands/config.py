@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.help_pages import CommandLine
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import counted, one_line
@@ -75,8 +75,11 @@ def trust(
     machine = Machine(current_places())
     file = machine.trust
     if as_list:
-        for folder in file.folders():
+        folders = file.folders()
+        for folder in folders:
             print_text(one_line(str(folder)))
+        if not folders:
+            print_notice(f"no project is trusted in {file.path}; `skillserve trust PATH` trusts one")
         return
     if not path.is_dir() and not remove:
         fail(f"{path}: there is no such directory", EXIT_USAGE)

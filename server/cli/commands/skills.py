@@ -137,7 +137,7 @@ def catalog(
     else:
         _print_received(lists, profile, shown, as_json=as_json)
     if not library.catalog.offered:
-        fail("no skill is offered to models, so clients receive no catalog", EXIT_NO)
+        fail("no skill is offered to models, so clients receive no catalog; `skillserve status` says why", EXIT_NO)
 
 
 def _profile_of(chosen: str | None) -> ClientProfile:
@@ -194,7 +194,8 @@ def show(
     found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
     if not found:
         similar = similar_to(name, (skill.key for skill in catalog.skills))
-        fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", EXIT_NO)
+        hint = did_you_mean(similar, "; did") or "; `skillserve list` lists those that are served"
+        fail(f"there is no skill {name[:200]!r}{hint}", EXIT_NO)
     if as_json:
         print_json({"skills": [_skill_document(skill_object(skill), skill) for skill in found]})
         return
