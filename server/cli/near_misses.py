@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from skills_core.diagnostics import one_line
-from skills_core.errors import similar_to
 
 _SHOWN: Final = 80
 _MAX_NAMED: Final = 3
 _MIN_SIMILARITY: Final = 0.7
-# Of options: short words are alike too easily.
+# Short words are alike too easily.
 
 _MEANT: Final = {
     "add": ("plugin install", "connect"),
@@ -165,7 +164,7 @@ def _meant(group: Any, word: str, *, is_root: bool) -> Iterator[str]:  # noqa: A
     if not is_root and (having := [name for name in group.commands if name in same]):
         yield from having
         return
-    yield from similar_to(word.lower(), group.commands)
+    yield from difflib.get_close_matches(word.lower(), group.commands, 2, _MIN_SIMILARITY)
     for name, command in _commands_of(group):
         if word in getattr(command, "commands", ()):
             yield f"{name} {word}"

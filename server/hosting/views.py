@@ -368,7 +368,7 @@ def role_rule(settings: AccessSettings) -> ViewRule | None:
     """Return the rule that gives callers the skills and tools of their roles; None if the settings have no roles."""
     if not settings.known_roles:
         return None
-    roles, profiles = _roles(settings), Profiles(settings.profiles)
+    roles, profiles = roles_of(settings), Profiles(settings.profiles)
 
     def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
         return profiles.narrowed(roles.of(principal_of(ctx)), profile_of(ctx))
@@ -376,7 +376,8 @@ def role_rule(settings: AccessSettings) -> ViewRule | None:
     return ViewRule(view_of, roles.show, roles.allow)
 
 
-def _roles(settings: AccessSettings) -> Roles:
+def roles_of(settings: AccessSettings) -> Roles:
+    """Return the roles of the settings."""
     return Roles(settings.roles, settings.default_roles, settings.tools)
 
 
@@ -407,7 +408,7 @@ def seen_by(asked: Iterable[str], catalog: Catalog, settings: Settings) -> SeenB
     rule = role_rule(access)
     for role in sorted(wanted - access.known_roles):
         raise UnknownRoleError(role, access)
-    name = _roles(access).of(Principal("", PrincipalKind.TOKEN, wanted))
+    name = roles_of(access).of(Principal("", PrincipalKind.TOKEN, wanted))
     if rule is None:
         return SeenByRoles((), catalog, settings.tools.enabled)
     return SeenByRoles(tuple(sorted(name)), rule.part_of(catalog, name), rule.settings_of(name, settings).tools.enabled)

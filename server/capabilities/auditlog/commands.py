@@ -58,7 +58,10 @@ OfSkill = Annotated[str | None, typer.Option("--skill", metavar="NAME", help="On
 WithDecision = Annotated[
     str | None, typer.Option("--decision", metavar="DECISION", help="Only records with this decision, such as denied.")
 ]
-OfEvent = Annotated[AuditEvent | None, typer.Option("--event", help="Only records of this event.")]
+OfEvent = Annotated[
+    AuditEvent | None,
+    typer.Option("--event", metavar="EVENT", help="Only records of this event, such as activation or login_refused."),
+]
 Folder = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="The folder of the records.", show_default="as in the settings"),

@@ -117,8 +117,7 @@ Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="The URL of an MCP server, a folder, an archive (.zip, .tar.gz) or a git repository, such as "
-        "https://example.com/mcp, ./plugin.zip or https://example.com/skills.git.",
+        help="A folder, an archive, a git repository such as https://example.com/skills.git, or an MCP server.",
     ),
 ]
 Ref = Annotated[

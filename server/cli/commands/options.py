@@ -116,7 +116,7 @@ RunTool = Annotated[
     typer.Option(
         "--run-tool",
         metavar="TOOL",
-        help=f"Let runs use a tool in the workspace: {', '.join(WorkspaceTool)}; repeatable.",
+        help=f"Let runs use a tool: {', '.join(WorkspaceTool)}; repeatable.",
         rich_help_panel=OptionGroup.RUNS,
     ),
 ]

@@ -71,7 +71,7 @@ def test_each_command_is_in_one_of_the_five_groups_of_the_help() -> None:
     lines = page("--help").splitlines()
     headings = [line.removesuffix(":") for line in lines if re.fullmatch(r"[A-Z].*:", line) and "Usage" not in line]
     assert headings == [*CommandGroup, "Options"]
-    below = {match[1]: match[2] for match in re.finditer(r"^  ([a-z-]+)  +(\S.*)$", "\n".join(lines), re.MULTILINE)}
+    below = dict(re.findall(r"^  ([a-z][a-z-]*)  +(\S.*)$", "\n".join(lines), re.MULTILINE))
     assert below == {name: summary_of(each) for name, each in ROOT.commands.items()}
 
 
@@ -81,7 +81,7 @@ def test_h_and_help_are_the_same(name: str) -> None:
     parent = typer.main.get_command(app).make_context("skillserve", ["serve"])
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
     assert context.help_option_names == ["-h", "--help"]
-    assert [each.opts for each in command.get_params(context) if each.name == "help"] == [["-h", "--help"]]
+    assert [{*each.opts} for each in command.get_params(context) if each.name == "help"] == [{"-h", "--help"}]
 
 
 def test_every_command_and_group_has_our_pages() -> None:
