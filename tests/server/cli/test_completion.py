@@ -55,7 +55,7 @@ def completed(home: Path, line: str, shell: str = "bash") -> list[str]:
         check=False,
     )
     assert done.stderr == ""
-    return done.stdout.splitlines()
+    return [line for line in done.stdout.splitlines() if line]
 
 
 def test_commands_and_options_are_completed(home: Path) -> None:

@@ -38,7 +38,7 @@ def context_of(name: str, columns: int) -> Any:
     for group in groups:
         context = typer.Context(context.command.commands[group], parent=context, info_name=group)
     context = typer.Context(context.command.commands[last], parent=context, info_name=last)
-    context.terminal_width = min(columns, context.max_content_width)
+    context.terminal_width = min(columns, 100)
     return context
 
 

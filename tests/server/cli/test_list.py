@@ -146,7 +146,7 @@ def test_the_tools_are_those_that_the_role_may_use_and_a_schedule_is_nobodys(thr
     settings = make_settings(
         access_roles={"reader": ("*",)},
         access_tools={"reader": ("run_*", "*_schedule*")},
-        tools_enabled=("run_skill", "check_tool_call", "list_schedules"),
+        tools=("run_skill", "check_tool_call", "list_schedules"),
     )
     catalog = Library(explicit_sources([three]), current_environment).catalog
     assert seen_by(["reader"], catalog, settings).tools == ("run_skill",)
