@@ -13,31 +13,35 @@ from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 
 
-def visibility(
+Clients = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY[@VERSION]",
+        help="Report on this client only, such as claude-code or claude-code@2.1.200; repeatable.",
+        autocompletion=client_names,
+    ),
+]
+Window = Annotated[
+    int,
+    typer.Option(
+        min=1000,
+        metavar="TOKENS",
+        help="The size of the model's context window; the budgets of some clients are a share of it.",
+    ),
+]
+FailOnHidden = Annotated[
+    bool, typer.Option("--fail-on-hidden", help="Exit with code 1 if a client hides or shortens a skill.")
+]
+Table = Annotated[bool, typer.Option("--table", help="Print all figures, what would show more, and skills that clash.")]
+
+
+def visibility(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
-    client: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY[@VERSION]",
-            help="Report on this client only, such as claude-code or claude-code@2.1.200; repeatable.",
-            autocompletion=client_names,
-        ),
-    ] = None,
-    window: Annotated[
-        int,
-        typer.Option(
-            min=1000,
-            metavar="TOKENS",
-            help="The size of the model's context window; the budgets of some clients are a share of it.",
-        ),
-    ] = 200_000,
-    fail_on_hidden: Annotated[
-        bool, typer.Option("--fail-on-hidden", help="Exit with code 1 if a client hides or shortens a skill.")
-    ] = False,
-    table: Annotated[
-        bool, typer.Option("--table", help="Print all figures, what would show more, and skills that clash.")
-    ] = False,
+    client: Clients = None,
+    window: Window = 200_000,
+    fail_on_hidden: FailOnHidden = False,
+    table: Table = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
