@@ -12,7 +12,6 @@ from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, print_json
 from server.config.bootstrap import open_with_settings
 
-
 Clients = Annotated[
     list[str] | None,
     typer.Option(
@@ -35,7 +34,7 @@ FailOnHidden = Annotated[
 Table = Annotated[bool, typer.Option("--table", help="Print all figures, what would show more, and skills that clash.")]
 
 
-def visibility(  # noqa: PLR0913 - one parameter for each flag
+def visibility(
     directories: Directories = None,
     *,
     client: Clients = None,
