@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import Annotated, Any, NoReturn
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -18,8 +18,9 @@ from server.cli.commands.config import config, trust
 from server.cli.commands.options import expand_paths
 from server.cli.commands.search import drift, search
 from server.cli.commands.serve import serve
-from server.cli.commands.skills import activate, catalog, show, status
+from server.cli.commands.skills import activate, catalog, list_skills, show, status
 from server.cli.console import print_text
+from server.cli.help_pages import CommandGroup, CommandLine, UsageError
 from server.cli.start_server import asked_format, command_process, end_with_line
 from server.config.machine import current_places
 from server.config.settings.server import LogFormat
@@ -35,12 +36,10 @@ def _record(result: object, **_: object) -> object:
     return result
 
 
-app = typer.Typer(
+app = CommandLine(
     result_callback=_record,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     help="Serve Agent Skills over MCP, and check, search and run them.",
 )
 
@@ -61,17 +60,19 @@ def _options(
     pass
 
 
-for command in (serve, status, search, drift, catalog, show, activate, trust):
-    app.command()(command)
-app.add_typer(config, name="config")
+_SECTIONS: Final[Mapping[CommandGroup, Mapping[str, Callable[..., object]]]] = {
+    CommandGroup.SERVE: {"serve": serve, "list": list_skills, "status": status, "show": show, "activate": activate},
+    CommandGroup.MEASURE: {"search": search, "drift": drift, "catalog": catalog},
+    CommandGroup.OPERATE: {"trust": trust},
+}
+for section, commands in _SECTIONS.items():
+    for name, command in commands.items():
+        app.command(name, rich_help_panel=section)(command)
+app.add_typer(config, name="config", rich_help_panel=CommandGroup.OPERATE)
 for each in CAPABILITIES:
     if each.commands is not None:
         each.commands(app)
 expand_paths(app)
-
-
-_UsageError: type[Exception] = typer.BadParameter.__bases__[0]
-# What the command-line library raises for a wrong command line; typer does not export it.
 
 
 def main() -> None:
@@ -86,7 +87,7 @@ def _serve() -> NoReturn:
     """Run `serve`; write the error of a wrong command line in the format of the log, as collectors of logs expect."""
     try:
         code = app(prog_name="skillserve", standalone_mode=False)
-    except _UsageError as error:
+    except UsageError as error:
         if asked_format(_given_format(sys.argv[2:]), os.environ, current_places().config_home) is LogFormat.JSON:
             end_with_line(error.format_message() if hasattr(error, "format_message") else error)
         # The library shows its error.

@@ -11,10 +11,9 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
 import typer
-from typer.core import TyperGroup
 
 from skills_core.diagnostics import one_line
 
@@ -73,16 +72,3 @@ def discard_stream(stream: TextIO) -> None:
             os.dup2(target, stream.fileno())
         finally:
             os.close(target)
-
-
-def group_with_default(name: str) -> type[TyperGroup]:
-    """Return a kind of group in which arguments that begin with no command, or are none, are those of `name`."""
-
-    class Group(TyperGroup):
-        def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # noqa: ANN401 - typer does not export the type
-            """Insert the default command, unless a command or the help is asked for."""
-            if not (args and (args[0] in self.commands or args[0] == "--help")):
-                args = [name, *args]
-            return super().parse_args(ctx, args)
-
-    return Group

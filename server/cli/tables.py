@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
-from server.hosting.status import count_states, display_path
-from skills_core.diagnostics import Severity, one_line, shortened
+from server.cli.console import print_notice
+from server.hosting.status import count_states, display_path, nothing_found
+from skills_core.diagnostics import Severity, agreeing, counted, one_line, shortened
+from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.hosting.status import StatusFilter
@@ -27,6 +30,8 @@ if TYPE_CHECKING:
 
 _WIDE = 10_000
 _INDENT = 2
+_MIN_TEXT = 20
+# Columns of a description that `list` prints at least.
 
 _MAX_VERSION = 40
 # Characters of a version in a table; any text may stand there.
@@ -38,6 +43,11 @@ def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -
     """Print the chosen skills, their diagnostics, and the `lines` that capabilities add."""
     chosen = [skill for skill in catalog.skills if choice.admits(skill)]
     console = Console(highlight=False)
+    if not chosen:
+        _print_none(console, catalog)
+        for line in lines:
+            console.print(escape(line), soft_wrap=True)
+        return
     if console.is_terminal:
         _print_by_source(console, catalog, chosen)
     else:
@@ -63,9 +73,46 @@ def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -
         console.print(escape(line))
 
 
-def print_matches(matches: Sequence[Match]) -> None:
-    """Print one row for each match, best first: score, band, matched words and description."""
+def _print_none(console: Console, catalog: Catalog) -> None:
+    """Print why `status` lists no skill: there are none, or none is chosen."""
+    none = ["None of the skills is chosen; without --state, --reason, --scope and --name all are listed."]
+    for line in none if catalog.skills else nothing_found(catalog):
+        console.print(escape(line), soft_wrap=True)
+    for problem in catalog.problems:
+        if problem.severity is not Severity.INFO:
+            console.print(escape(str(problem)), soft_wrap=True)
+
+
+def print_list(catalog: Catalog) -> None:
+    """Print the name and the description of each skill that is served, on a terminal on one line of its width."""
     console = console_for_people()
+    if not catalog.skills:
+        console.print(escape("\n".join(nothing_found(catalog))), soft_wrap=True)
+        return
+    names = [one_line(skill.key) for skill in catalog.active]
+    column = max(map(cell_len, names), default=0) + _INDENT
+    room = max(console.width - column, _MIN_TEXT)
+    for name, skill in zip(names, catalog.active, strict=True):
+        text = one_line(skill.description)
+        text = text if cell_len(text) <= room else f"{set_cell_size(text, room - 1).rstrip()}…"
+        console.print(f"[bold]{escape(name)}[/]{' ' * (column - cell_len(name))}{escape(text)}", soft_wrap=True)
+    others = [skill for skill in catalog.skills if skill.state is not State.ACTIVE]
+    counts = ", ".join(f"{count} {state}" for state, count in count_states(others).items() if count)
+    rest = f"{len(others):,} {agreeing(len(others), 'is', 'are')} not served ({counts}): skillserve status says why"
+    if console.is_terminal:
+        served = f"\n{counted(len(catalog.active), 'skill')} served"
+        console.print(f"{served}; {rest}" if others else served, soft_wrap=True)
+    elif others:
+        # A program that reads the names is not disturbed.
+        print_notice(rest)
+
+
+def print_matches(matches: Sequence[Match], catalog: Catalog) -> None:
+    """Print one row for each match in a catalog, best first: score, band, matched words and description."""
+    console = console_for_people()
+    if not catalog.skills:
+        console.print(escape("\n".join(nothing_found(catalog))), soft_wrap=True)
+        return
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("skill", "score", "band", "why", "description"):
         table.add_column(heading, overflow="fold")

@@ -10,19 +10,20 @@ listeners. Without a rule there is one view, which shows the whole catalog and h
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import anyio.to_thread
 from msgspec import structs
 
-from server.access import Profiles, Roles, principal_of, profile_of
+from server.access import Principal, PrincipalKind, Profiles, Roles, principal_of, profile_of
 from server.config.settings.tools import SHARED_ONLY_TOOLS
 from server.hosting.changes import OfferChanges, events_of
 from server.listing.snapshot import Snapshot, allow_all
+from skills_core.errors import SkillsError, did_you_mean, similar_to
 from skills_core.live.library import Change, Library
 from skills_core.selection.ranking import TOP_TEN, SkillSearch
 
@@ -71,6 +72,17 @@ class ViewRule:
     view_of: Callable[[ServerRequestContext[Any, Any]], ViewName]
     shows: Callable[[ViewName, Skill], bool]
     allows: Callable[[ViewName, str], bool] = lambda _, __: True
+
+    def part_of(self, catalog: Catalog, name: ViewName) -> Catalog:
+        """Return the part of a catalog that a view shows."""
+        return catalog.restricted(partial(self.shows, name))
+
+    def settings_of(self, name: ViewName, settings: Settings) -> Settings:
+        """Return the settings with those optional tools alone that callers with a view have."""
+        # Schedules are those of the server's user, and run with all skills.
+        enabled = (tool for tool in settings.tools.enabled if tool not in SHARED_ONLY_TOOLS)
+        allowed = tuple(tool for tool in enabled if self.allows(name, tool))
+        return structs.replace(settings, tools=structs.replace(settings.tools, enabled=allowed))
 
 
 class View(Snapshot):
@@ -346,28 +358,57 @@ class Views:
         return _Kept(self._reranker, partial(self._rule.allows, name), partial(self._rule.shows, name))
 
     def _settings_of(self, name: ViewName) -> Settings:
-        """Return the settings with those optional tools alone that callers with a view have."""
-        settings, rule = self._settings, self._rule
-        if rule is None:
-            return settings
-        # Schedules are those of the server's user, and run with all skills.
-        enabled = (tool for tool in settings.tools.enabled if tool not in SHARED_ONLY_TOOLS)
-        allowed = tuple(tool for tool in enabled if rule.allows(name, tool))
-        return structs.replace(settings, tools=structs.replace(settings.tools, enabled=allowed))
+        return self._settings if self._rule is None else self._rule.settings_of(name, self._settings)
 
     def _catalog(self, name: ViewName, whole: Catalog) -> Catalog:
-        return whole if self._rule is None else whole.restricted(partial(self._rule.shows, name))
+        return whole if self._rule is None else self._rule.part_of(whole, name)
 
 
 def role_rule(settings: AccessSettings) -> ViewRule | None:
     """Return the rule that gives callers the skills and tools of their roles; None if the settings have no roles."""
     if not settings.known_roles:
         return None
-    roles = Roles(settings.roles, settings.default_roles, settings.tools)
-
-    profiles = Profiles(settings.profiles)
+    roles, profiles = roles_of(settings), Profiles(settings.profiles)
 
     def view_of(ctx: ServerRequestContext[Any, Any]) -> frozenset[str]:
         return profiles.narrowed(roles.of(principal_of(ctx)), profile_of(ctx))
 
     return ViewRule(view_of, roles.show, roles.allow)
+
+
+def roles_of(settings: AccessSettings) -> Roles:
+    """Return the roles of the settings."""
+    return Roles(settings.roles, settings.default_roles, settings.tools)
+
+
+class UnknownRoleError(SkillsError):
+    """A role that the settings do not have; the message names those that they have."""
+
+    def __init__(self, role: str, settings: AccessSettings) -> None:
+        known = sorted(settings.known_roles)
+        has = f"the settings have {', '.join(known)}" if known else "there are none, because access.roles is not set"
+        super().__init__(f"no role {role[:80]!r}: {has}{did_you_mean(similar_to(role, known), '; did')}")
+
+
+class SeenByRoles(NamedTuple):
+    """What a caller with some roles sees of a catalog: the skills, and the optional tools that it may use."""
+
+    roles: tuple[str, ...]
+    catalog: Catalog
+    tools: tuple[str, ...]
+
+
+def seen_by(asked: Iterable[str], catalog: Catalog, settings: Settings) -> SeenByRoles:
+    """Return what a server shows to a caller whose token has the roles `asked`; it also has the default roles.
+
+    Raises:
+        UnknownRoleError: the settings do not have one of the roles.
+    """
+    access, wanted = settings.access, frozenset(asked)
+    rule = role_rule(access)
+    for role in sorted(wanted - access.known_roles):
+        raise UnknownRoleError(role, access)
+    name = roles_of(access).of(Principal("", PrincipalKind.TOKEN, wanted))
+    if rule is None:
+        return SeenByRoles((), catalog, settings.tools.enabled)
+    return SeenByRoles(tuple(sorted(name)), rule.part_of(catalog, name), rule.settings_of(name, settings).tools.enabled)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-import re
+import itertools
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -12,9 +12,10 @@ from typer.main import get_command
 from server.capabilities.guard.hook_call import BLOCKED
 from server.cli.app import app
 from server.cli.console import EXIT_EMPTY, EXIT_LIMIT, EXIT_NO, EXIT_NOT_RUN, EXIT_USAGE
+from server.cli.help_pages import CommandGroup, parameters_in_sections, section_of, summary_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 __all__ = ["commands_page"]
 
@@ -22,7 +23,7 @@ _HEAD: Final = f"""# Commands
 
 <!-- Generated from the command line by `make reference`; do not edit. -->
 
-Arguments and options of all commands, with the help texts of `--help`. Options that are settings can also be set
+Arguments and options of all commands, with the help texts of `-h`. Options that are settings can also be set
 [by an environment variable or in a file](settings.md). `skillserve --version` prints the version, whatever the settings
 are.
 
@@ -44,25 +45,39 @@ _EXIT_CODES: Final = {
 
 
 def commands_page() -> str:
-    """Return the page."""
-    return "\n".join([_HEAD, *_group(get_command(app), "skillserve")])
+    """Return the page: the commands in the sections of `skillserve --help`."""
+    root: Any = get_command(app)
+    lines = [_HEAD]
+    for section in CommandGroup:
+        commands = {name: each for name, each in root.commands.items() if section_of(each) == section}
+        lines += [f"## {section}\n", "| Command | Meaning |", "|---|---|"]
+        lines += [
+            f"| [`{name}`](#skillserve-{_first_of(name, each)}) | {_cell(_text(summary_of(each)))} |"
+            for name, each in commands.items()
+        ]
+        lines += ["", *_group(commands, "skillserve")]
+    return "\n".join(lines)
 
 
-def _group(group: Any, name: str) -> Iterator[str]:  # noqa: ANN401 - typer does not export the type
-    for key, command in group.commands.items():
+def _first_of(name: str, command: Any) -> str:  # noqa: ANN401 - typer does not export the type
+    """Return the end of the anchor of a command, or of the first command of a group."""
+    return "-".join([name, *itertools.islice(getattr(command, "commands", ()), 1)])
+
+
+def _group(commands: Mapping[str, Any], name: str) -> Iterator[str]:
+    for key, command in commands.items():
         if hasattr(command, "commands"):
-            yield from _group(command, f"{name} {key}")
+            yield from _group(command.commands, f"{name} {key}")
         else:
             yield from _command(command, f"{name} {key}")
 
 
 def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401
     context = typer.Context(command, info_name=name)
-    yield f"## {name}\n\n{_text(command.help)}\n"
+    yield f"### {name}\n\n{_text(command.help)}\n"
     yield f"```text\n{name} {' '.join(command.collect_usage_pieces(context))}\n```\n"
-    for kind, title in (("argument", "Argument"), ("option", "Option")):
-        records = [each.get_help_record(context) for each in command.params if each.param_type_name == kind]
-        rows = [f"| {_code(_plain(names))} | {_cell(_text(words))} |" for names, words in filter(None, records)]
+    for title, records in parameters_in_sections(command, context).items():
+        rows = [f"| {_code(names)} | {_cell(_text(words))} |" for names, words in records if names != "--help"]
         if rows:
             yield "\n".join([f"| {title} | Meaning |", "|---|---|", *rows, ""])
     if exit_codes := _EXIT_CODES.get(name.removeprefix("skillserve ")):
@@ -72,11 +87,6 @@ def _command(command: Any, name: str) -> Iterator[str]:  # noqa: ANN401
 def _text(words: str | None) -> str:
     """Return a help text on one line, escaped so that Markdown shows `<` literally."""
     return " ".join((words or "").split()).replace("<", "&lt;")
-
-
-def _plain(names: str) -> str:
-    """Return the placeholder of a value without `list`; the help text says that the option can be repeated."""
-    return re.sub(r"<list\[(.*)\]>", r"<\1>", names)
 
 
 def _code(text: str) -> str:

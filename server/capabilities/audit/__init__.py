@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.audit.commands import audit
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(audit)
+    app.command(rich_help_panel=CommandGroup.WRITE)(audit)
 
 
 def _status_lines(audit: Mapping[str, Any]) -> Iterable[str]:

@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.auditlog.commands import analytics, audit_log
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(analytics)
-    app.add_typer(audit_log, name="audit-log")
+    app.command(rich_help_panel=CommandGroup.MEASURE)(analytics)
+    app.add_typer(audit_log, name="audit-log", rich_help_panel=CommandGroup.OPERATE)
 
 
 def _record_command(done: CommandRecord) -> None:

@@ -24,11 +24,11 @@ from server.cli.console import (
     EXIT_NO,
     EXIT_USAGE,
     fail,
-    group_with_default,
     print_json,
     print_notice,
     print_text,
 )
+from server.cli.help_pages import CommandLine, group_with_default
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, system_message
 
@@ -40,8 +40,9 @@ if TYPE_CHECKING:
     from server.requests import CommandRecord
 
 _LIST = "list"
+_NO_RECORD = "there is no such record in {}; a server writes them, unless audit_log.enabled is off"
 
-audit_log = typer.Typer(
+audit_log = CommandLine(
     cls=group_with_default(_LIST),
     help="Show who used which skill; without a command, as `list` does.",
     subcommand_metavar="[COMMAND] [ARGS]...",
@@ -57,7 +58,10 @@ OfSkill = Annotated[str | None, typer.Option("--skill", metavar="NAME", help="On
 WithDecision = Annotated[
     str | None, typer.Option("--decision", metavar="DECISION", help="Only records with this decision, such as denied.")
 ]
-OfEvent = Annotated[AuditEvent | None, typer.Option("--event", help="Only records of this event.")]
+OfEvent = Annotated[
+    AuditEvent | None,
+    typer.Option("--event", metavar="EVENT", help="Only records of this event, such as activation or login_refused."),
+]
 Folder = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="The folder of the records.", show_default="as in the settings"),
@@ -93,6 +97,8 @@ def list_records(  # noqa: PLR0913 - one parameter for each flag
     else:
         for entry in shown:
             print_text(_line(entry))
+        if not found and not reader.unreadable:
+            print_notice(_NO_RECORD.format(_folder(folder)))
         if len(found) > limit:
             print_notice(f"these are the newest {limit} records; --limit shows more")
     _tell_unreadable(reader)
@@ -119,8 +125,12 @@ def export(
     reader = _reader(folder)
     wanted = _filter(since, until, principal, skill, decision, event)
     lines: Iterator[str] = exported(reader.records(wanted), kind)
+    found = False
     while batch := [*itertools.islice(lines, 1000)]:
+        found = True
         print_text("\n".join(batch))
+    if not found and not reader.unreadable:
+        print_notice(_NO_RECORD.format(_folder(folder)))
     _tell_unreadable(reader)
 
 

@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.authoring.commands import init, validate
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(validate)
-    app.command()(init)
+    app.command(rich_help_panel=CommandGroup.WRITE)(init)
+    app.command(rich_help_panel=CommandGroup.WRITE)(validate)
 
 
 CAPABILITY: Final = Capability(name="authoring", commands=_add_commands)

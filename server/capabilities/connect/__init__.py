@@ -15,8 +15,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.connect.commands import connect
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(connect)
+    app.command(rich_help_panel=CommandGroup.SERVE)(connect)
 
 
 def _hints(settings: Settings, address: PublicAddress) -> Iterable[str]:

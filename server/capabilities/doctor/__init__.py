@@ -12,8 +12,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.doctor.commands import doctor
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(doctor)
+    app.command(rich_help_panel=CommandGroup.OPERATE)(doctor)
 
 
 def _greet() -> None:

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.evals.commands import evaluate, lint, report, triggers
+    from server.cli.help_pages import CommandGroup
 
-    app.command("eval")(evaluate)
+    app.command("eval", rich_help_panel=CommandGroup.MEASURE)(evaluate)
     for command in (triggers, lint, report):
-        app.command()(command)
+        app.command(rich_help_panel=CommandGroup.MEASURE)(command)
 
 
 CAPABILITY: Final = Capability(name="evals", sections=(SECTION,), commands=_add_commands, checks=check_evals)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from server.cli.commands.options import AsJson, Directories, FollowSymlinks, Model, RunTool, SkillTool, TrustWorkspace
+from server.cli.completion import client_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.help_pages import OptionGroup
 
 if TYPE_CHECKING:
     from server.capabilities.evals.triggers import TriggerFlags
+
+_AGENT: Final = "The agent under test"
+_GRADING: Final = "Grading"
+_DESCRIPTION: Final = "A better description"
+# Sections of the help.
 
 
 class AgentChoice(StrEnum):
@@ -34,38 +41,59 @@ class Way(StrEnum):
 
 Agent = Annotated[
     AgentChoice | None,
-    typer.Option("--agent", help="The agent under test; skillserve is the server's own executor with --model."),
+    typer.Option("--agent", help="The agent under test; skillserve is our own executor with --model."),
 ]
 ViaChoice = Annotated[
-    Way, typer.Option("--via", help="Whether the agent has the skill in its own folder, or from this server over MCP.")
+    Way,
+    typer.Option(
+        "--via",
+        help="Whether the agent has the skill in its own folder, or from this server over MCP.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 AgentModel = Annotated[
-    str | None, typer.Option("--agent-model", metavar="NAME", help="The model of the agent, as it names it.")
+    str | None,
+    typer.Option(
+        "--agent-model", metavar="NAME", help="The model of the agent, as it names it.", rich_help_panel=_AGENT
+    ),
 ]
 AgentHome = Annotated[
     Path | None,
     typer.Option(
         "--agent-home",
         metavar="DIR",
-        help="A folder that each run has a copy of as its home, such as one with a login. Keys in variables such as "
-        "ANTHROPIC_API_KEY need none.",
+        help="A folder, such as one with a login, that each run has a copy of as its home.",
+        rich_help_panel=_AGENT,
     ),
 ]
 
 
 Ci = Annotated[
     bool,
-    typer.Option("--ci", help="Print plain lines, without a progress bar, a table or colours, for the log of a job."),
+    typer.Option(
+        "--ci",
+        help="Print plain lines, without a progress bar, a table or colours, for the log of a job.",
+        rich_help_panel=OptionGroup.REPORTS,
+    ),
 ]
 
-Junit = Annotated[Path | None, typer.Option(metavar="FILE", help="Write the newest results as JUnit XML.")]
+Junit = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Write the newest results as JUnit XML.", rich_help_panel=OptionGroup.REPORTS),
+]
 
-Markdown = Annotated[Path | None, typer.Option(metavar="FILE", help="Write a summary as Markdown.")]
+Markdown = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="Write a summary as Markdown.", rich_help_panel=OptionGroup.REPORTS)
+]
 
 MinPassRate = Annotated[
     float | None,
     typer.Option(
-        min=0, max=1, metavar="RATE", help="Exit with code 1 if the pass rate is lower, or cannot be measured."
+        min=0,
+        max=1,
+        metavar="RATE",
+        help="Exit with code 1 if the pass rate is lower, or cannot be measured.",
+        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
 
@@ -75,7 +103,8 @@ MaxRegression = Annotated[
         min=0,
         max=1,
         metavar="RATE",
-        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this, or cannot be compared.",
+        help="Exit with code 1 if the pass rate is lower than the baseline's by more than this.",
+        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
 
@@ -83,7 +112,7 @@ MaxRegression = Annotated[
 SkillDirectory = Annotated[
     Path, typer.Argument(metavar="SKILL_DIR", help="The folder of the skill, with its cases in evals/evals.json.")
 ]
-EvalRuns = Annotated[int, typer.Option(min=1, max=100, help="Runs of each case in each arm.")]
+EvalRuns = Annotated[int, typer.Option(min=1, max=100, metavar="N", help="Runs of each case in each arm.")]
 Results = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Where results go.", show_default="SKILL_DIR-workspace beside the skill"),
@@ -92,8 +121,7 @@ Baseline = Annotated[
     str | None,
     typer.Option(
         metavar="REV|DIR|SNAPSHOT",
-        help="Compare with an earlier version of the skill: a git revision, a folder, or iteration-N, the version that "
-        "this iteration began with.",
+        help="Compare with a version of the skill: a git revision, a folder or iteration-N.",
         show_default="no skill",
     ),
 ]
@@ -101,10 +129,9 @@ AgentCommand = Annotated[
     str | None,
     typer.Option(
         metavar="TEMPLATE",
-        help="The command of the agent under test, run by sh in an empty workspace for each run. {prompt}, {skill} "
-        "(the skill's folder, empty without it), {outputs} (where files go) and {files} (input files) stand for "
-        "quoted values.",
-        show_default="our own executor, with the model of --model",
+        help="A shell command that is the agent; it has {prompt}, {skill}, {outputs} and {files} in it.",
+        show_default="our own executor with --model",
+        rich_help_panel=_AGENT,
     ),
 ]
 JudgeModel = Annotated[
@@ -112,45 +139,61 @@ JudgeModel = Annotated[
     typer.Option(
         metavar="MODEL",
         help="The model that grades assertions without a check.",
-        show_default="that of --model, else the agent of --agent",
+        show_default="--model, else --agent",
+        rich_help_panel=_GRADING,
     ),
 ]
 JudgeAgent = Annotated[
     AgentChoice | None,
-    typer.Option("--judge-agent", help="An agent that grades instead of a model, started once for each question."),
+    typer.Option(
+        "--judge-agent",
+        help="An agent that grades instead of a model, started once for each question.",
+        rich_help_panel=_GRADING,
+    ),
 ]
 JudgeCommand = Annotated[
     str | None,
     typer.Option(
         "--judge-command",
         metavar="TEMPLATE",
-        help="The command of an agent that grades: {prompt} stands for the question, and what it prints is the answer, "
-        "read as that of --judge-agent or of any known agent.",
+        help="A shell command that grades: it has the question as {prompt}, and prints the answer.",
+        rich_help_panel=_GRADING,
     ),
 ]
 Grade = Annotated[
     bool,
     typer.Option(
         "--grade",
-        help="Run no agent; grade the outputs of the latest iteration by the assertions that evals.json has now. The "
-        "agent of --agent is the judge then.",
+        help="Run nothing; grade the latest outputs by the present assertions. --agent is the judge then.",
+        rich_help_panel=_GRADING,
     ),
 ]
-NoGrade = Annotated[bool, typer.Option("--no-grade", help="Run the agents, and leave the outputs ungraded.")]
-EvalJobs = Annotated[int, typer.Option(min=1, max=64, help="Runs at the same time.")]
+NoGrade = Annotated[
+    bool, typer.Option("--no-grade", help="Run the agents, and leave the outputs ungraded.", rich_help_panel=_GRADING)
+]
+EvalJobs = Annotated[int, typer.Option(min=1, max=64, metavar="N", help="Runs at the same time.")]
 Timeout = Annotated[
     float | None,
-    typer.Option(min=1, max=86_400, metavar="SECONDS", help="Seconds for each run.", show_default="runs.seconds, 900"),
+    typer.Option(
+        min=1,
+        max=86_400,
+        metavar="SECONDS",
+        help="Seconds for each run.",
+        show_default="runs.seconds, 900",
+        rich_help_panel=_AGENT,
+    ),
 ]
 Compare = Annotated[
-    bool, typer.Option("--compare", help="Also let the judge compare the outputs of both arms blindly.")
+    bool,
+    typer.Option(
+        "--compare", help="Also let the judge compare the outputs of both arms blindly.", rich_help_panel=_GRADING
+    ),
 ]
 Propose = Annotated[
     bool,
     typer.Option(
         "--propose",
-        help="Run nothing; let the model of --model propose a change to the skill, as a diff, from the latest "
-        "iteration.",
+        help="Run nothing; let --model propose a change of the skill from the latest iteration.",
     ),
 ]
 New = Annotated[bool, typer.Option("--new", help="Begin a new iteration, even if the last one can be continued.")]
@@ -220,14 +263,17 @@ Catalogs = Annotated[
         metavar="DIR",
         help="A folder of skills to rank the skill among; repeatable, highest precedence first.",
         show_default="the configured and standard folders",
+        rich_help_panel=OptionGroup.SKILLS,
     ),
 ]
 Clients = Annotated[
     list[str] | None,
     typer.Option(
         metavar="KEY[@VERSION]",
-        help="Tell whether this client shows the skill, such as claude-code; all for every known client; repeatable.",
+        help="Tell whether this client, such as claude-code, or each (all) shows the skill; repeatable.",
         show_default="an unknown client",
+        autocompletion=client_names,
+        rich_help_panel=OptionGroup.SKILLS,
     ),
 ]
 MinRecall = Annotated[
@@ -236,7 +282,8 @@ MinRecall = Annotated[
         min=0.0,
         max=1.0,
         metavar="SHARE",
-        help="Exit with code 1 if the skill is found first for a smaller share of the queries that should trigger.",
+        help="Exit with code 1 if a smaller share of the wanted queries finds the skill first.",
+        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
 MaxFalse = Annotated[
@@ -245,7 +292,8 @@ MaxFalse = Annotated[
         min=0.0,
         max=1.0,
         metavar="SHARE",
-        help="Exit with code 1 if a larger share of the queries that should not trigger does.",
+        help="Exit with code 1 if a larger share of the unwanted queries finds the skill.",
+        rich_help_panel=OptionGroup.REPORTS,
     ),
 ]
 WriteQueries = Annotated[
@@ -261,8 +309,8 @@ AgentCommandTemplate = Annotated[
     typer.Option(
         "--agent-command",
         metavar="TEMPLATE",
-        help="A shell command that starts the agent, with {prompt} for the query and {skill} for the folder of the "
-        "skill. Its output is read as that of --agent, or of any known agent.",
+        help="A shell command that is the agent; it has {prompt} and {skill}, the folder, in it.",
+        rich_help_panel=_AGENT,
     ),
 ]
 Runs = Annotated[int, typer.Option("--runs", min=1, max=100, metavar="N", help="Number of runs of each query.")]
@@ -278,7 +326,15 @@ Threshold = Annotated[
 ]
 Jobs = Annotated[int, typer.Option("--jobs", min=1, max=64, metavar="N", help="Number of runs at once.")]
 RunSeconds = Annotated[
-    float, typer.Option("--timeout", min=1.0, max=3600.0, metavar="SECONDS", help="Seconds after which a run is ended.")
+    float,
+    typer.Option(
+        "--timeout",
+        min=1.0,
+        max=3600.0,
+        metavar="SECONDS",
+        help="Seconds after which a run is ended.",
+        rich_help_panel=_AGENT,
+    ),
 ]
 MaxCalls = Annotated[
     int,
@@ -288,27 +344,48 @@ MaxCalls = Annotated[
         max=1000,
         metavar="N",
         help="Number of tool calls after which an agent counts as working without the skill.",
+        rich_help_panel=_AGENT,
     ),
 ]
 Optimize = Annotated[
     bool,
     typer.Option(
-        "--optimize", help="Revise the description with --model, and choose by queries that the model never sees."
+        "--optimize",
+        help="Revise the description with --model, and choose by queries that the model never sees.",
+        rich_help_panel=_DESCRIPTION,
     ),
 ]
-Rounds = Annotated[int, typer.Option("--rounds", min=1, max=5, metavar="N", help="Most revisions of the description.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", help="Seed of the split into training, validation and test.")]
+Rounds = Annotated[
+    int,
+    typer.Option(
+        "--rounds", min=1, max=5, metavar="N", help="Most revisions of the description.", rich_help_panel=_DESCRIPTION
+    ),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="Seed of the split into training, validation and test.",
+        rich_help_panel=_DESCRIPTION,
+    ),
+]
 Apply = Annotated[
     bool,
     typer.Option(
         "--apply",
-        help="Write the adopted description into SKILL.md, and change nothing else. Without --optimize: that of the "
-        "last optimization.",
+        help="Write the adopted description into SKILL.md; without --optimize the last one found.",
+        rich_help_panel=_DESCRIPTION,
     ),
 ]
 Holdout = Annotated[
     Path | None,
-    typer.Option("--holdout", metavar="FILE", help="Fresh queries for a last check, after everything is decided."),
+    typer.Option(
+        "--holdout",
+        metavar="FILE",
+        help="Fresh queries for a last check, after everything is decided.",
+        rich_help_panel=_DESCRIPTION,
+    ),
 ]
 TriggerWorkspace = Annotated[
     Path | None,

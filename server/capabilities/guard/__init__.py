@@ -13,8 +13,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.guard.commands import guard
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(guard)
+    app.command(rich_help_panel=CommandGroup.RUN)(guard)
 
 
 CAPABILITY: Final = Capability(

@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.history.commands import history, rollback
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(rollback)
-    app.add_typer(history, name="history")
+    app.command(rich_help_panel=CommandGroup.WRITE)(rollback)
+    app.add_typer(history, name="history", rich_help_panel=CommandGroup.WRITE)
 
 
 def _before_loading(sources: Iterable[Source]) -> None:

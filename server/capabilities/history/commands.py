@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson, Directories
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, group_with_default, print_json, print_notice, print_text
+from server.cli.completion import skill_names
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine, group_with_default
 from server.config.machine import state_home
 from server.config.values import home_path
 from skills_core.diagnostics import Severity, one_line, printable
@@ -29,13 +31,16 @@ _DEFAULT = "log"
 _SHOWN = 10
 
 
-history = typer.Typer(
+history = CommandLine(
     cls=group_with_default(_DEFAULT),
     help="Show the history of skills; `history NAME` is for `log NAME`.",
     subcommand_metavar="[NAME | COMMAND] [ARGS]...",
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name, or its path in its source.")]
+Name = Annotated[
+    str,
+    typer.Argument(metavar="NAME", help="The skill's name, or its path in its source.", autocompletion=skill_names),
+]
 Revision = Annotated[
     str | None,
     typer.Argument(
@@ -54,6 +59,7 @@ def log(
             metavar="NAME",
             help="The skill's name. A path that begins with . or / counts as the first DIR.",
             show_default="all skills",
+            autocompletion=skill_names,
         ),
     ] = None,
     directories: Directories = None,

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from server.cli.commands.options import AsJson, Directories
-from server.cli.console import EXIT_NO, fail, print_json, print_text
+from server.cli.console import EXIT_NO, fail, print_json, print_notice, print_text
 
 Id = Annotated[str, typer.Argument(metavar="ID", help="The id that `history propose` lists.")]
 
@@ -43,6 +43,9 @@ def propose(
     if as_json:
         print_json({"improvements": [_object(each) for each in shown]})
         return
+    if not shown:
+        what = "improvement was begun" if everything else "change is proposed"
+        print_notice(f"no {what}; servers and runs with --improve do so after failed runs")
     for each in shown:
         print_text(_line(each))
         if each.get("diff") and (number or each["status"] == ImprovementStatus.PROPOSED):

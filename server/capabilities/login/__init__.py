@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.login.commands import token
+    from server.cli.help_pages import CommandGroup
 
-    app.add_typer(token, name="token")
+    app.add_typer(token, name="token", rich_help_panel=CommandGroup.OPERATE)
 
 
 def _requires_login(settings: Settings) -> bool:

@@ -9,13 +9,14 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from server.requests import CommandRecord
 
 if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile
 
 
-token = typer.Typer(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
+token = CommandLine(help="Manage the tokens with which clients log in over HTTP.", no_args_is_help=True)
 
 
 @token.command("add")
@@ -51,10 +52,13 @@ def add(
 def list_tokens(*, as_json: AsJson = False) -> None:
     """List the tokens, without their secrets."""
     now = datetime.now(UTC)
-    found = [_row(each, now) for each in _file().tokens()]
+    file = _file()
+    found = [_row(each, now) for each in file.tokens()]
     if as_json:
         print_json({"tokens": found})
         return
+    if not found:
+        print_notice(f"there is no token in {file.path}; `skillserve token add NAME` makes one")
     for row in found:
         end = f"{'expired' if row['expired'] else 'expires'} {row['expires']}" if row["expires"] else "does not expire"
         print_text(f"{row['id']}  {row['name']}  roles: {', '.join(row['roles']) or 'none'}  {end}")

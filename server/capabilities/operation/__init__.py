@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.operation.commands import reload
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(reload)
+    app.command(rich_help_panel=CommandGroup.OPERATE)(reload)
 
 
 _TOOLS: Final = (SKILLS_STATUS, RELOAD_SKILLS)

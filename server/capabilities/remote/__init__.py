@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.remote.commands import fetch, plugin, verify
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(verify)
-    app.command()(fetch)
-    app.add_typer(plugin, name="plugin")
+    app.command(rich_help_panel=CommandGroup.SERVE)(verify)
+    app.command(rich_help_panel=CommandGroup.SERVE)(fetch)
+    app.add_typer(plugin, name="plugin", rich_help_panel=CommandGroup.SERVE)
 
 
 CAPABILITY: Final = Capability(name="remote", commands=_add_commands)

@@ -12,6 +12,7 @@ import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -109,15 +110,14 @@ def _sanitized(value: Any) -> Any:  # noqa: ANN401 - JSON
     return [_sanitized(each) for each in value] if isinstance(value, list) else value
 
 
-plugin = typer.Typer(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
+plugin = CommandLine(help="Manage plugins: skills that come from elsewhere.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the plugin, which is that of its folder.")]
 Source = Annotated[
     str,
     typer.Argument(
         metavar="SOURCE",
-        help="The URL of an MCP server, a folder, an archive (.zip, .tar.gz) or a git repository, such as "
-        "https://example.com/mcp, ./plugin.zip or https://example.com/skills.git.",
+        help="A folder, an archive, a git repository such as https://example.com/skills.git, or an MCP server.",
     ),
 ]
 Ref = Annotated[
@@ -222,11 +222,15 @@ def list_plugins(*, as_json: AsJson = False) -> None:
     from server.capabilities.remote.plugins.operations import installed_plugins
     from server.capabilities.remote.report import plugin_lines, plugins_object
 
-    found = installed_plugins(_plugins_folder())
+    folder = _plugins_folder()
+    found = installed_plugins(folder)
     if as_json:
         print_json(_sanitized(plugins_object(found)))
-    for each in () if as_json else found:
+        return
+    for each in found:
         print_text("\n".join(plugin_lines(each)))
+    if not found:
+        print_notice(f"no plugin is installed in {folder.root}; `skillserve plugin install SOURCE` installs one")
 
 
 @plugin.command("remove")

@@ -27,10 +27,11 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.runs.commands import run, runs, workflow
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(run)
-    app.add_typer(runs, name="runs")
-    app.add_typer(workflow, name="workflow")
+    app.command(rich_help_panel=CommandGroup.RUN)(run)
+    app.add_typer(runs, name="runs", rich_help_panel=CommandGroup.RUN)
+    app.add_typer(workflow, name="workflow", rich_help_panel=CommandGroup.RUN)
 
 
 def _asks_clients(settings: Settings) -> bool:

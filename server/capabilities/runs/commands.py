@@ -19,13 +19,15 @@ from server.cli.commands.options import (
     Reviewed,
     RunId,
     RunTool,
+    SkillName,
     SkillTool,
     Strict,
     TrustWorkspace,
     Workspace,
     parse_name_values,
 )
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from skills_core.errors import UnknownSkillError
 
 if TYPE_CHECKING:
@@ -33,11 +35,11 @@ if TYPE_CHECKING:
     from skills_core.runs.outcome import RunOutcome
     from skills_core.runs.workflow.model import WorkflowOutcome
 
-runs = typer.Typer(help="List, show, cancel and resume runs.", no_args_is_help=True)
+runs = CommandLine(help="List, show, cancel and resume runs.", no_args_is_help=True)
 
 
 def run(  # noqa: PLR0913 - one parameter for each flag
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     message: Annotated[str | None, typer.Argument(help="What the skill should do, in your own words.")] = None,
     directories: Directories = None,
     *,
@@ -91,11 +93,14 @@ def run(  # noqa: PLR0913 - one parameter for each flag
 def list_runs(*, as_json: AsJson = False) -> None:
     """List runs, latest first."""
     from server.capabilities.runs.execution import read_summaries
+    from server.config.machine import state_home
 
     summaries = read_summaries()
     if as_json:
         print_json({"runs": summaries})
         return
+    if not summaries:
+        print_notice(f"no run that can be read is recorded in {state_home()}; `skillserve run NAME` runs a skill")
     for each in summaries:
         name = each["skill"] or (each["workflow"] and f"workflow {each['workflow']}")
         columns = (each["run_id"], each["started"], each["status"], name, each["problem"])
@@ -188,10 +193,9 @@ def _folder_hint(message: str | None, directories: list[Path] | None) -> str:
     return f' {message!r} was taken as the message; give a message (or "") before folders.'
 
 
-workflow = typer.Typer(
+workflow = CommandLine(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     help="Check and run workflows, which combine skills into steps.",
 )
 

@@ -32,8 +32,9 @@ _SKILLS: Final = Path(__file__).parent / "bundled"
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.schedules.commands import schedule
+    from server.cli.help_pages import CommandGroup
 
-    app.add_typer(schedule, name="schedule")
+    app.add_typer(schedule, name="schedule", rich_help_panel=CommandGroup.RUN)
 
 
 def _asks_clients(settings: Settings) -> bool:

@@ -19,12 +19,15 @@ from server.cli.commands.options import (
     Workspace,
 )
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 
 if TYPE_CHECKING:
     from server.capabilities.schedules.store import ScheduleStore
     from skills_core.runs.tools import WorkspaceTool
 
-schedule = typer.Typer(help="Run skills at set times.", no_args_is_help=True)
+_NO_SCHEDULE = "there is no schedule in {}; `skillserve schedule add` makes one"
+
+schedule = CommandLine(help="Run skills at set times.", no_args_is_help=True)
 
 
 Name = Annotated[
@@ -119,10 +122,13 @@ def list_schedules(*, as_json: AsJson = False) -> None:
     from server.capabilities.schedules.actions import listed
     from server.capabilities.schedules.store import utc_now
 
-    found = listed(_store(), utc_now())
+    store = _store()
+    found = listed(store, utc_now())
     if as_json:
         print_json({"schedules": found})
         return
+    if not found:
+        print_notice(_NO_SCHEDULE.format(store.root))
     for each in found:
         coming = each["next"][0] if each["next"] else "-"
         print_text(f"{each['name']}  {each['state']}  next {coming}  {len(each['runs'])} runs")
@@ -141,7 +147,10 @@ def show_overview(*, as_json: AsJson = False) -> None:
     _require_extra()
     from server.capabilities.schedules.actions import schedule_overview
 
-    found, text = schedule_overview(_store())
+    store = _store()
+    found, text = schedule_overview(store)
+    if not (found["schedules"] or as_json):
+        print_notice(_NO_SCHEDULE.format(store.root))
     _print(found, text, as_json=as_json)
 
 

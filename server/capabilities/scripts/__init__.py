@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.scripts.commands import script
+    from server.cli.help_pages import CommandGroup
 
     # Options after the script's path belong to the script.
-    app.command(context_settings={"allow_interspersed_args": False})(script)
+    interspersed = {"allow_interspersed_args": False}
+    app.command(rich_help_panel=CommandGroup.RUN, context_settings=interspersed)(script)
 
 
 def _tools_of_skills() -> ToolsOfSkills:

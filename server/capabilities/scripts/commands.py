@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from server.cli.commands.options import AsJson, FollowSymlinks, RequireSandbox, TrustWorkspace
+from server.cli.completion import skill_names
 from server.cli.console import (
     EXIT_LIMIT,
     EXIT_NOT_RUN,
@@ -64,7 +65,7 @@ Cwd = Annotated[
 
 
 def script(  # noqa: PLR0913 - one parameter for each flag
-    skill: Annotated[str, typer.Argument(help="The skill's name.")],
+    skill: Annotated[str, typer.Argument(help="The skill's name.", autocompletion=skill_names)],
     path: Annotated[str, typer.Argument(help="The script's path, relative to the skill's folder.")],
     args: Annotated[list[str] | None, typer.Argument(help="Arguments for the script.")] = None,
     *,

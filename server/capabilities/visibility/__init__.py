@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 def _add_commands(app: typer.Typer) -> None:
     from server.capabilities.visibility.commands import visibility
+    from server.cli.help_pages import CommandGroup
 
-    app.command()(visibility)
+    app.command(rich_help_panel=CommandGroup.MEASURE)(visibility)
 
 
 CAPABILITY: Final = Capability(name="visibility", commands=_add_commands)

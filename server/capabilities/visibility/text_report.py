@@ -1,4 +1,4 @@
-"""Print a visibility report for people."""
+"""Print a visibility report for people: a sentence for each client, or the table with all figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rich.table import Table
 from server.capabilities.visibility.clashes import NameClashKind
 from server.capabilities.visibility.report import advice, summarized
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, tokens
-from skills_core.diagnostics import one_line
+from server.hosting.status import nothing_found
+from skills_core.diagnostics import counted, one_line
 from skills_core.rendering.catalog import utf16_length
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
     from server.capabilities.visibility.report import ClientVisibility, VisibilityReport
     from server.capabilities.visibility.served_listing import VisibleText
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 _MAX_CLASHES = 20
@@ -37,6 +39,91 @@ _KINDS = {
 }
 
 
+_LEGEND = {
+    "described": "skills that the model sees with their whole entry from the start",
+    "named": "skills that it sees from the start by name only",
+    "tool search": "skills that it sees once it has used the client's own search for tools",
+    "find_skills": "skills that only the tool find_skills finds",
+    "cut": "entries that the client cuts",
+    "enum": "names that the schema of activate_skill lists",
+    "prompts": "skills that users can start as commands; ? if that is not known",
+    "description": "characters of the description of activate_skill that it sees from the start",
+    "instructions": "characters of the server's instructions that it sees from the start",
+    "at once": "tokens of all texts from the start, four characters each",
+    "if it reads the folders": "what the client would list if it read the folders itself; ? if that is not known",
+}
+# The columns of the table behind the client, in their order.
+
+_SEEN = {
+    Sight.NAMED: "by name only",
+    Sight.TOOL_SEARCH: "after a search for tools",
+    Sight.FIND_SKILLS: "hidden until the model calls find_skills",
+}
+_BECAUSE = {
+    Obstacle.DEFERRED: "the client loads tools only when its model searches for them",
+    Obstacle.BEYOND_BUDGET: "there is no room for their descriptions in {budget:,} characters",
+    Obstacle.CUT_ENTRY: "the client cuts the text there",
+    Obstacle.LONG_ANSWER: "the client shows too little of what its search for tools finds",
+}
+
+
+def print_sentences(console: Console, report: VisibilityReport) -> None:
+    """Print one sentence for each client, and what else there is to see in the table."""
+    active, offered = report.catalog.active, report.catalog.offered
+    if not active:
+        console.print(escape("\n".join(_none_served(report.catalog))), soft_wrap=True)
+        return
+    if not offered:
+        console.print(
+            f"None of the {counted(len(active), 'skill')} is for models, so no client lists any to its model."
+        )
+        return
+    others = len(active) - len(offered)
+    rest = f" {counted(others, 'other is', 'others are')} not for models." if others else ""
+    console.print(
+        f"What models see of {counted(len(offered), 'skill')} when a conversation begins.{rest}\n", soft_wrap=True
+    )
+    for visibility in report.clients:
+        console.print(escape(sentence(visibility)), soft_wrap=True)
+    console.print()
+    found = {"name clashes": len(report.name_clashes), "descriptions that compete": len(report.similar.pairs)}
+    more = ", ".join(f"{what} ({count:,})" for what, count in found.items() if count)
+    console.print(f"--table has all figures, what would show more{f', {more}' if more else ''}.", soft_wrap=True)
+
+
+def sentence(visibility: ClientVisibility) -> str:
+    """Return in one sentence how many skills a client shows, what becomes of the others, and why."""
+    shown = [each for each in visibility.served.skills if each.sight is not None]
+    sights = Counter(each.sight for each in shown)
+    title = f"{visibility.client.title} {visibility.version}" if visibility.version else visibility.client.title
+    described, total = sights[Sight.DESCRIBED], len(shown)
+    if described == total:
+        return one_line(f"{title}: shows all {total:,}." if total > 1 else f"{title}: shows it.")
+    parts = [f"{sights[sight]:,} {words}" for sight, words in _SEEN.items() if sights[sight]]
+    why = Counter(
+        obstacle
+        for each in shown
+        if each.sight is not Sight.DESCRIBED
+        for obstacle in each.obstacles
+        if obstacle in _BECAUSE
+    )
+    budget = visibility.repacking.budget
+    because = " and ".join(_BECAUSE[obstacle].format(budget=budget) for obstacle, _ in why.most_common(2))
+    hidden = summarized((each.skill.key for each in shown if each.sight is Sight.FIND_SKILLS), 3)
+    named = f" ({hidden})" if hidden else ""
+    reason = f", because {because}" if because else ""
+    return one_line(
+        f"{title}: shows {f'{described:,}' if described else 'none'} of {total:,}; {', '.join(parts)}{named}{reason}."
+    )
+
+
+def _none_served(catalog: Catalog) -> list[str]:
+    if catalog.skills:
+        count = counted(len(catalog.skills), "skill")
+        return [f"None of the {count} found is served; `skillserve status` says why."]
+    return nothing_found(catalog)
+
+
 def print_report(console: Console, report: VisibilityReport) -> None:
     """Print a table of the clients, then hidden skills with reasons, possible changes, and clashes."""
     active = report.catalog.active
@@ -47,6 +134,9 @@ def print_report(console: Console, report: VisibilityReport) -> None:
         console.print(f"Not for models: {escape(summarized(others))}", soft_wrap=True)
     console.print(f"A token is four characters, a model's context {report.window:,} tokens.\n")
     console.print(_clients(report.clients))
+    console.print()
+    for heading, meaning in _LEGEND.items():
+        console.print(f"  {heading:<23}  {meaning}", soft_wrap=True)
     _print_groups(console, report.clients, "\n[bold]Not shown completely[/]", _hidden)
     _print_groups(
         console, report.clients, "\n[bold]What would change that[/]", lambda visibility: tuple(advice(visibility))
@@ -57,8 +147,7 @@ def print_report(console: Console, report: VisibilityReport) -> None:
 
 def _clients(clients: Iterable[ClientVisibility]) -> Table:
     table = Table(box=None, pad_edge=False, header_style="bold")
-    headings = ("client", "described", "named", "tool search", "find_skills", "cut", "enum", "prompts")
-    for heading in (*headings, "description", "instructions", "at once", "if it reads the folders"):
+    for heading in ("client", *_LEGEND):
         table.add_column(heading, overflow="fold")
     for visibility in clients:
         served = visibility.served

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
+from server.cli.help_pages import CommandLine
 from server.config.machine import Machine, current_places
 from skills_core.diagnostics import counted, one_line
 from skills_core.disk.sources import project_of
@@ -18,7 +19,7 @@ from skills_core.disk.sources import project_of
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
 
-config = typer.Typer(help="Check the configuration.", no_args_is_help=True)
+config = CommandLine(help="Check the configuration.", no_args_is_help=True)
 
 
 @config.callback()
@@ -74,8 +75,11 @@ def trust(
     machine = Machine(current_places())
     file = machine.trust
     if as_list:
-        for folder in file.folders():
+        folders = file.folders()
+        for folder in folders:
             print_text(one_line(str(folder)))
+        if not folders:
+            print_notice(f"no project is trusted in {file.path}; `skillserve trust PATH` trusts one")
         return
     if not path.is_dir() and not remove:
         fail(f"{path}: there is no such directory", EXIT_USAGE)

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
+from server.cli.completion import skill_names
 from server.cli.console import EXIT_USAGE, fail
+from server.cli.help_pages import OptionGroup
 from server.config.settings.skills import Conventions
 from server.config.values import home_path
 from skills_core.runs.tools import WorkspaceTool
@@ -22,49 +24,73 @@ Directories = Annotated[
         show_default="the configured and standard folders",
     ),
 ]
+SkillName = Annotated[str, typer.Argument(metavar="NAME", help="The skill's name.", autocompletion=skill_names)]
 Improved = Annotated[
     list[str] | None,
     typer.Option(
         "--improve",
         metavar="SOURCE",
-        help="Improve the skills of this folder, or of all sources with this scope, after runs with a failed tool "
-        "call; repeatable.",
+        help="Improve the skills of this folder or scope after runs with a failed tool call; repeatable.",
+        rich_help_panel=OptionGroup.CHANGES,
     ),
 ]
 Reviewed = Annotated[
     bool,
-    typer.Option("--review", help="Leave corrections too as proposals for `history accept`, instead of making them."),
+    typer.Option(
+        "--review",
+        help="Leave corrections too as proposals for `history accept`, instead of making them.",
+        rich_help_panel=OptionGroup.CHANGES,
+    ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as one JSON object.")]
 FollowSymlinks = Annotated[
     bool,
-    typer.Option("--follow-symlinks", help="Follow symbolic links to skill folders, and links that stay inside one."),
+    typer.Option(
+        "--follow-symlinks",
+        help="Follow symbolic links to skill folders, and links that stay inside one.",
+        rich_help_panel=OptionGroup.SKILLS,
+    ),
 ]
 ConventionFiles = Annotated[
     Conventions | None,
     typer.Option(
         "--conventions",
-        help="Treat files such as AGENTS.md as skills: never (off), in the given and configured folders (named), or "
-        "also in the project (project).",
+        help="Treat files such as AGENTS.md as skills: in named folders, also in the project, or never (off).",
         show_default="named",
+        rich_help_panel=OptionGroup.SKILLS,
     ),
 ]
-GitIgnored = Annotated[bool, typer.Option("--gitignore", help="Skip files that git ignores.")]
+GitIgnored = Annotated[
+    bool, typer.Option("--gitignore", help="Skip files that git ignores.", rich_help_panel=OptionGroup.SKILLS)
+]
 TrustWorkspace = Annotated[
     bool,
-    typer.Option("--trust-workspace", help="Trust the project in the working directory while this command runs."),
+    typer.Option(
+        "--trust-workspace",
+        help="Trust the project in the working directory while this command runs.",
+        rich_help_panel=OptionGroup.SKILLS,
+    ),
 ]
 Strict = Annotated[
-    bool, typer.Option("--strict", help="Treat every violation of the skill format as an error, not as a warning.")
+    bool,
+    typer.Option(
+        "--strict",
+        help="Treat every violation of the skill format as an error, not as a warning.",
+        rich_help_panel=OptionGroup.SKILLS,
+    ),
 ]
 NoAdapt = Annotated[
     bool,
-    typer.Option("--no-adapt", help="Omit the client's own names for the tools and files that a skill mentions."),
+    typer.Option(
+        "--no-adapt",
+        help="Omit the client's own names for the tools and files that a skill mentions.",
+        rich_help_panel="What clients get",
+    ),
 ]
 Model = Annotated[
     str | None,
     typer.Option(
-        metavar="MODEL", help="The model to run skills with: anthropic:NAME, openai:NAME, or http(s)://HOST/v1#NAME."
+        metavar="MODEL", help="The model that runs skills: anthropic:NAME, openai:NAME or http(s)://HOST/v1#NAME."
     ),
 ]
 RunId = Annotated[
@@ -72,13 +98,17 @@ RunId = Annotated[
     typer.Option(
         "--id",
         metavar="ID",
-        help="An ID of your choice for the run. Repeat the command with the same ID to continue the run, or to get its "
-        "recorded result.",
+        help="Your own ID for the run. The same ID again continues the run, or prints its recorded result.",
         show_default="a random ID",
     ),
 ]
 RequireSandbox = Annotated[
-    bool, typer.Option("--require-sandbox", help="Refuse to run scripts if no complete sandbox is available.")
+    bool,
+    typer.Option(
+        "--require-sandbox",
+        help="Refuse to run scripts if no complete sandbox is available.",
+        rich_help_panel=OptionGroup.RUNS,
+    ),
 ]
 Param = Annotated[
     list[str] | None, typer.Option(metavar="NAME=VALUE", help="Set a parameter of the skill; repeatable.")
@@ -89,15 +119,25 @@ RunTool = Annotated[
     typer.Option(
         "--run-tool",
         metavar="TOOL",
-        help=f"Let runs use a workspace tool: {', '.join(WorkspaceTool)}; repeatable.",
+        help=f"Let runs use a tool: {', '.join(WorkspaceTool)}; repeatable.",
+        rich_help_panel=OptionGroup.RUNS,
     ),
 ]
 Workspace = Annotated[
-    str | None, typer.Option(metavar="DIR", help="The folder that workspace tools (--run-tool) may read and write.")
+    str | None,
+    typer.Option(
+        metavar="DIR",
+        help="The folder that workspace tools (--run-tool) may read and write.",
+        rich_help_panel=OptionGroup.RUNS,
+    ),
 ]
 McpServers = Annotated[
     str | None,
-    typer.Option(metavar="FILE", help="A JSON file of MCP servers (mcpServers); runs may use their tools."),
+    typer.Option(
+        metavar="FILE",
+        help="A JSON file of MCP servers (mcpServers); runs may use their tools.",
+        rich_help_panel=OptionGroup.RUNS,
+    ),
 ]
 SkillTool = Annotated[
     list[str] | None,
@@ -105,6 +145,7 @@ SkillTool = Annotated[
         "--skill-tool",
         metavar="SKILL/TOOL",
         help="Allow a tool that a skill declares, or all with SKILL/*; repeatable.",
+        rich_help_panel=OptionGroup.RUNS,
     ),
 ]
 

@@ -145,7 +145,7 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     else:
         from server.cli.tables import print_matches
 
-        print_matches(matches)
+        print_matches(matches, library.catalog)
     if not matches:
         raise SystemExit(EXIT_NO)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
@@ -22,6 +22,7 @@ from server.cli.commands.options import (
     TrustWorkspace,
     Workspace,
 )
+from server.cli.help_pages import OptionGroup
 from server.cli.serve_options import ServeOptions
 from server.cli.start_server import start_server
 from server.config.settings.server import LogFormat, LogLevel, Transport
@@ -29,6 +30,11 @@ from server.config.settings.skills import SkillFolder
 from server.config.settings.tools import OptionalTool
 from skills_core.audit.findings import AuditMode
 from skills_core.live.watch_options import WatchMode
+
+_HTTP: Final = "HTTP"
+_CLIENTS: Final = "What clients get"
+_LOGS: Final = "Log"
+# Sections of the help; the options without one are those that most servers need.
 
 ServedTransport = Annotated[
     Transport | None, typer.Option(help="The transport to clients.", show_default=Transport.STDIO)
@@ -44,23 +50,28 @@ AllowedHosts = Annotated[
         "--allowed-host",
         metavar="HOST",
         help="Accept HTTP requests with this Host header, besides loopback names; repeatable.",
+        rich_help_panel=_HTTP,
     ),
 ]
 
-Insecure = Annotated[bool, typer.Option("--insecure", help="Listen beyond this machine even if clients need no login.")]
+Insecure = Annotated[
+    bool,
+    typer.Option("--insecure", help="Listen beyond this machine even if clients need no login.", rich_help_panel=_HTTP),
+]
 
 Tools = Annotated[
     list[OptionalTool] | None,
     typer.Option(
-        "--tool", metavar="TOOL", help=f"Offer an optional tool to clients: {', '.join(OptionalTool)}; repeatable."
+        "--tool",
+        metavar="TOOL",
+        help="Offer an optional tool to clients, such as run_skill; repeatable. For a wrong name, all are listed.",
     ),
 ]
 
 Audit = Annotated[
     AuditMode | None,
     typer.Option(
-        help="Audit skills when they are loaded: not at all (off), with findings as warnings (warn), or also excluding "
-        "skills with an error (block).",
+        help="Audit skills when they are loaded: findings are warnings (warn), or errors exclude the skill (block).",
         show_default=AuditMode.OFF,
     ),
 ]
@@ -68,9 +79,9 @@ NamedFolder = Annotated[
     SkillFolder | None,
     typer.Option(
         "--skill-folder",
-        help="Name the folders of skills on disk to clients over stdio: if they read there as far as is known (auto), "
-        "always, or never.",
+        help="Tell clients over stdio where skills are on disk: if they can read there (auto), always or never.",
         show_default=SkillFolder.AUTO,
+        rich_help_panel=_CLIENTS,
     ),
 ]
 Pinned = Annotated[
@@ -81,7 +92,7 @@ ServedModel = Annotated[
     str | None,
     typer.Option(
         metavar="MODEL",
-        help="The model to run skills with: client (the client's own model), anthropic:NAME, openai:NAME, or "
+        help="The model that runs skills: client (the client's own), anthropic:NAME, openai:NAME or "
         "http(s)://HOST/v1#NAME.",
     ),
 ]
@@ -92,37 +103,46 @@ Workflows = Annotated[
         "--workflow",
         metavar="PATH",
         help="Let clients run the workflow in this file, or all workflows in this folder; repeatable.",
+        rich_help_panel=OptionGroup.RUNS,
     ),
 ]
 
-ServedEvals = Annotated[bool, typer.Option("--serve-evals", help="Let clients list and read the eval files of skills.")]
+ServedEvals = Annotated[
+    bool,
+    typer.Option("--serve-evals", help="Let clients list and read the eval files of skills.", rich_help_panel=_CLIENTS),
+]
 
 Recorded = Annotated[
     list[str] | None,
     typer.Option(
         "--history",
         metavar="SOURCE",
-        help="Keep a history of this folder, or of all sources with this scope, such as explicit; repeatable.",
+        help="Keep a history of this folder, or of all with this scope, such as explicit; repeatable.",
     ),
 ]
 
 Watch = Annotated[
     WatchMode | None,
     typer.Option(
-        help="How to detect changes: with file system events (native), by polling (poll), whichever works here "
-        "(auto), or not at all (off).",
+        help="How changes on disk are noticed: by events (native), by polling, whichever works (auto), or not.",
         show_default=WatchMode.AUTO,
     ),
 ]
 WatchDebounce = Annotated[
     int | None,
-    typer.Option(metavar="MS", help="Reload after this many milliseconds without a change.", show_default="250"),
+    typer.Option(
+        metavar="MS",
+        help="Reload after this many milliseconds without a change.",
+        show_default="250",
+        rich_help_panel=OptionGroup.CHANGES,
+    ),
 ]
 Verbosity = Annotated[
     LogLevel | None, typer.Option(help="The lowest level of log messages on stderr.", show_default=LogLevel.INFO)
 ]
 Format = Annotated[
-    LogFormat | None, typer.Option(help="How log messages on stderr are written.", show_default=LogFormat.TEXT)
+    LogFormat | None,
+    typer.Option(help="How log messages on stderr are written.", show_default=LogFormat.TEXT, rich_help_panel=_LOGS),
 ]
 
 
@@ -162,7 +182,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
 ) -> None:
     """Serve folders of skills to MCP clients.
 
-    The server watches the folders and notifies clients of changes.
+    The server watches the folders and notifies clients of changes. Clients start it themselves and talk over stdio;
+    with --transport http they connect to http://127.0.0.1:8000/mcp. `skillserve connect` adds it to a client.
     """
     # The parameters are the fields, as a test compares.
     options = locals()

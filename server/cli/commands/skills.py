@@ -1,4 +1,4 @@
-"""The commands that show skills: `activate`, `catalog`, `show` and `status`."""
+"""The commands that show skills: `activate`, `catalog`, `list`, `show` and `status`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from server.cli.commands.options import (
     GitIgnored,
     NoAdapt,
     Param,
+    SkillName,
     Strict,
     TrustWorkspace,
     parse_name_values,
 )
+from server.cli.completion import client_names, role_names
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_with_settings
 from server.config.settings.skills import SkillFolder
@@ -32,7 +34,7 @@ from server.hosting.status import (
     status_object,
 )
 from server.protocol.recipients import known_names, recipient_called
-from skills_core.diagnostics import Reason, one_line, printable
+from skills_core.diagnostics import Reason, counted, one_line, printable
 from skills_core.disk.sources import Scope
 from skills_core.errors import UnknownSkillError, did_you_mean, similar_to
 from skills_core.rendering.activation import activation_inputs, render_activation, render_request
@@ -40,12 +42,15 @@ from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
+    from server.config.settings.model import Settings
+    from server.hosting.views import SeenByRoles
     from server.listing.snapshot import Snapshot
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 
 def activate(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     directories: Directories = None,
     *,
     param: Param = None,
@@ -55,6 +60,7 @@ def activate(
             metavar="CLIENT",
             help="Print the text for this client, given by its key or name.",
             show_default="any client",
+            autocompletion=client_names,
         ),
     ] = None,
     follow_symlinks: FollowSymlinks = False,
@@ -95,17 +101,16 @@ def catalog(
         str | None,
         typer.Option(
             metavar="CLIENT[@VERSION]",
-            help="Print what this client receives, given by its key or by the name that it sends; without a version, "
-            "what its latest one receives.",
+            help="Print what this client receives, given by its key or name; without a version, the latest one.",
             show_default="any other client",
+            autocompletion=client_names,
         ),
     ] = None,
     shown: Annotated[
         CatalogFormat,
         typer.Option(
             "--format",
-            help="Print everything with headings (text), or only the description of activate_skill, the server's "
-            "instructions, or the names in the enum; xml is the <available_skills> block of skills-ref to-prompt.",
+            help="Print everything with headings (text), or one part; xml is the block of skills-ref to-prompt.",
         ),
     ] = CatalogFormat.TEXT,
     as_json: AsJson = False,
@@ -132,7 +137,7 @@ def catalog(
     else:
         _print_received(lists, profile, shown, as_json=as_json)
     if not library.catalog.offered:
-        fail("no skill is offered to models, so clients receive no catalog", EXIT_NO)
+        fail("no skill is offered to models, so clients receive no catalog; `skillserve status` says why", EXIT_NO)
 
 
 def _profile_of(chosen: str | None) -> ClientProfile:
@@ -178,7 +183,7 @@ def _catalog_text(shown: CatalogFormat, instructions: str, description: str, nam
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="The skill's name.")],
+    name: SkillName,
     directories: Directories = None,
     *,
     as_json: AsJson = False,
@@ -189,7 +194,8 @@ def show(
     found = [skill for skill in catalog.skills if name in {skill.key, skill.path, *skill.content.names}]
     if not found:
         similar = similar_to(name, (skill.key for skill in catalog.skills))
-        fail(f"there is no skill {name[:200]!r}{did_you_mean(similar, '; did')}", EXIT_NO)
+        hint = did_you_mean(similar, "; did") or "; `skillserve list` lists those that are served"
+        fail(f"there is no skill {name[:200]!r}{hint}", EXIT_NO)
     if as_json:
         print_json({"skills": [_skill_document(skill_object(skill), skill) for skill in found]})
         return
@@ -234,9 +240,75 @@ def _skill_document(document: dict[str, Any], skill: Skill) -> dict[str, Any]:
     return {**document, "frontmatter": skill.frontmatter.raw, "files": files}
 
 
+AsRole = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--as",
+        metavar="ROLE",
+        help="Show what a caller with this role sees; repeatable.",
+        show_default="what the server's user sees",
+        autocompletion=role_names,
+    ),
+]
+
+
+def list_skills(
+    directories: Directories = None,
+    *,
+    roles: AsRole = None,
+    as_json: AsJson = False,
+    follow_symlinks: FollowSymlinks = False,
+    trust_workspace: TrustWorkspace = False,
+) -> None:
+    """List the skills that are served, with their descriptions.
+
+    `status` lists all skills, also those that are not served and why; `show` has all about one skill.
+    """
+    library, settings = open_with_settings(
+        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+    )
+    seen = _seen_by(roles, library.catalog, settings)
+    catalog = seen.catalog if seen else library.catalog
+    if as_json:
+        described = [{"name": printable(each.key), "description": each.description} for each in catalog.active]
+        print_json({"skills": described, **_role_object(seen)})
+        return
+    if seen:
+        print_text(_role_line(seen, library.catalog))
+    if not seen or catalog.active:
+        from server.cli.tables import print_list
+
+        print_list(catalog)
+
+
+def _seen_by(roles: list[str] | None, catalog: Catalog, settings: Settings) -> SeenByRoles | None:
+    """Return what callers with these roles see, None if none were asked for."""
+    if not roles:
+        return None
+    from server.hosting.views import seen_by
+
+    return seen_by(roles, catalog, settings)
+
+
+def _role_line(seen: SeenByRoles, whole: Catalog) -> str:
+    """Return how much of a catalog callers with some roles see, and which optional tools they may use."""
+    names, tools = ", ".join(seen.roles), ", ".join(seen.tools) or "none"
+    served = f"{len(seen.catalog.active):,} of {counted(len(whole.active), 'served skill')}"
+    return one_line(f"A caller with the {_noun(seen)} {names} sees {served}. Optional tools: {tools}.")
+
+
+def _noun(seen: SeenByRoles) -> str:
+    return "role" if len(seen.roles) == 1 else "roles"
+
+
+def _role_object(seen: SeenByRoles | None) -> dict[str, Any]:
+    return {"as": {"roles": [*seen.roles], "tools": [*seen.tools]}} if seen else {}
+
+
 def status(  # noqa: PLR0913 - one parameter for each flag
     directories: Directories = None,
     *,
+    roles: AsRole = None,
     state: Annotated[list[State] | None, typer.Option(help="List only skills in this state; repeatable.")] = None,
     reason: Annotated[
         list[Reason] | None,
@@ -258,7 +330,10 @@ def status(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
 ) -> None:
-    """List all skills with their states and the reasons for them."""
+    """List all skills with their states and the reasons for them.
+
+    `list` is the short form: the skills that are served, with their descriptions.
+    """
     library, settings = open_with_settings(
         directories,
         strict=strict,
@@ -267,11 +342,14 @@ def status(  # noqa: PLR0913 - one parameter for each flag
         conventions=conventions,
         gitignore=gitignore,
     )
-    catalog = library.catalog
+    seen = _seen_by(roles, library.catalog, settings)
+    catalog = seen.catalog if seen else library.catalog
     choice = StatusFilter(tuple(state or ()), tuple(reason or ()), tuple(scope or ()), tuple(name or ()))
     if as_json:
-        print_json(status_object(catalog, settings, choice))
+        print_json({**status_object(catalog, settings, choice), **_role_object(seen)})
         return
     from server.cli.tables import print_status
 
+    if seen:
+        print_text(_role_line(seen, library.catalog))
     print_status(catalog, choice, capability_lines(settings))

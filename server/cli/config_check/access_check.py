@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from server.access import Roles
 from server.cli.config_check.finding import ConfigFinding, Level
 from server.config.bootstrap import open_catalog
 from server.config.settings.tools import OptionalTool
 from server.transport.listening import requires_login
+from skills_core.diagnostics import counted, one_line
 from skills_core.disk.sources import Scope, real_path
 from skills_core.errors import SkillsError
-from skills_core.skills.skill import fits
+from skills_core.skills.skill import State, fits
 
 if TYPE_CHECKING:
     from server.cli.config_check.settings_check import CheckedSettings
     from server.config.machine import Machine
+    from skills_core.skills.skill import Skill
 
 _SHOWN: Final = 80
 _KINDS: Final = ("tag", "source")
 _MIN_SIMILARITY: Final = 0.75
+_MAX_NAMED: Final = 3
 
 
 def check_access(checked: CheckedSettings, machine: Machine) -> Iterator[ConfigFinding]:
@@ -63,27 +67,60 @@ def _tools(checked: CheckedSettings) -> Iterator[ConfigFinding]:
 def _selectors(checked: CheckedSettings, machine: Machine) -> Iterator[ConfigFinding]:
     """Check what names skills: in roles, and in the settings of the catalog."""
     settings = checked.settings
-    given = [("access.roles", f".{role}", entries) for role, entries in settings.access.roles.items()]
-    given += [(f"catalog.{name}", "", getattr(settings.catalog, name)) for name in ("enabled", "disabled")]
-    plain = [entry for _, _, entries in given for entry in entries if "*" not in entry]
-    known = _names_and_tags(checked, machine) if plain else frozenset()
+    given = [(f"catalog.{name}", "", getattr(settings.catalog, name)) for name in ("enabled", "disabled")]
+    given += [("access.roles", f".{role}", entries) for role, entries in settings.access.roles.items()]
+    skills = _skills(checked, machine) if any(entries for _, _, entries in given) else ()
+    known = _names_and_tags(skills)
+    served = [skill for skill in skills if skill.state is State.ACTIVE]
     for key, place, entries in given:
-        for number, entry in enumerate(entries):
-            if fault := _selector_fault(entry, known):
-                message = f"{entry[:_SHOWN]}: {fault}"
-                yield checked.finding(Level.WARNING, key, message, "correct it, or remove it", f"{place}.{number}")
+        faults = {number: fault for number, entry in enumerate(entries) if (fault := _selector_fault(entry, known))}
+        for number, fault in faults.items():
+            message = f"{entries[number][:_SHOWN]}: {fault}"
+            yield checked.finding(Level.WARNING, key, message, "correct it, or remove it", f"{place}.{number}")
+        if place and entries and served and not faults:
+            yield from _role_without_skills(checked, place.removeprefix("."), entries, served)
 
 
-def _names_and_tags(checked: CheckedSettings, machine: Machine) -> frozenset[str]:
-    """Return the names and the tags of the skills in the configured and standard folders, as selectors.
+def _role_without_skills(
+    checked: CheckedSettings, role: str, entries: Sequence[str], served: Sequence[Skill]
+) -> Iterator[ConfigFinding]:
+    """Yield a finding if a role selects none of the skills that are served."""
+    roles = Roles({role: entries}, (), {})
+    if any(roles.show(frozenset({role}), skill) for skill in served):
+        return
+    known = _names_and_tags(served)
+    selectors = ", ".join(f"{entry[:_SHOWN]}{_near(entry, known)}" for entry in entries[:_MAX_NAMED])
+    message = (
+        f"the role {role[:_SHOWN]} selects none of the {counted(len(served), 'skill')} in the configured and standard "
+        f"folders: {selectors}"
+    )
+    advice = f"correct it, or serve such skills; `skillserve list --as {role[:_SHOWN]}` lists what callers with it see"
+    yield checked.finding(Level.WARNING, "access.roles", message, advice, f".{role}")
 
-    A server may get others on its command line, so only what nearly fits one of these is told.
+
+def _near(entry: str, known: Iterable[str]) -> str:
+    """Return the names or tags that are close to a selector, in brackets."""
+    is_tag = entry.startswith("tag:")
+    alike = sorted(each for each in known if each.startswith("tag:") == is_tag)
+    wanted = entry.replace("*", "").strip(" -_").lower()
+    near = difflib.get_close_matches(wanted, alike, _MAX_NAMED) or [each for each in alike if wanted and wanted in each]
+    return f" (close: {', '.join(one_line(each)[:_SHOWN] for each in near[:_MAX_NAMED])})" if near else ""
+
+
+def _skills(checked: CheckedSettings, machine: Machine) -> tuple[Skill, ...]:
+    """Return the skills in the configured and standard folders.
+
+    A server may get others on its command line, so findings say where was looked.
     """
     try:
-        skills = open_catalog(None, checked.settings, machine).skills
+        return open_catalog(None, checked.settings, machine).skills
     except (SkillsError, OSError):
         # Another check tells.
-        return frozenset()
+        return ()
+
+
+def _names_and_tags(skills: Iterable[Skill]) -> frozenset[str]:
+    """Return the names and the tags of skills, as selectors."""
     tags = {f"tag:{tag.lower()}" for skill in skills for tag in skill.content.instructions.frontmatter.tags}
     return frozenset(tags | {skill.content.name for skill in skills})
 

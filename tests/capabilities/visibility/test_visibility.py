@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -211,8 +212,12 @@ def test_an_earlier_version_of_a_client_is_reported_beside_the_latest(many: Path
     assert (now["served"]["budget"], then["served"]["budget"]) == (4096, 2048)
     assert then["known"]["description"]["value"] == 2048
     assert len(then["served"]["sight"]["described"]) < len(now["served"]["sight"]["described"])
-    done = run("visibility", many, *asked)
-    assert [line.split()[0] for line in done.stdout.splitlines() if " tokens " in line] == [asked[1], asked[3]]
+    done = run("visibility", many, *asked, "--table")
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.count(" tokens ") and line[0] != " "] == [
+        asked[1],
+        asked[3],
+    ]
+    assert "\nClaude Code 2.1.200: shows " in run("visibility", many, *asked).stdout
 
 
 @pytest.mark.parametrize("asked", ["claude-code@latest", "claude-code@", "nobody@1.0"])
@@ -290,7 +295,7 @@ def test_name_clashes_and_similar_descriptions_are_reported(
 
 
 def test_people_get_a_row_for_each_client_the_reasons_and_advice(many: Path) -> None:
-    done = run("visibility", many, "--client", "claude-code", "--client", "zed")
+    done = run("visibility", many, "--client", "claude-code", "--client", "zed", "--table")
     assert done.returncode == 0
     rows = {line.split()[0]: line.split() for line in done.stdout.splitlines() if " tokens " in line}
     assert rows["zed"][1:6] == ["40", "0", "0", "0", "0"]
@@ -300,6 +305,42 @@ def test_people_get_a_row_for_each_client_the_reasons_and_advice(many: Path) -> 
     assert "Not for models: for-users" in done.stdout
     assert "beyond_budget" in done.stdout
     assert "All fit with SKILLSERVE_ENTRY_LIMIT=" in done.stdout
+
+
+def test_the_table_has_a_legend_for_each_of_its_columns(many: Path) -> None:
+    lines = run("visibility", many, "--client", "zed", "--table").stdout.splitlines()
+    columns = re.split(r" {2,}", next(line for line in lines if line.startswith("client")).strip())
+    explained = [re.split(r" {2,}", line.strip())[0] for line in lines if re.match(r"  \S.* {2,}\S", line)]
+    assert explained[: len(columns) - 1] == columns[1:]
+
+
+def test_people_get_one_sentence_for_each_client(many: Path) -> None:
+    done = run("visibility", many, SKILLSERVE_CATALOG_BUDGET="1500", SKILLSERVE_ENUM_LIMIT="5")
+    assert done.returncode == 0
+    lines = done.stdout.splitlines()
+    sentences = [line for line in lines if ": shows " in line]
+    assert [line.partition(":")[0] for line in sentences] == [client.title for client in KNOWN_CLIENTS]
+    assert all(line.endswith(".") for line in sentences)
+    assert "--table" in lines[-1]
+
+
+def test_the_numbers_of_a_sentence_are_those_of_the_answer(many: Path) -> None:
+    lines = run("visibility", many, SKILLSERVE_CATALOG_BUDGET="1500", SKILLSERVE_ENUM_LIMIT="5").stdout.splitlines()
+    for found in visibility(many, SKILLSERVE_CATALOG_BUDGET="1500", SKILLSERVE_ENUM_LIMIT="5")["clients"]:
+        (line,) = (each for each in lines if each.startswith(f"{found['title']}: shows "))
+        counts = {sight: len(keys) for sight, keys in found["served"]["sight"].items()}
+        assert f"shows {counts['described'] or 'none'} of {sum(counts.values())};" in line
+        assert ("hidden until" in line) == bool(counts["find_skills"])
+        assert f"{counts['named']} by name only" in line or not counts["named"]
+        assert ", because " in line
+        if counts["find_skills"]:
+            assert found["served"]["sight"]["find_skills"][0] in line
+
+
+def test_a_catalog_that_all_clients_show_whole_needs_no_reason(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    make_skill("two")
+    assert "Zed: shows all 2.\n" in run("visibility", skills, "--client", "zed").stdout
 
 
 def test_fail_on_hidden_exits_with_1_if_a_skill_is_hidden(many: Path) -> None:
@@ -319,7 +360,10 @@ def test_an_empty_catalog_is_reported(skills: Path) -> None:
     answer = visibility(skills)
     assert answer["skills"]["active"] == 0
     assert answer["clashes"]["meaning"]["pairs"] == []
-    assert run("visibility", skills).returncode == 0
+    for output in ((), ("--table",)):
+        done = run("visibility", skills, *output)
+        assert done.returncode == 0
+    assert str(skills) in run("visibility", skills).stdout
 
 
 @pytest.mark.parametrize("word", [*EntryState, *Sight, *Obstacle, *NameClashKind])

@@ -357,6 +357,34 @@ def test_names_and_tags_that_almost_fit_a_skill_are_reported(configuration: Conf
     ]
 
 
+def test_a_role_that_selects_no_skill_is_reported_with_its_selectors_and_near_names(
+    configuration: Configuration,
+) -> None:
+    write_skill(configuration.home / ".agents/skills", "release-notes", fields="tags: [general]")
+    configuration.write(f"{ALL}all = ['*']\nnobody = ['rel-*', 'tag:gen', 'source:plugin']\n[login]\ntokens = true\n")
+    (found,) = (each for each in configuration.check().findings if each.key == "access.roles.nobody")
+    assert found.level is Level.WARNING
+    for part in ("nobody", "1 skill", "rel-*", "release-notes", "tag:gen", "tag:general", "source:plugin"):
+        assert part in found.message
+    assert "skillserve list --as nobody" in found.advice
+
+
+@pytest.mark.parametrize("entry", ["release-*", "release-notes", "tag:General", "source:legacy", "*"])
+def test_a_role_that_selects_a_served_skill_is_not_reported(entry: str, configuration: Configuration) -> None:
+    write_skill(configuration.home / ".agents/skills", "release-notes", fields="tags: [general]")
+    folder = configuration.home / "more"
+    write_skill(folder, "other")
+    entry = entry.replace("source:legacy", f"source:{folder}")
+    configuration.write(f"{ALL}all = ['none', '{entry}']\n[[discovery.sources]]\npath = '{folder}'\n")
+    assert configuration.found() == []
+
+
+def test_roles_are_not_judged_by_folders_without_skills(configuration: Configuration) -> None:
+    """The skills may be named on the command line of the server."""
+    configuration.write(f"{ALL}all = ['release-notes', 'tag:general']\n")
+    assert configuration.found() == []
+
+
 def test_a_role_of_a_token_that_is_no_role_is_reported(configuration: Configuration) -> None:
     tokens = TokenFile(configuration.tokens)
     for role in ("reader", "admin", "metrics", "edtor"):
