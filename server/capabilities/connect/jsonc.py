@@ -47,10 +47,6 @@ class Value:
     end: int
     members: tuple[Member, ...] | None = field(default=None)
 
-    def member(self, key: str) -> Member | None:
-        """Return the member that counts, which is the last of its key."""
-        return next((each for each in reversed(self.members or ()) if each.key == key), None)
-
 
 def parse(text: str) -> Value:
     """Return the document's value.
@@ -85,11 +81,9 @@ def with_member(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str
     """
     if not text.strip():
         return json.dumps(_nested(path, entry), indent=2, ensure_ascii=False) + "\n"
-    if "\r\n" in text and text.count("\n") == text.count("\r\n"):
-        return with_member(text.replace("\r\n", "\n"), path, entry).replace("\n", "\r\n")
     holder = _object(text, parse(text), "the file")
     for number, key in enumerate(path):
-        found = holder.member(key)
+        found = _only(text, holder, key)
         if found is None:
             return _inserted(text, holder, key, _nested(path[number + 1 :], entry))
         if number == len(path) - 1:
@@ -109,13 +103,12 @@ def without_member(text: str, path: Sequence[str]) -> str:
         return text
     holder = _object(text, parse(text), "the file")
     for key in path[:-1]:
-        found = holder.member(key)
+        found = _only(text, holder, key)
         if found is None:
             return text
         holder = _object(text, found.value, key)
-    members = holder.members or ()
-    at = next((number for number in reversed(range(len(members))) if members[number].key == path[-1]), None)
-    return text if at is None else _removed(text, holder, at)
+    gone = _only(text, holder, path[-1])
+    return text if gone is None else _removed(text, holder, (holder.members or ()).index(gone))
 
 
 def _removed(text: str, holder: Value, at: int) -> str:
@@ -196,6 +189,14 @@ def _object(text: str, value: Value, name: str) -> Value:
     if value.members is None:
         raise JsoncError(f"{_place(text, value.start)}: {name}: expected an object")
     return value
+
+
+def _only(text: str, holder: Value, key: str) -> Member | None:
+    """Return the member of a key; which of two counts differs between readers, so that neither may be changed."""
+    found = [each for each in holder.members or () if each.key == key]
+    if len(found) > 1:
+        raise JsoncError(f"{_place(text, found[1].start)}: {key} is there twice; remove one of the two")
+    return found[0] if found else None
 
 
 def _after_space(text: str, position: int) -> int:

@@ -88,11 +88,12 @@ def test_what_is_added_and_removed_again_leaves_every_byte_as_it_was(
 ) -> None:
     path = (holder, "skills")
     entry = {"name": "skills", **ENTRY} if text is CONTINUE else ENTRY
-    added = with_entry(text, kind, path, entry)
+    in_list = text is CONTINUE
+    added = with_entry(text, kind, path, entry, in_list=in_list)
     assert added != text
     assert without_entry(added, kind, path).rstrip("\n") == text.rstrip("\n")
     # An entry is replaced by the next one, in its place or at the end.
-    assert read_document(with_entry(added, kind, path, entry), kind) == read_document(added, kind)
+    assert read_document(with_entry(added, kind, path, entry, in_list=in_list), kind) == read_document(added, kind)
 
 
 def test_a_comment_stays_with_what_it_is_about() -> None:
@@ -112,7 +113,7 @@ def test_an_empty_file_becomes_one_with_the_entry(text: str, kind: DocumentForma
 def test_an_entry_is_all_that_differs_in_any_json(document: dict[str, Any], indent: int | str | None, key: str) -> None:
     text = json.dumps(document, indent=indent)
     if key in document and not isinstance(document[key], dict):
-        with pytest.raises(DocumentError, match="expected an object"):
+        with pytest.raises(DocumentError, match="expected a table"):
             with_entry(text, JSON, (key, "skills"), ENTRY)
         return
     added = with_entry(text, JSON, (key, "skills"), ENTRY)
@@ -153,11 +154,11 @@ def test_texts_are_quoted_as_toml_and_yaml_want_them(env: dict[str, str]) -> Non
     [
         ("{ x", JSON, "line 1, column 3: expected a key in double quotes"),
         ("[1]", JSON, "expected a table at the top"),
-        ('{"servers": 1}', JSON, "servers: expected an object"),
+        ('{"servers": 1}', JSON, "line 1: servers: expected a table, not a number"),
         ("{}{}", JSON, "expected the end of the file"),
         ('{"a": ' * 300, JSON, "nested more than"),
         ("a = ", TOML, "this is not valid TOML"),
-        ("servers = 1", TOML, "cannot be edited here without changing more"),
+        ("# x\nservers = 1", TOML, "line 2: servers: expected a table, not a number"),
         ("servers: {a: 1}", YAML, "cannot be edited here"),
         ("a: [", YAML, "this is not valid YAML"),
         ("- a", YAML, "expected a table at the top"),
