@@ -15,7 +15,7 @@ RENDER = $(DEPLOY)/bin/helm template skillserve deploy/helm/skillserve --namespa
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents manifests manifests-check docs docs-serve check clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents connect-clients manifests manifests-check docs docs-serve check clean
 
 install: $(STAMP)
 
@@ -104,6 +104,10 @@ eval-agents: install $(NODE_STAMP)
 # Claude Code logs in at an identity provider and loads a skill from a server that needs a login.
 login-agents: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.login
+
+# `skillserve connect` with real clients, which must see the server, and lose nothing when it is removed. CLIENTS names some.
+connect-clients: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.connect $(CLIENTS)
 
 # The manifests that the chart renders with its default values.
 manifests: $(DEPLOY_STAMP)

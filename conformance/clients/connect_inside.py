@@ -15,21 +15,27 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import yaml
 
 from conformance.clients.all_clients import CLIENTS
 from conformance.clients.client import Command, Run, write_json
 from conformance.clients.connect import ADDRESS, CONNECTED, PROJECT
+from conformance.clients.dialects.messages import Call
 from conformance.clients.endpoint import endpoint, serving
 from conformance.clients.host_tools import SERVER
 from conformance.clients.inside import bring_loopback_up
-from conformance.clients.login_script import LoginModel, write_skill
+from conformance.clients.login_script import write_skill
 from conformance.clients.recording import Recorder
+from conformance.clients.scripted_model import ScriptedModel
 from conformance.processes import CheckError
 from server.capabilities.connect.clients import HttpServer, known_clients, unsupported_variables
 from server.capabilities.connect.documents import read_document
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
+
+    from conformance.clients.dialects.messages import Request
+    from conformance.clients.scripted_model import Play
 
 PORT = 8472
 URL = f"http://127.0.0.1:{PORT}/mcp"
@@ -91,11 +97,18 @@ def _prepared(name: str, run: Run) -> Command:
         del words[at : at + 3]
         # A person approves the servers of a project once.
         write_json(run.home / ".claude/settings.json", {"enableAllProjectMcpServers": True})
+    if name == "copilot":
+        # A person trusts the folder of a project once.
+        write_json(run.home / ".copilot/config.json", {"trusted_folders": [str(run.work)]})
     if name == "continue":
         at = words.index("--config")
         path = Path(words[at + 1])
         del words[at : at + 2]
-        write_json(run.home / ".continue/config.yaml", json.loads(path.read_text(encoding="utf-8")))
+        # As people write it: block style, which a server can be added to.
+        settings = json.loads(path.read_text(encoding="utf-8"))
+        del settings["mcpServers"]
+        (run.home / ".continue").mkdir()
+        (run.home / ".continue/config.yaml").write_text(yaml.safe_dump(settings, sort_keys=False), encoding="utf-8")
     if name == "opencode":
         (run.home / ".config/opencode").mkdir(parents=True)
         (run.work / "opencode.json").rename(run.home / ".config/opencode/opencode.json")
@@ -186,8 +199,12 @@ def _lost(session: Session, used: Mapping[str, str], after: Mapping[str, str]) -
     return [key for key, value in there.items() if key != client.path[0] and here.get(key) != value]
 
 
+def _greet(_: Request) -> Play:
+    yield Call("activate_skill", {"name": "greeting"})
+
+
 async def _main(name: str, mode: str, root: Path) -> None:
-    model = endpoint(LoginModel(), Recorder(root / "requests.jsonl"))
+    model = endpoint(ScriptedModel(_greet), Recorder(root / "requests.jsonl"))
     async with serving(model) as address:
         run = Run(root, address, "Greet me.")
         write_skill(run.skills)

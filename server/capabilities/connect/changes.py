@@ -67,6 +67,12 @@ class Change:
         """The keys that lead to the entry."""
         return (*self.client.path, self.name)
 
+    @property
+    def next(self) -> str:
+        """What the user does after the change."""
+        is_own = self.home == current_places().home
+        return (not is_own and not self.removes and self.client.project_next) or self.client.next
+
     def text(self) -> str:
         """Return what people see: the client, the file, and the difference; the file may be hostile."""
         head = one_line(f"{self.client.title}: {self.file}")

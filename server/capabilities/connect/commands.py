@@ -91,8 +91,9 @@ def _made(change: Change, *, asks: bool, removes: bool) -> bool:
     print_text(change.text())
     if change.fault or not change.differs:
         return not change.fault
-    if asks and not typer.confirm(f"Write {one_line(str(change.file))}?", default=True):
-        return True
+    agreed = _asked(change) if asks else True
+    if not agreed:
+        return agreed is not None
     trial = None if removes else try_server(change.server)
     if trial is not None and not trial.works:
         print_text(f"  the server does not work as {change.client.title} will use it: {trial.message}")
@@ -101,8 +102,17 @@ def _made(change: Change, *, asks: bool, removes: bool) -> bool:
     if made.fault:
         print_text(f"  {one_line(made.fault)}; nothing was changed")
         return False
-    print_text("\n".join(f"  {line}" for line in (trial and trial.message, f"done; {change.client.next}") if line))
+    print_text("\n".join(f"  {line}" for line in (trial and trial.message, f"done; {change.next}") if line))
     return True
+
+
+def _asked(change: Change) -> bool | None:
+    """Return whether the user agrees; None if nobody answers."""
+    try:
+        return typer.confirm(f"Write {one_line(str(change.file))}?", default=True)
+    except typer.Abort:
+        print_text("\n  nothing was changed: nobody answers; --yes does not ask")
+        return None
 
 
 def _print(changes: list[Change], *, as_json: bool) -> None:

@@ -259,7 +259,9 @@ def _without_yaml(text: str, path: Sequence[str]) -> str:
         key, value = item if isinstance(item, tuple) else (item, item)
         if (key.value if isinstance(item, tuple) else _name_of(item)) == path[-1]:
             start = text.rfind("\n", 0, key.start_mark.index) + 1
-            return text[:start] + text[_end_of_lines(text, value) :]
+            before, behind = text[:start], text[_end_of_lines(text, value) :]
+            # The empty line in front of a last block goes with it.
+            return before[:-1] if not behind and before.endswith("\n\n") else before + behind
     return text
 
 
