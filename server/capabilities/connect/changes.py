@@ -70,8 +70,10 @@ class Change:
     @property
     def next(self) -> str:
         """What the user does after the change."""
+        if self.removes:
+            return f"{self.client.title} forgets it at its next start"
         is_own = self.home == current_places().home
-        return (not is_own and not self.removes and self.client.project_next) or self.client.next
+        return (not is_own and self.client.project_next) or self.client.next
 
     def text(self) -> str:
         """Return what people see: the client, the file, and the difference; the file may be hostile."""
@@ -135,7 +137,7 @@ def apply(change: Change) -> Change:
             if now.differs:
                 _write(now)
     except FileRefusedError as error:
-        return replace(change, fault=str(error))
+        return replace(change, fault=f"{folder}{os.sep}{error}")
     except OSError as error:
         return replace(change, fault=f"{folder}: {error.strerror or error}")
     if now.after is None and not now.fault:

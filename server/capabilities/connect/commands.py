@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def _asked(change: Change) -> bool | None:
 
 def _print(changes: list[Change], *, as_json: bool) -> None:
     from server.capabilities.connect.clients import deeplink
+    from server.capabilities.connect.documents import with_entry
 
     if as_json:
         print_json(
@@ -137,8 +138,13 @@ def _print(changes: list[Change], *, as_json: bool) -> None:
         )
         return
     for each in changes:
-        content = [each.entry] if each.client.in_list else {each.name: each.entry}
-        print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): content})}")
+        print_text(one_line(f"{each.client.title}: {each.file}"))
+        if each.entry is None:
+            print_text(f"  {one_line(each.fault)}")
+            continue
+        print_text(with_entry("", each.client.format, each.path, each.entry, in_list=each.client.in_list).rstrip())
+        for note in each.notes:
+            print_text(f"  {note}")
         if link := deeplink(each.client, each.name, each.entry):
             print_text(f"or open {link}")
 

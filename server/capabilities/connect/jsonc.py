@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,13 @@ _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _INDENT = re.compile(r"\n([ \t]+)\S")
 _MAX_DEPTH = 200
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 class JsoncError(SkillsError):
@@ -48,13 +56,13 @@ class Value:
     members: tuple[Member, ...] | None = field(default=None)
 
 
-def parse(text: str) -> Value:
-    """Return the document's value.
+def parse(text: str, levels: int = _MAX_DEPTH) -> Value:
+    """Return the document's value, with the members of objects down to this many levels.
 
     Raises:
         JsoncError: the text is not one value.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, levels)
     value = reader.value(_after_space(text, 0), 0)
     end = _after_space(text, value.end)
     if end != len(text):
@@ -68,7 +76,11 @@ def load(text: str) -> Any:  # noqa: ANN401 - any JSON value
     Raises:
         JsoncError: the text is not one value.
     """
-    parse(text)
+    try:
+        # Most files are plain JSON, and some have megabytes.
+        return _PLAIN.decode(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        parse(text)
     without_comments = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text.lstrip("\ufeff"))
     return json.loads(_TRAILING_COMMA.sub(lambda found: found[1] or "", without_comments))
 
@@ -81,7 +93,7 @@ def with_member(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str
     """
     if not text.strip():
         return json.dumps(_nested(path, entry), indent=2, ensure_ascii=False) + "\n"
-    holder = _object(text, parse(text), "the file")
+    holder = _object(text, parse(text, len(path)), "the file")
     for number, key in enumerate(path):
         found = _only(text, holder, key)
         if found is None:
@@ -101,7 +113,7 @@ def without_member(text: str, path: Sequence[str]) -> str:
     """
     if not text.strip():
         return text
-    holder = _object(text, parse(text), "the file")
+    holder = _object(text, parse(text, len(path)), "the file")
     for key in path[:-1]:
         found = _only(text, holder, key)
         if found is None:
@@ -212,8 +224,9 @@ def _place(text: str, position: int) -> str:
 class _Reader:
     """Reads values by recursive descent; each method takes the position of the first character of what it reads."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, levels: int) -> None:
         self._text = text
+        self._levels = levels
 
     def expected(self, what: str, position: int) -> JsoncError:
         return JsoncError(f"{_place(self._text, position)}: expected {what}")
@@ -221,6 +234,10 @@ class _Reader:
     def value(self, position: int, depth: int) -> Value:
         if depth > _MAX_DEPTH:
             raise JsoncError(f"{_place(self._text, position)}: nested more than {_MAX_DEPTH} levels deep")
+        if depth == self._levels:
+            # What has no comment is passed over at once.
+            with suppress(ValueError, RecursionError):
+                return Value(position, _PLAIN.raw_decode(self._text, position)[1])
         first = self._text[position : position + 1]
         if first == "{":
             return self._object(position, depth)

@@ -36,7 +36,6 @@ _OPENING: Final = (
 )
 
 _REFUSALS: Final = {
-    401: "it wants a token (HTTP 401): give it with --header 'Authorization: Bearer …'",
     403: "it refuses this token (HTTP 403)",
     404: "there is no MCP server at this path (HTTP 404): the address of skillserve ends with /mcp",
 }
@@ -100,6 +99,10 @@ async def _ask(server: HttpServer) -> Trial:
             answer = await calls.send("POST", address, proxy=address.proxy, headers=headers, content=content)
     except (HttpCallError, AddressError) as error:
         return Trial(works=False, message=f"{one_line(str(error))}; start the server first")
+    if answer.status == 401:  # noqa: PLR2004 - the status of who is not known
+        wanted = "it wants a token: give it with --header 'Authorization: Bearer …'"
+        how = "it does not know this token" if given else wanted
+        return Trial(works=False, message=f"{how} (HTTP 401)")
     if answer.status != 200:  # noqa: PLR2004 - the status of an answer that has one
         return Trial(works=False, message=_REFUSALS.get(answer.status, f"it answers with HTTP {answer.status}"))
     # An event stream has the same object in a line of data.

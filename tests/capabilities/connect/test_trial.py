@@ -127,6 +127,11 @@ def test_a_refusal_says_what_to_do(address: str, status: int, told: str) -> None
     assert told in found.message
 
 
+def test_a_token_that_is_not_known_is_told(address: str) -> None:
+    found = asked(address, 401, b"{}", Authorization="Bearer x")
+    assert found.message == "it does not know this token (HTTP 401)"
+
+
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"result": {}}', b"[" * 100_000])
 def test_what_is_not_an_mcp_server_is_told(address: str, body: bytes) -> None:
     assert asked(address, 200, body) == trial.Trial(works=False, message="what answers there is not an MCP server")
