@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -16,6 +17,9 @@ from skills_core.diagnostics import one_line
 if TYPE_CHECKING:
     from server.capabilities.connect.changes import Change
     from server.capabilities.connect.clients import ClientFile
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# Clients put the name in front of the names of tools, which models see.
 
 Words = Annotated[
     list[str] | None,
@@ -58,6 +62,8 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     headers = _headers(url, header or ())
     if url is not None and folders:
         fail("--http connects to a server that has its folders already: leave them out", EXIT_USAGE)
+    if not remove and not _NAME.fullmatch(name):
+        fail(f"--name {name!r}: expected letters, digits, hyphens and underscores, at most 64", EXIT_USAGE)
     changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove)
     if not changes:
         fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)

@@ -65,7 +65,10 @@ def _broken_link(file: Path) -> None:
 
 
 def _written(content: bytes) -> Callable[[Path], None]:
-    return lambda file: file.write_bytes(content) and None
+    def write(file: Path) -> None:
+        file.write_bytes(content)
+
+    return write
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def test_an_address_is_written_with_its_headers(home: Path) -> None:
     [
         (("--http", "ftp://x"), "expected the URL of an MCP server"),
         (("--http", "http://h/mcp", "--header", "nonsense"), "expected 'Name: value'"),
+        (("--name", "my skills\x1b"), "--name 'my skills\\x1b': expected letters, digits"),
         (("--header", "A: b"), "--header goes with --http"),
         (("--http", "http://h/mcp", "."), "leave them out"),
     ],
