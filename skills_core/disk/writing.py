@@ -31,6 +31,7 @@ from skills_core.disk.files import (
     MAX_SETTINGS,
     Location,
     Reader,
+    open_folder,
     open_new,
     open_to_change,
     open_to_read,
@@ -206,6 +207,25 @@ def exclusive(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
         finally:
             if uses_fallback:
                 _fallback_path(lock).unlink(missing_ok=True)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def exclusive_folder(path: Path, seconds: float = WAIT_SECONDS) -> Iterator[None]:
+    """Hold the lock of a folder, which leaves no file behind; nothing is locked where folders have no locks.
+
+    Raises:
+        TimeoutError: another process held it for that long.
+        OSError: there is no such folder.
+    """
+    if os.name == "nt":
+        yield
+        return
+    descriptor = open_folder(path, follows_links=True)
+    try:
+        _lock_until(time.monotonic() + seconds, descriptor)
+        yield
     finally:
         os.close(descriptor)
 

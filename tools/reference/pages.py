@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from tools.audit_figures.page import figures_page
 from tools.reference.audit import audit_page
+from tools.reference.client_pages import client_pages
 from tools.reference.clients import clients_page
 from tools.reference.commands import commands_page
 from tools.reference.reason_codes import reason_codes_page
@@ -31,4 +32,5 @@ PAGES: Final[Mapping[Path, Callable[[], str]]] = {
     _FOLDER / "seeds.md": partial(seeds_page, _FOLDER / "seeds.md"),
     _FOLDER / "settings.md": settings_page,
     _FOLDER.parent / "troubleshooting.md": troubleshooting_page,
+    **client_pages(_FOLDER.parent / "clients"),
 }

@@ -11,11 +11,11 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import msgspec
 from msgspec import Struct
@@ -24,6 +24,9 @@ from server.capabilities.connect.documents import DocumentFormat
 
 _VARIABLE: Final = re.compile(r"\$\{(\w+):-([^}]*)\}|%(\w+)%")
 
+HEADER_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)\}")
+"""How a header that a user gives refers to an environment variable."""
+
 FilePath = str | dict[str, str]
 """A path that is the same everywhere, or one for each `sys.platform`."""
 
@@ -31,27 +34,50 @@ FilePath = str | dict[str, str]
 class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What is known of one client.
 
-    `user` and `project` are its files, `path` are the keys that lead to its servers, which are a table, or a list if
-    they are `in_list`. `stdio` and `http` are entries with placeholders; without `http`, the file holds programs alone.
-    `program` is its command, `next` what its user does after a change, and `log` where it writes what a server says.
+    `user` and `project` are its files; `user_others` and `project_others` are further names that it reads, which count
+    if they exist. `path` are the keys that lead to its servers, which are a table, or a list if they are `in_list`.
+    `stdio` and `http` are entries with placeholders; without `http`, the file holds programs alone. `variable` is how
+    the file refers to the environment variable NAME, None if it cannot.
+
+    `program` is its command and `folder` another sign that it is installed; `next` is what its user does after a
+    change, and `project_next` after one of a project's file. `log` is where it writes what a server says, and
+    `log_help` how to see that. `facts` is the client's key in `known_clients.json`, `measured` what was seen with
+    `version` of the real client, and `sources` say where all of this comes from.
     """
 
     key: str
     title: str
     user: FilePath
+    user_others: tuple[FilePath, ...] = ()
     project: str | None = None
+    project_others: tuple[str, ...] = ()
     format: DocumentFormat
     path: tuple[str, ...]
     in_list: bool = False
     stdio: dict[str, Any]
     http: dict[str, Any] | None = None
+    variable: str | None = None
     program: str | None = None
+    folder: FilePath | None = None
     next: str = ""
+    project_next: str = ""
     log: FilePath | None = None
+    log_help: str = ""
+    facts: str | None = None
+    version: str = ""
+    measured: str = ""
+    sources: tuple[str, ...] = ()
 
     def file(self, home: Path, environment: Mapping[str, str]) -> Path | None:
         """Return the user's file, None if the client does not run on this system."""
-        return _resolved(self.user, home, environment)
+        usual = _resolved(self.user, home, environment)
+        others = (_resolved(each, home, environment) for each in self.user_others)
+        return usual and _first_existing(usual, others)
+
+    def project_file(self, project: Path) -> Path | None:
+        """Return the file of a project, None if the client has no such file."""
+        others = (project / each for each in self.project_others)
+        return None if self.project is None else _first_existing(project / self.project, others)
 
     def log_file(self, name: str, home: Path, environment: Mapping[str, str]) -> Path | None:
         """Return where the client logs what the server `name` says, None if that is not known."""
@@ -62,6 +88,9 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Tell whether the client seems to be here: its program is on the path, or its folder exists."""
         if self.program is not None and shutil.which(self.program, path=environment.get("PATH")):
             return True
+        if self.folder is not None:
+            folder = _resolved(self.folder, home, environment)
+            return folder is not None and folder.is_dir()
         file = self.file(home, environment)
         return file is not None and file.parent != home and file.parent.is_dir()
 
@@ -100,11 +129,50 @@ def entry_for(client: ClientFile, name: str, server: LocalServer | HttpServer) -
         return _filled(client.stdio, values)
     if client.http is None:
         return None
-    return _filled(client.http, {"{url}": server.url, "{headers}": dict(server.headers), "{name}": name})
+    values = {"{url}": server.url, "{name}": name, **_header_values(client, server.headers)}
+    return _filled(client.http, values)
+
+
+def unsupported_variables(client: ClientFile, server: LocalServer | HttpServer) -> list[str]:
+    """Return the environment variables that headers name, and that the client's file cannot refer to."""
+    if isinstance(server, LocalServer) or client.http is None:
+        return []
+    values = _header_values(client, server.headers)
+    headers = values["{headers}"] if client.variable is None else {}
+    return [name for value in headers.values() for name in HEADER_VARIABLE.findall(value)]
+
+
+def _header_values(client: ClientFile, headers: Mapping[str, str]) -> dict[str, Any]:
+    """Return what an entry says of headers; a variable is written as the client reads it.
+
+    Codex has keys of their own for headers whose value is a variable, or a bearer token in one.
+    """
+    plain, bearer, whole = dict(headers), "", {}
+    if "{bearer_variable}" in (client.http or {}).values():
+        for name, value in headers.items():
+            scheme, _, rest = value.rpartition(" ")
+            found = HEADER_VARIABLE.fullmatch(rest)
+            if found and name.lower() == "authorization" and scheme.lower() == "bearer":
+                bearer = found[1]
+            elif found and not scheme:
+                whole[name] = found[1]
+            else:
+                continue
+            del plain[name]
+    if form := client.variable:
+        plain = {
+            name: HEADER_VARIABLE.sub(lambda found: form.replace("NAME", found[1]), value)
+            for name, value in plain.items()
+        }
+    return {"{headers}": plain, "{bearer_variable}": bearer, "{variable_headers}": whole}
 
 
 def deeplink(client: ClientFile, name: str, entry: Mapping[str, Any] | None) -> str | None:
-    """Return a link that asks the client to add the entry, None if the client has none."""
+    """Return a link that asks the client to add the entry, None if the client has none that would work.
+
+    Goose accepts only some programs by their bare names, such as `uvx`, and no program by its path: its link is for
+    servers at an address. It decodes the value of a header twice.
+    """
     if entry is None:
         return None
     if client.key == "cursor":
@@ -112,12 +180,32 @@ def deeplink(client: ClientFile, name: str, entry: Mapping[str, Any] | None) -> 
         return f"cursor://anysphere.cursor-deeplink/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
     if client.key == "vscode":
         return f"vscode:mcp/install?{quote(json.dumps({'name': name, **entry}), safe='')}"
+    if client.key == "goose" and "uri" in entry:
+        words = {"type": entry["type"], "url": entry["uri"], "id": name, "name": name, "timeout": entry["timeout"]}
+        headers = [("header", f"{key}={quote(value, safe='')}") for key, value in entry.get("headers", {}).items()]
+        return f"goose://extension?{urlencode([*words.items(), *headers], quote_via=quote)}"
     return None
 
 
 def _filled(template: Mapping[str, Any], values: Mapping[str, object]) -> dict[str, Any]:
-    filled = {key: values.get(each, each) if isinstance(each, str) else each for key, each in template.items()}
-    return {key: each for key, each in filled.items() if not (template[key] == "{headers}" and not each)}
+    """Return a template with its values; a placeholder without a value is left out together with its key."""
+    filled: dict[str, Any] = {}
+    for key, each in template.items():
+        value = _filled(each, values) if isinstance(each, dict) else values.get(each, each) if _is_text(each) else each
+        if value or value == each:
+            filled[key] = value
+    return filled
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _first_existing(usual: Path, others: Iterable[Path | None]) -> Path:
+    """Return the usual file, or the first of others that is there instead of it."""
+    if os.path.lexists(usual):
+        return usual
+    return next((each for each in others if each is not None and os.path.lexists(each)), usual)
 
 
 def _resolved(path: FilePath, home: Path, environment: Mapping[str, str]) -> Path | None:

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.values import home_path
+from skills_core.diagnostics import one_line
 
 if TYPE_CHECKING:
     from server.capabilities.connect.changes import Change
     from server.capabilities.connect.clients import ClientFile
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# Clients put the name in front of the names of tools, which models see.
 
 Words = Annotated[
     list[str] | None,
@@ -36,7 +41,10 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     ] = None,
     header: Annotated[
         list[str] | None,
-        typer.Option(metavar="'NAME: VALUE'", help="A header that clients send with --http; repeatable."),
+        typer.Option(
+            metavar="'NAME: VALUE'",
+            help="A header that clients send with --http, in which ${VARIABLE} is read by the client; repeatable.",
+        ),
     ] = None,
     project: Annotated[bool, typer.Option("--project", help="Change the files of this project, not your own.")] = False,
     shown: Annotated[bool, typer.Option("--print", help="Print the entries, and change nothing.")] = False,
@@ -52,7 +60,11 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     from server.capabilities.connect.changes import plan
 
     clients, folders = _chosen(words or ())
-    headers = dict(_header(each) for each in header or ())
+    headers = _headers(url, header or ())
+    if url is not None and folders:
+        fail("--http connects to a server that has its folders already: leave them out", EXIT_USAGE)
+    if not remove and not _NAME.fullmatch(name):
+        fail(f"--name {name!r}: expected letters, digits, hyphens and underscores, at most 64", EXIT_USAGE)
     changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove)
     if not changes:
         fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
@@ -86,19 +98,33 @@ def _made(change: Change, *, asks: bool, removes: bool) -> bool:
     print_text(change.text())
     if change.fault or not change.differs:
         return not change.fault
-    if asks and not typer.confirm(f"Write {change.file}?", default=True):
-        return True
+    agreed = _asked(change) if asks else True
+    if not agreed:
+        return agreed is not None
     trial = None if removes else try_server(change.server)
     if trial is not None and not trial.works:
-        print_text(f"  the server does not answer as {change.client.title} will start it: {trial.message}")
+        print_text(f"  the server does not work as {change.client.title} will use it: {trial.message}")
         return False
-    apply(change)
-    print_text(f"  done{f'; {change.client.next}' if change.client.next else ''}")
+    made = apply(change)
+    if made.fault:
+        print_text(f"  {one_line(made.fault)}; nothing was changed")
+        return False
+    print_text("\n".join(f"  {line}" for line in (trial and trial.message, f"done; {change.next}") if line))
     return True
+
+
+def _asked(change: Change) -> bool | None:
+    """Return whether the user agrees; None if nobody answers."""
+    try:
+        return typer.confirm(f"Write {one_line(str(change.file))}?", default=True)
+    except typer.Abort:
+        print_text("\n  nothing was changed: nobody answers; --yes does not ask")
+        return None
 
 
 def _print(changes: list[Change], *, as_json: bool) -> None:
     from server.capabilities.connect.clients import deeplink
+    from server.capabilities.connect.documents import with_entry
 
     if as_json:
         print_json(
@@ -119,14 +145,24 @@ def _print(changes: list[Change], *, as_json: bool) -> None:
         )
         return
     for each in changes:
-        content = [each.entry] if each.client.in_list else {each.name: each.entry}
-        print_text(f"{each.client.title}: {each.file}\n{json_text({'.'.join(each.client.path): content})}")
+        print_text(one_line(f"{each.client.title}: {each.file}"))
+        if each.entry is None:
+            print_text(f"  {one_line(each.fault)}")
+            continue
+        print_text(with_entry("", each.client.format, each.path, each.entry, in_list=each.client.in_list).rstrip())
+        for note in each.notes:
+            print_text(f"  {note}")
         if link := deeplink(each.client, each.name, each.entry):
             print_text(f"or open {link}")
 
 
-def _header(text: str) -> tuple[str, str]:
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip():
-        fail(f"--header {text[:40]!r}: expected NAME: VALUE", EXIT_USAGE)
-    return name.strip(), value.strip()
+def _headers(url: str | None, given: Sequence[str]) -> dict[str, str]:
+    """Return the headers by name; exit with a message if the address or one of them is invalid."""
+    from server.wire.address import Address, AddressError
+
+    if url is None and given:
+        fail("--header goes with --http", EXIT_USAGE)
+    try:
+        return dict(Address.parse(url, given).headers) if url is not None else {}
+    except AddressError as error:
+        fail(f"--http: {error}", EXIT_USAGE)

@@ -19,6 +19,7 @@ from server.capabilities.connect import jsonc
 from skills_core.errors import SkillsError
 
 _TOML_HEADER = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_MARK: Final = "\ufeff"
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -41,8 +42,13 @@ def read_document(text: str, kind: DocumentFormat) -> dict[str, Any]:
     Raises:
         DocumentError: it cannot be read, or is not a table.
     """
+    text = text.removeprefix(_MARK)
     try:
         found = _READERS[kind](text) if text.strip() else {}
+    except yaml.MarkedYAMLError as error:
+        # Its own text quotes lines of the file, which may hold secrets.
+        place = f"line {error.problem_mark.line + 1}: " if error.problem_mark else ""
+        raise DocumentError(f"this is not valid YAML: {place}{error.problem}") from None
     except (jsonc.JsoncError, tomllib.TOMLDecodeError, yaml.YAMLError, ValueError, RecursionError) as error:
         raise DocumentError(f"this is not valid {kind.upper()}: {error}") from None
     if found is None:
@@ -75,21 +81,23 @@ def with_entry(
         DocumentError: the file cannot be read, or not be edited without changing more.
     """
     before = read_document(text, kind)
-    if kind is DocumentFormat.JSON:
-        try:
-            changed = jsonc.with_member(text, path, entry)
-        except jsonc.JsoncError as error:
-            raise DocumentError(str(error)) from None
-    elif kind is DocumentFormat.TOML:
-        changed = _with_block(without_entry(text, kind, path), _toml_block(path, entry))
-    else:
-        changed = _with_yaml(without_entry(text, kind, path), path, entry, in_list=in_list)
+    _require_tables(text, before, path, in_list=in_list)
+
+    def edit(text: str) -> str:
+        if kind is DocumentFormat.JSON:
+            return jsonc.with_member(text, path, entry)
+        cleared = without_entry(text, kind, path)
+        if kind is DocumentFormat.TOML:
+            return _with_block(cleared, _toml_block(path, entry))
+        return _with_yaml(cleared, path, entry, in_list=in_list)
+
+    changed = _edited(text, edit)
     _check(before, changed, kind, path, entry)
     return changed
 
 
-def without_entry(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
-    """Return the text without what is at a path.
+def without_entry(text: str, kind: DocumentFormat, path: Sequence[str], *, drops_empty: bool = False) -> str:
+    """Return the text without what is at a path; with `drops_empty`, also without the tables that this leaves empty.
 
     Raises:
         DocumentError: as from `with_entry`.
@@ -97,14 +105,54 @@ def without_entry(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
     before = read_document(text, kind)
     if entry_at(before, path) is None:
         return text
-    if kind is DocumentFormat.JSON:
-        changed = jsonc.without_member(text, path)
-    elif kind is DocumentFormat.TOML:
-        changed = _without_toml(text, path)
-    else:
-        changed = _without_yaml(text, path)
+    changed = _edited(text, lambda text: _REMOVERS[kind](text, path))
     _check(before, changed, kind, path, None)
+    above = path[:-1]
+    if drops_empty and above and not entry_at(read_document(changed, kind), above):
+        return _without_empty(changed, kind, above)
     return changed
+
+
+def _without_empty(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
+    """Return the text without an empty table, and without the one above if that is empty then."""
+    before = read_document(text, kind)
+    changed = _edited(text, lambda text: _REMOVERS[kind](text, path))
+    _check(before, changed, kind, path, None)
+    above = path[:-1]
+    return (
+        _without_empty(changed, kind, above) if above and not entry_at(read_document(changed, kind), above) else changed
+    )
+
+
+def _edited(text: str, edit: Callable[[str], str]) -> str:
+    """Return an edited text with the byte order mark and the line ends that it had."""
+    mark, body = (_MARK, text[1:]) if text.startswith(_MARK) else ("", text)
+    is_windows = "\r\n" in body and body.count("\n") == body.count("\r\n")
+    try:
+        changed = edit(body.replace("\r\n", "\n") if is_windows else body)
+    except jsonc.JsoncError as error:
+        raise DocumentError(str(error)) from None
+    return mark + (changed.replace("\n", "\r\n") if is_windows else changed)
+
+
+def _require_tables(text: str, document: object, path: Sequence[str], *, in_list: bool) -> None:
+    """Refuse a file in which something on the way to an entry is not the table, or list, that its client expects."""
+    for number in range(1, len(path)):
+        found = entry_at(document, path[:number]) if isinstance(document, dict) else None
+        expected = list if in_list and number == len(path) - 1 else dict
+        if found is not None and not isinstance(found, expected):
+            key = path[number - 1]
+            line = next((at for at, each in enumerate(text.splitlines(), 1) if _names(each, key)), 1)
+            kind = "a list" if expected is list else "a table"
+            raise DocumentError(f"line {line}: {'.'.join(path[:number])}: expected {kind}, not {_kind_of(found)}")
+
+
+def _names(line: str, key: str) -> bool:
+    return re.match(rf"""[\s{{\[,]*["']?{re.escape(key)}["']?\s*[]:=.]""", line) is not None
+
+
+def _kind_of(value: object) -> str:
+    return {dict: "a table", list: "a list", str: "a text", bool: "true or false"}.get(type(value), "a number")
 
 
 def _check(before: dict[str, Any], changed: str, kind: DocumentFormat, path: Sequence[str], entry: object) -> None:
@@ -175,35 +223,45 @@ def _without_toml(text: str, path: Sequence[str]) -> str:
 
 
 def _with_yaml(text: str, path: Sequence[str], entry: Mapping[str, Any], *, in_list: bool) -> str:
-    """Return the text with an entry at the end of the block that the first key names, which is added if missing."""
-    holder, name = path[0], path[-1]
+    """Return the text with an entry at the end of the block that holds it; what is missing on the way is added."""
     root = yaml.compose(text, yaml.SafeLoader) if text.strip() else None
-    value = _yaml_value(root, holder)
-    is_list = len(path) == 2 and isinstance(value, yaml.SequenceNode)  # noqa: PLR2004 - the holder and the name
-    if value is None or not value.value:
-        # Nothing is in it yet: the key is written again, with the entry.
-        content = [dict(entry)] if in_list else {name: dict(entry)}
-        return _with_block(_without_yaml_key(text, root, holder), _yaml_text({holder: content}, 0))
-    if value.flow_style or len(path) != 2:  # noqa: PLR2004 - the holder and the name
+    node, depth = root, 0
+    while depth < len(path) - 1 and (inner := _yaml_value(node, path[depth])) is not None and inner.value:
+        if inner.flow_style:
+            raise DocumentError(f"{'.'.join(path)} cannot be edited here; edit it by hand")
+        node, depth = inner, depth + 1
+    rest = path[depth:]
+    if len(rest) > 1 and depth and _yaml_pair(node, rest[0]):
         raise DocumentError(f"{'.'.join(path)} cannot be edited here; edit it by hand")
-    first = value.value[0] if is_list else value.value[0][0]
-    indent = first.start_mark.column - (2 if is_list else 0)
-    block = _yaml_text([{"name": name, **entry}] if is_list else {name: dict(entry)}, indent)
-    end = _end_of_lines(text, value)
+    if len(rest) > 1 or not in_list:
+        value: object = [dict(entry)] if in_list else {path[-1]: dict(entry)}
+        for key in reversed(rest[:-1]):
+            value = {key: value}
+    else:
+        value = [dict(entry)]
+    if node is None or not depth:
+        # Nothing is in it yet: the key is written again, with the entry.
+        return _with_block(_without_yaml_key(text, root, path[0]), _yaml_text(value, 0))
+    first = node.value[0] if isinstance(node, yaml.SequenceNode) else node.value[0][0]
+    indent = first.start_mark.column - (2 if isinstance(node, yaml.SequenceNode) else 0)
+    end = _end_of_lines(text, node)
     newline = "" if text[:end].endswith("\n") else "\n"
-    return f"{text[:end]}{newline}{block}{text[end:]}"
+    return f"{text[:end]}{newline}{_yaml_text(value, indent)}{text[end:]}"
 
 
 def _without_yaml(text: str, path: Sequence[str]) -> str:
-    root = yaml.compose(text, yaml.SafeLoader)
-    value = _yaml_value(root, path[0])
-    if value is None or value.flow_style:
+    node: yaml.Node | None = yaml.compose(text, yaml.SafeLoader)
+    for key in path[:-1]:
+        node = _yaml_value(node, key)
+    if not isinstance(node, yaml.CollectionNode) or node.flow_style:
         raise DocumentError(f"{'.'.join(path)} cannot be edited here; edit it by hand")
-    for item in value.value:
-        key, node = item if isinstance(item, tuple) else (item, item)
+    for item in node.value:
+        key, value = item if isinstance(item, tuple) else (item, item)
         if (key.value if isinstance(item, tuple) else _name_of(item)) == path[-1]:
             start = text.rfind("\n", 0, key.start_mark.index) + 1
-            return text[:start] + text[_end_of_lines(text, node) :]
+            before, behind = text[:start], text[_end_of_lines(text, value) :]
+            # The empty line in front of a last block goes with it.
+            return before[:-1] if not behind and before.endswith("\n\n") else before + behind
     return text
 
 
@@ -212,21 +270,26 @@ def _name_of(item: yaml.Node) -> object:
     return next((value.value for name, value in pairs if name.value == "name"), None)
 
 
-def _without_yaml_key(text: str, root: yaml.Node | None, key: str) -> str:
-    if not isinstance(root, yaml.MappingNode):
+def _without_yaml_key(text: str, node: yaml.Node | None, key: str) -> str:
+    pair = _yaml_pair(node, key)
+    if pair is None:
         return text
-    for name, value in root.value:
-        if name.value == key:
-            start = text.rfind("\n", 0, name.start_mark.index) + 1
-            return text[:start] + text[_end_of_lines(text, value) :]
-    return text
+    start = text.rfind("\n", 0, pair[0].start_mark.index) + 1
+    return text[:start] + text[_end_of_lines(text, pair[1]) :]
 
 
-def _yaml_value(root: yaml.Node | None, key: str) -> yaml.CollectionNode | None:
-    """Return the mapping or list of a key at the top, None if there is neither."""
-    pairs = root.value if isinstance(root, yaml.MappingNode) else ()
-    found = next((value for name, value in pairs if name.value == key), None)
-    return found if isinstance(found, yaml.CollectionNode) else None
+def _yaml_value(node: yaml.Node | None, key: str) -> yaml.CollectionNode | None:
+    """Return the mapping or list of a key, None if there is neither."""
+    pair = _yaml_pair(node, key)
+    return pair[1] if pair and isinstance(pair[1], yaml.CollectionNode) else None
+
+
+def _yaml_pair(node: yaml.Node | None, key: str) -> tuple[yaml.Node, yaml.Node] | None:
+    pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+    found = [(name, value) for name, value in pairs if name.value == key]
+    if len(found) > 1:
+        raise DocumentError(f"line {found[1][0].start_mark.line + 1}: {key} is there twice; remove one of the two")
+    return found[0] if found else None
 
 
 def _end_of_lines(text: str, node: yaml.Node) -> int:
@@ -240,12 +303,20 @@ def _end_of_lines(text: str, node: yaml.Node) -> int:
 
 
 def _yaml_text(value: object, indent: int) -> str:
-    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, default_flow_style=False, width=10_000)
-    return "".join(" " * indent + line for line in text.splitlines(keepends=True))
+    # Other line ends than LF, which YAML would fold, are written as escapes.
+    is_plain = json.dumps(value, ensure_ascii=False).isprintable()
+    text = yaml.safe_dump(value, sort_keys=False, allow_unicode=is_plain, default_flow_style=False, width=10_000)
+    return "".join(" " * indent + line + "\n" for line in text.rstrip("\n").split("\n"))
 
 
 _READERS: Final[Mapping[DocumentFormat, Callable[[str], object]]] = {
     DocumentFormat.JSON: jsonc.load,
     DocumentFormat.TOML: tomllib.loads,
     DocumentFormat.YAML: yaml.safe_load,
+}
+
+_REMOVERS: Final[Mapping[DocumentFormat, Callable[[str, Sequence[str]], str]]] = {
+    DocumentFormat.JSON: jsonc.without_member,
+    DocumentFormat.TOML: _without_toml,
+    DocumentFormat.YAML: _without_yaml,
 }

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,6 +23,13 @@ _COMMENT = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING_COMMA = re.compile(r'("(?:[^"\\]|\\.)*")|,(?=\s*[}\]])')
 _INDENT = re.compile(r"\n([ \t]+)\S")
 _MAX_DEPTH = 200
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+_PLAIN = json.JSONDecoder(parse_constant=_refuse_constant)
 
 
 class JsoncError(SkillsError):
@@ -47,18 +55,14 @@ class Value:
     end: int
     members: tuple[Member, ...] | None = field(default=None)
 
-    def member(self, key: str) -> Member | None:
-        """Return the member that counts, which is the last of its key."""
-        return next((each for each in reversed(self.members or ()) if each.key == key), None)
 
-
-def parse(text: str) -> Value:
-    """Return the document's value.
+def parse(text: str, levels: int = _MAX_DEPTH) -> Value:
+    """Return the document's value, with the members of objects down to this many levels.
 
     Raises:
         JsoncError: the text is not one value.
     """
-    reader = _Reader(text)
+    reader = _Reader(text, levels)
     value = reader.value(_after_space(text, 0), 0)
     end = _after_space(text, value.end)
     if end != len(text):
@@ -72,7 +76,11 @@ def load(text: str) -> Any:  # noqa: ANN401 - any JSON value
     Raises:
         JsoncError: the text is not one value.
     """
-    parse(text)
+    try:
+        # Most files are plain JSON, and some have megabytes.
+        return _PLAIN.decode(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        parse(text)
     without_comments = _COMMENT.sub(lambda found: found[0] if found[0].startswith('"') else " ", text.lstrip("\ufeff"))
     return json.loads(_TRAILING_COMMA.sub(lambda found: found[1] or "", without_comments))
 
@@ -85,11 +93,9 @@ def with_member(text: str, path: Sequence[str], entry: Mapping[str, Any]) -> str
     """
     if not text.strip():
         return json.dumps(_nested(path, entry), indent=2, ensure_ascii=False) + "\n"
-    if "\r\n" in text and text.count("\n") == text.count("\r\n"):
-        return with_member(text.replace("\r\n", "\n"), path, entry).replace("\n", "\r\n")
-    holder = _object(text, parse(text), "the file")
+    holder = _object(text, parse(text, len(path)), "the file")
     for number, key in enumerate(path):
-        found = holder.member(key)
+        found = _only(text, holder, key)
         if found is None:
             return _inserted(text, holder, key, _nested(path[number + 1 :], entry))
         if number == len(path) - 1:
@@ -107,15 +113,14 @@ def without_member(text: str, path: Sequence[str]) -> str:
     """
     if not text.strip():
         return text
-    holder = _object(text, parse(text), "the file")
+    holder = _object(text, parse(text, len(path)), "the file")
     for key in path[:-1]:
-        found = holder.member(key)
+        found = _only(text, holder, key)
         if found is None:
             return text
         holder = _object(text, found.value, key)
-    members = holder.members or ()
-    at = next((number for number in reversed(range(len(members))) if members[number].key == path[-1]), None)
-    return text if at is None else _removed(text, holder, at)
+    gone = _only(text, holder, path[-1])
+    return text if gone is None else _removed(text, holder, (holder.members or ()).index(gone))
 
 
 def _removed(text: str, holder: Value, at: int) -> str:
@@ -198,6 +203,14 @@ def _object(text: str, value: Value, name: str) -> Value:
     return value
 
 
+def _only(text: str, holder: Value, key: str) -> Member | None:
+    """Return the member of a key; which of two counts differs between readers, so that neither may be changed."""
+    found = [each for each in holder.members or () if each.key == key]
+    if len(found) > 1:
+        raise JsoncError(f"{_place(text, found[1].start)}: {key} is there twice; remove one of the two")
+    return found[0] if found else None
+
+
 def _after_space(text: str, position: int) -> int:
     found = _SPACE.match(text, position)
     return position if found is None else found.end()
@@ -211,8 +224,9 @@ def _place(text: str, position: int) -> str:
 class _Reader:
     """Reads values by recursive descent; each method takes the position of the first character of what it reads."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, levels: int) -> None:
         self._text = text
+        self._levels = levels
 
     def expected(self, what: str, position: int) -> JsoncError:
         return JsoncError(f"{_place(self._text, position)}: expected {what}")
@@ -220,6 +234,10 @@ class _Reader:
     def value(self, position: int, depth: int) -> Value:
         if depth > _MAX_DEPTH:
             raise JsoncError(f"{_place(self._text, position)}: nested more than {_MAX_DEPTH} levels deep")
+        if depth == self._levels:
+            # What has no comment is passed over at once.
+            with suppress(ValueError, RecursionError):
+                return Value(position, _PLAIN.raw_decode(self._text, position)[1])
         first = self._text[position : position + 1]
         if first == "{":
             return self._object(position, depth)

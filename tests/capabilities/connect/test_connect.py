@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from server.capabilities.connect.clients import HttpServer, LocalServer, entry_for, known_clients
+from server.capabilities.connect.clients import HttpServer, LocalServer, deeplink, entry_for, known_clients
 from tests.conftest import MakeSkill
 from tests.server.cli.test_cli import run
 
@@ -88,7 +91,7 @@ def test_a_server_that_would_not_answer_is_not_written(home: Path, tmp_path: Pat
     empty.mkdir()
     done = connect(home, "cursor", empty, "--yes")
     assert done.returncode == 1
-    assert "does not answer as Cursor will start it" in done.stdout
+    assert "does not work as Cursor will use it: it answers without any tool" in done.stdout
     assert not (home / ".cursor").exists()
 
 
@@ -111,13 +114,68 @@ def test_an_address_is_written_with_its_headers(home: Path) -> None:
     assert "cannot connect to an address" in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--http", "ftp://x"), "expected the URL of an MCP server"),
+        (("--http", "http://h/mcp", "--header", "nonsense"), "expected 'Name: value'"),
+        (("--name", "my skills\x1b"), "--name 'my skills\\x1b': expected letters, digits"),
+        (("--header", "A: b"), "--header goes with --http"),
+        (("--http", "http://h/mcp", "."), "leave them out"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(home: Path, words: tuple[str, ...], told: str) -> None:
+    done = connect(home, "cursor", *words)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert [*home.iterdir()] == []
+
+
+def test_without_an_answer_nothing_is_written(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    done = connect(home, "cursor", skills)
+    assert done.returncode == 1
+    assert "nobody answers; --yes does not ask" in done.stdout
+    assert [*home.iterdir()] == []
+
+
+def test_an_address_that_does_not_answer_is_not_written(home: Path) -> None:
+    done = connect(home, "cursor", "--http", "http://127.0.0.1:1/mcp", "--yes")
+    assert done.returncode == 1
+    assert "start the server first" in done.stdout
+    assert [*home.iterdir()] == []
+
+
+def test_links_have_the_entry_in_the_form_that_each_client_reads() -> None:
+    known, address = known_clients(), HttpServer("http://h/mcp?a=b", {"Authorization": "Bearer a=b c"})
+    program = LocalServer("/opt/my tools/skillserve", ("serve", "/a b"))
+
+    def link(key: str, server: LocalServer | HttpServer) -> Any:
+        found = deeplink(known[key], "my skills", entry_for(known[key], "my skills", server))
+        return None if found is None else urlsplit(found)
+
+    cursor = parse_qs(link("cursor", program).query)
+    assert cursor["name"] == ["my skills"]
+    entry = {"command": program.command, "args": [*program.args]}
+    assert json.loads(base64.b64decode(cursor["config"][0])) == entry
+    vscode = link("vscode", program)
+    assert (vscode.scheme, vscode.path) == ("vscode", "mcp/install")
+    assert json.loads(unquote(vscode.query)) == {"name": "my skills", "type": "stdio", **entry}
+    goose = parse_qs(link("goose", address).query)
+    assert (goose["type"], goose["url"]) == (["streamable_http"], [address.url])
+    # Goose cuts a header at each `=` and then decodes its value.
+    name, value = goose["header"][0].split("=")
+    assert {name: unquote(value)} == dict(address.headers)
+    # Of programs it accepts a few bare names.
+    assert link("goose", program) is None
+    assert link("zed", program) is None
+
+
 @pytest.mark.parametrize("client", known_clients().values(), ids=lambda each: each.key)
 def test_each_client_has_an_entry_without_placeholders(client: Any) -> None:
     local = entry_for(client, "skills", LocalServer("/bin/x", ("serve",)))
     remote = entry_for(client, "skills", HttpServer("http://h/mcp", {"A": "b"}))
     assert "/bin/x" in json.dumps(local)
     assert remote is None or "http://h/mcp" in json.dumps(remote)
-    assert "{" not in json.dumps([*(local or {}).values(), *(remote or {}).values()]).replace("{}", "").replace(
-        '{"A": "b"}', ""
-    )
-    assert client.file(Path("/home/x"), {"APPDATA": "C:/x"}) is not None
+    assert re.findall(r"\{\w+\}", json.dumps([local, remote])) == []
+    assert client.file(Path("/home/x"), {"APPDATA": "C:/x"}) or client.project_file(Path("/work"))

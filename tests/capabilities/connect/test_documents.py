@@ -88,11 +88,56 @@ def test_what_is_added_and_removed_again_leaves_every_byte_as_it_was(
 ) -> None:
     path = (holder, "skills")
     entry = {"name": "skills", **ENTRY} if text is CONTINUE else ENTRY
-    added = with_entry(text, kind, path, entry)
+    in_list = text is CONTINUE
+    added = with_entry(text, kind, path, entry, in_list=in_list)
     assert added != text
     assert without_entry(added, kind, path).rstrip("\n") == text.rstrip("\n")
     # An entry is replaced by the next one, in its place or at the end.
-    assert read_document(with_entry(added, kind, path, entry), kind) == read_document(added, kind)
+    assert read_document(with_entry(added, kind, path, entry, in_list=in_list), kind) == read_document(added, kind)
+
+
+@pytest.mark.parametrize(("text", "kind"), [(COMMENTED, JSON), (CODEX, TOML), (GOOSE, YAML)])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_byte_order_mark_and_line_ends_stay(text: str, kind: DocumentFormat, mark: str, end: str) -> None:
+    holder = {JSON: "mcpServers", TOML: "mcp_servers", YAML: "extensions"}[kind]
+    before = mark + text.replace("\n", end)
+    added = with_entry(before, kind, (holder, "skills"), ENTRY)
+    assert added.startswith(mark)
+    assert added.count("\n") == added.count(end)
+    assert without_entry(added, kind, (holder, "skills")) == before
+
+
+NESTED = "# mine\nmcp:\n  # about servers\n  servers:\n    a:\n      command: x\n  other: 1\nz: 2\n"
+
+
+@pytest.mark.parametrize("text", [NESTED, "mcp:\n  servers:\n    a: {}\n", "mcp:\n  other: 1\n", "z: 1\n", ""])
+def test_an_entry_deep_in_yaml_leaves_every_byte_as_it_was(text: str) -> None:
+    path = ("mcp", "servers", "skills")
+    added = with_entry(text, YAML, path, ENTRY)
+    assert read_document(added, YAML)["mcp"]["servers"]["skills"] == ENTRY
+    left = without_entry(added, YAML, path, drops_empty="servers:" not in text)
+    assert left.rstrip("\n") == text.rstrip("\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "path"),
+    [
+        ('{"a": 1}', JSON, ("mcp", "servers", "skills")),
+        ('{\n  // mine\n  "a": 1\n}\n', JSON, ("mcpServers", "skills")),
+        ("a = 1\n", TOML, ("mcp_servers", "skills")),
+        ("a: 1\n", YAML, ("extensions", "skills")),
+    ],
+)
+def test_tables_that_were_added_go_too(text: str, kind: DocumentFormat, path: tuple[str, ...]) -> None:
+    assert without_entry(with_entry(text, kind, path, ENTRY), kind, path, drops_empty=True) == text
+
+
+def test_the_error_of_a_broken_file_quotes_none_of_its_lines() -> None:
+    with pytest.raises(DocumentError) as caught:
+        read_document("token: s3cret\na: [\n", YAML)
+    assert "line 3" in str(caught.value)
+    assert "s3cret" not in str(caught.value)
 
 
 def test_a_comment_stays_with_what_it_is_about() -> None:
@@ -112,7 +157,7 @@ def test_an_empty_file_becomes_one_with_the_entry(text: str, kind: DocumentForma
 def test_an_entry_is_all_that_differs_in_any_json(document: dict[str, Any], indent: int | str | None, key: str) -> None:
     text = json.dumps(document, indent=indent)
     if key in document and not isinstance(document[key], dict):
-        with pytest.raises(DocumentError, match="expected an object"):
+        with pytest.raises(DocumentError, match="expected a table"):
             with_entry(text, JSON, (key, "skills"), ENTRY)
         return
     added = with_entry(text, JSON, (key, "skills"), ENTRY)
@@ -153,14 +198,19 @@ def test_texts_are_quoted_as_toml_and_yaml_want_them(env: dict[str, str]) -> Non
     [
         ("{ x", JSON, "line 1, column 3: expected a key in double quotes"),
         ("[1]", JSON, "expected a table at the top"),
-        ('{"servers": 1}', JSON, "servers: expected an object"),
+        ('{"servers": 1}', JSON, "line 1: servers: expected a table, not a number"),
         ("{}{}", JSON, "expected the end of the file"),
         ('{"a": ' * 300, JSON, "nested more than"),
         ("a = ", TOML, "this is not valid TOML"),
-        ("servers = 1", TOML, "cannot be edited here without changing more"),
+        ("# x\nservers = 1", TOML, "line 2: servers: expected a table, not a number"),
         ("servers: {a: 1}", YAML, "cannot be edited here"),
         ("a: [", YAML, "this is not valid YAML"),
         ("- a", YAML, "expected a table at the top"),
+        ('{"servers": {"skills": {}, "skills": {}}}', JSON, "line 1, column 28: skills is there twice"),
+        ("servers:\n  a: {}\nservers:\n  b: {}\n", YAML, "line 3: servers is there twice"),
+        ("[servers]\n[servers]", TOML, "this is not valid TOML"),
+        ("a: 1\nservers:\n- a\n", YAML, "line 2: servers: expected a table, not a list"),
+        ("a = 1\n[[servers]]\na = 1", TOML, "line 2: servers: expected a table, not a list"),
     ],
 )
 def test_a_file_that_cannot_be_edited_is_refused_with_the_place(text: str, kind: DocumentFormat, told: str) -> None:
