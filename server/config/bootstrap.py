@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -57,7 +56,7 @@ def log_to_stderr(settings: LoggingSettings) -> None:
         log_uncaught()
     else:
         handler = TextHandler()
-        if sys.stderr.isatty() and settings.level is not LogLevel.DEBUG:
+        if os.isatty(2) and settings.level is not LogLevel.DEBUG:
             handler.write_for_terminal()
         logging.basicConfig(handlers=[handler], level=settings.level.upper())
     if settings.level is LogLevel.INFO:

@@ -69,8 +69,11 @@ def log_catalog(catalog: Catalog) -> None:
     _log_untrusted(catalog)
     # A collision names the skills that are shadowed.
     others = (skill for skill in catalog.skills if skill.state not in {State.ACTIVE, State.SHADOWED})
-    lines = [_trouble(skill) for skill in others if skill.reason is not Reason.UNTRUSTED]
-    _log_lines(command_for(catalog, "status"), lines)
+    lines = [_trouble(skill) for skill in others]
+    _log_lines(command_for(catalog, "status"), [line for line in lines if line.skill.reason is not Reason.UNTRUSTED])
+    for line in lines:
+        if line.skill.reason is Reason.UNTRUSTED:
+            logger.info("%s", line.text, extra=for_programs(**_fields(line.skill)))
 
 
 def log_change(change: Change) -> None:
@@ -136,11 +139,14 @@ def _shown(source: Source) -> str:
 def _log_lines(more: str, lines: Sequence[_Line]) -> None:
     for number, (skill, text, level) in enumerate(lines):
         extra = with_fields if number < _MAX_LINES else for_programs
-        fields = extra(skill=one_line(skill.key), digest=skill.digest, reason=skill.reason and skill.reason.value)
-        logger.log(level, "%s", text, extra=fields)
+        logger.log(level, "%s", text, extra=extra(**_fields(skill)))
         logger.debug("%s is %s: %s", one_line(skill.key), skill.state, skill.digest, extra=for_people())
     if len(lines) > _MAX_LINES:
         logger.info("and %d more: %s", len(lines) - _MAX_LINES, more, extra=for_people())
+
+
+def _fields(skill: Skill) -> dict[str, str | None]:
+    return {"skill": one_line(skill.key), "digest": skill.digest, "reason": skill.reason and skill.reason.value}
 
 
 def _log_problems(problems: Sequence[Diagnostic]) -> None:
@@ -156,7 +162,8 @@ def _log_untrusted(catalog: Catalog) -> None:
     for found in catalog.sources:
         if found.skills and not found.trusted:
             skills, root = counted(found.skills, "skill"), one_line(str(found.source.root))
-            logger.info("not served until you trust their project: %s of %s; see: skillserve trust", skills, root)
+            message = "not served until you trust their project: %s of %s; see: skillserve trust"
+            logger.info(message, skills, root, extra=for_people())
 
 
 def _lines_of(change: Change) -> Iterator[_Line]:
