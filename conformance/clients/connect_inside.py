@@ -189,7 +189,7 @@ def _file_of(session: Session) -> str:
 
 def _with_server(session: Session, after: Mapping[str, str]) -> list[str]:
     name = _file_of(session)
-    return [name] if "skillserve" in after.get(name, "") or URL in after.get(name, "") else []
+    return [name] if any(each in after.get(name, "") for each in (SKILLSERVE, URL)) else []
 
 
 def _lost(session: Session, used: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
