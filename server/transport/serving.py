@@ -254,7 +254,8 @@ def _client_lines(url: str, settings: Settings) -> Iterator[str]:
         entry["headers"] = {name: value}
         option = f' --header "{header}"'
     yield f"  Claude Code     claude mcp add --transport http skills {url}{option}"
-    yield f"  other clients   {json.dumps({'mcpServers': {'skills': entry}})}"
+    yield f"  other clients   skillserve connect --http {url}{option}"
+    yield f"  by hand         {json.dumps({'mcpServers': {'skills': entry}})}"
     if header is not None:
         yield "  login           instead of $TOKEN, a token that `skillserve token add NAME` prints"
 
