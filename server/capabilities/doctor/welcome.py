@@ -190,8 +190,8 @@ def _folder_row(found: FoundFolder, places: Places, more: str = "") -> tuple[str
 
 def _shown(place: Path, places: Places) -> str:
     """Return a path as people write it: relative to the working directory or to their home."""
-    near = ((places.working_directory, "."), (places.home, "~"))
-    for folder, short in near if places.working_directory != places.home else near[1:]:
+    here, home = (places.working_directory, "."), (places.home, "~")
+    for folder, short in (home, here) if places.home.is_relative_to(places.working_directory) else (here, home):
         if place.is_relative_to(folder) and folder != Path(folder.anchor):
             return one_line(f"{short}/{place.relative_to(folder).as_posix()}")
     return one_line(str(place))

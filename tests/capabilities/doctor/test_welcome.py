@@ -58,6 +58,12 @@ def test_the_screen_fits_sixty_columns_and_has_no_control_characters() -> None:
     assert all(line.isprintable() for line in text.split("\n"))
 
 
+@pytest.mark.parametrize(("here", "shown"), [("/home", "~/"), ("/home/me", "~/"), ("/home/me/.claude", "./")])
+def test_a_path_is_shown_from_the_nearest_of_home_and_working_directory(here: str, shown: str) -> None:
+    text = screen(Findings([MINE]), Places(HOME, Path(here), HOME / ".config"))
+    assert f"  {shown}" in text.split("Skills\n")[1].split("\n")[0]
+
+
 def at_terminal(home: Path, here: Path, *words: str, **variables: str) -> tuple[int, str]:
     """Run the command with a terminal as its stdin and stdout; return the exit code and what was shown."""
     controller, terminal = pty.openpty()
