@@ -1,4 +1,4 @@
-"""How this copy of skillserve was installed, and the command that installs it again with an extra.
+"""Which extras this copy of skillserve has, how it was installed, and the command that installs it with another extra.
 
 No command names the package alone: an index may have a stranger's package of that name. Commands name the folder, file
 or repository that this copy came from, as the installer recorded it (PEP 610, `direct_url.json`).
@@ -13,12 +13,21 @@ import shlex
 import sys
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from skills_core.diagnostics import one_line
 
+_MODULES: Final = {
+    "run": ("pydantic_ai", "dbos", "jsonschema"),
+    "history": ("dulwich",),
+    "team": ("redis", "prometheus_client"),
+}
+"""The modules by which an extra is known to be installed."""
+
+EXTRAS: Final = tuple(_MODULES)
 _NAME: Final = "skillserve"
 _ADDRESS: Final = re.compile(r"[a-z][a-z0-9+.-]*://")
 _MOST_CHARACTERS: Final = 1_000
@@ -34,6 +43,19 @@ class Installation:
     installer: str = ""
     direct_url: str = ""
     """The text of `direct_url.json`; empty if the package came from an index, or is not installed."""
+
+
+def missing_modules(extra: str) -> tuple[str, ...]:
+    """Return the modules of an extra that are not installed, without importing one."""
+    return tuple(each for each in _MODULES[extra] if not _is_there(each))
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        # A module that was imported, or replaced in `sys.modules`, may have no specification.
+        return False
 
 
 def extra_advice(extra: str) -> str:

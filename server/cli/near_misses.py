@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any, Final
 
+from server.config.values import home_path
 from skills_core.diagnostics import one_line
 
 _SHOWN: Final = 80
@@ -188,8 +188,8 @@ def _options_of(command: Any) -> set[str]:  # noqa: ANN401
 
 def _is_folder(word: str) -> bool:
     try:
-        return Path(word).expanduser().is_dir()
-    except (OSError, RuntimeError, ValueError):
+        return home_path(word).is_dir()
+    except (OSError, ValueError):
         return False
 
 

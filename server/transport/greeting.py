@@ -20,6 +20,7 @@ from server.access import PROFILE_KEY
 from server.capabilities import CAPABILITIES
 from server.capability import PublicAddress
 from server.transport.bodies import record_refusal
+from server.transport.client_commands import TOKEN_HEADER, claude_command, header_option
 from server.transport.listening import checks_host, requires_login
 
 if TYPE_CHECKING:
@@ -112,18 +113,18 @@ def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
     if needs_login:
         yield from (
             "Clients have to log in. Some do so in a browser; others need a token of whoever runs this server,",
-            "and send it as  Authorization: Bearer TOKEN",
+            f"and send it as  {TOKEN_HEADER}",
             "",
         )
-    header = " --header 'Authorization: Bearer TOKEN'" if needs_login else ""
+    header = TOKEN_HEADER if needs_login else ""
     variable = " --bearer-token-env-var SKILLS_TOKEN" if needs_login else ""
     entry: dict[str, Any] = {"name": "skills", "type": "http", "url": address.endpoint}
     if needs_login:
-        entry |= {"headers": {"Authorization": "Bearer TOKEN"}}
-    yield from ("Connect a client:", f"  claude mcp add --transport http skills {address.endpoint}{header}")
+        entry |= {"headers": dict([TOKEN_HEADER.split(": ")])}
+    yield from ("Connect a client:", f"  {claude_command(address.endpoint, header)}")
     yield f"  code --add-mcp '{json.dumps(entry)}'"
     yield f"  codex mcp add skills --url {address.endpoint}{variable}"
-    yield f"  gemini mcp add --transport http skills {address.endpoint}{header}"
+    yield f"  gemini mcp add --transport http skills {address.endpoint}{header_option(header)}"
     for each in CAPABILITIES:
         lines = () if each.hints is None else (*each.hints(settings, address),)
         yield from ("", *lines) if lines else ()

@@ -24,6 +24,7 @@ from server.hosting.host import Host
 from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
+from server.transport.client_commands import claude_command, connect_command
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import counted, one_line
@@ -246,17 +247,15 @@ def _served(library: Library) -> str:
 def _client_lines(url: str, settings: Settings) -> Iterator[str]:
     """Yield how to connect clients; where users give them a token, with its header."""
     headers = (each.login_header(settings) for each in CAPABILITIES if each.login_header is not None)
-    header = next(filter(None, headers), None)
+    header = next(filter(None, headers), "")
     entry: dict[str, object] = {"type": "http", "url": url}
-    option = ""
-    if header is not None:
+    if header:
         name, _, value = header.partition(": ")
         entry["headers"] = {name: value}
-        option = f' --header "{header}"'
-    yield f"  Claude Code     claude mcp add --transport http skills {url}{option}"
-    yield f"  other clients   skillserve connect --http {url}{option}"
+    yield f"  Claude Code     {claude_command(url, header)}"
+    yield f"  other clients   {connect_command(url, header)}"
     yield f"  by hand         {json.dumps({'mcpServers': {'skills': entry}})}"
-    if header is not None:
+    if header:
         yield "  login           instead of $TOKEN, a token that `skillserve token add NAME` prints"
 
 

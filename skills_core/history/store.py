@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import os
 import re
 import stat
@@ -17,7 +16,7 @@ from skills_core.disk.sources import real_path
 from skills_core.disk.writing import JsonFile
 from skills_core.errors import FileRefusedError, HistoryError
 from skills_core.history.changes import PENDING
-from skills_core.installation import extra_advice
+from skills_core.installation import extra_advice, missing_modules
 
 if TYPE_CHECKING:
     from skills_core.history.history import History
@@ -96,10 +95,7 @@ def no_extra() -> str:
 
 def is_available() -> bool:
     """Tell whether the extra `history` is installed, without importing it."""
-    try:
-        return importlib.util.find_spec("dulwich") is not None
-    except (ImportError, ValueError):
-        return False
+    return not missing_modules("history")
 
 
 def has_history(root: Path, state: Path) -> bool:

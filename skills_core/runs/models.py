@@ -17,14 +17,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 import anyio
 
 from skills_core.errors import SkillsError
-from skills_core.installation import extra_advice
+from skills_core.installation import extra_advice, missing_modules
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -39,7 +38,6 @@ CLIENT = "client"
 _CLOSING_SECONDS = 5.0
 # A provider that does not answer when a connection closes must not block the run.
 
-_EXTRA_PACKAGES = ("pydantic_ai", "dbos", "jsonschema")
 
 _OPENAI_HOST = "api.openai.com"
 _NOT_FOUND = 404
@@ -144,7 +142,7 @@ def _no_extra() -> str:
 @cache
 def has_extra() -> bool:
     """Tell whether the extra `run` is installed."""
-    return all(find_spec(library) is not None for library in _EXTRA_PACKAGES)
+    return not missing_modules("run")
 
 
 def open_model(spec: ModelSpec, key: str | None = None) -> Model:

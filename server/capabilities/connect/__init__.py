@@ -21,10 +21,10 @@ def _add_commands(app: typer.Typer) -> None:
 
 
 def _hints(settings: Settings, address: PublicAddress) -> Iterable[str]:
+    from server.transport.client_commands import TOKEN_HEADER, connect_command
     from server.transport.listening import requires_login
 
-    token = " --header 'Authorization: Bearer TOKEN'" if requires_login(settings) else ""
-    command = f"skillserve connect --http {address.endpoint}{token}"
+    command = connect_command(address.endpoint, TOKEN_HEADER if requires_login(settings) else "")
     return ("Or let skillserve do so, for every client that it finds, or for one that you name:", f"  {command}")
 
 

@@ -285,15 +285,15 @@ def _text(file: Path) -> str | None:
         raise DocumentError(f"line {line}: the file is not UTF-8") from None
 
 
-def connected(client: ClientFile, home: Path) -> dict[str, LocalServer | HttpServer] | str:
-    """Return the servers of skillserve in a client's file, by name; or why the file cannot be read."""
+def connected(client: ClientFile, home: Path) -> dict[str, LocalServer] | str:
+    """Return the servers that start skillserve in a client's file, by name; or why the file cannot be read."""
     file = client.file(home, os.environ)
     try:
         text = None if file is None else _text(file)
         document = read_document(text or "", client.format)
     except (DocumentError, FileRefusedError, FileUnavailableError) as error:
         return f"{file}: {error}"
-    return {**_servers_in(document, client)}
+    return _servers_in(document, client)
 
 
 def _servers_in(document: Mapping[str, Any], client: ClientFile) -> dict[str, LocalServer]:

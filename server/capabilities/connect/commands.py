@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.values import home_path
 from skills_core.diagnostics import one_line
+from skills_core.errors import similar_to
 
 if TYPE_CHECKING:
     from server.capabilities.connect.changes import Change
@@ -84,7 +84,7 @@ def _chosen(words: Sequence[str]) -> tuple[list[ClientFile], list[Path]]:
     folders = [home_path(word) for word in words if word not in known]
     for folder in folders:
         if not folder.is_dir():
-            near = difflib.get_close_matches(str(folder), known, 1)
+            near = similar_to(str(folder), known)
             hint = f"; did you mean the client {near[0]}?" if near else ""
             fail(f"{folder}: neither a folder nor a client ({', '.join(known)}){hint}", EXIT_USAGE)
     return [known[word] for word in words if word in known], folders

@@ -102,26 +102,18 @@ def without_entry(text: str, kind: DocumentFormat, path: Sequence[str], *, drops
     Raises:
         DocumentError: as from `with_entry`.
     """
-    before = read_document(text, kind)
-    if entry_at(before, path) is None:
+    if entry_at(read_document(text, kind), path) is None:
         return text
-    changed = _edited(text, lambda text: _REMOVERS[kind](text, path))
-    _check(before, changed, kind, path, None)
-    above = path[:-1]
-    if drops_empty and above and not entry_at(read_document(changed, kind), above):
-        return _without_empty(changed, kind, above)
+    changed = _removed(text, kind, path)
+    while drops_empty and (path := path[:-1]) and not entry_at(read_document(changed, kind), path):
+        changed = _removed(changed, kind, path)
     return changed
 
 
-def _without_empty(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
-    """Return the text without an empty table, and without the one above if that is empty then."""
-    before = read_document(text, kind)
+def _removed(text: str, kind: DocumentFormat, path: Sequence[str]) -> str:
     changed = _edited(text, lambda text: _REMOVERS[kind](text, path))
-    _check(before, changed, kind, path, None)
-    above = path[:-1]
-    return (
-        _without_empty(changed, kind, above) if above and not entry_at(read_document(changed, kind), above) else changed
-    )
+    _check(read_document(text, kind), changed, kind, path, None)
+    return changed
 
 
 def _edited(text: str, edit: Callable[[str], str]) -> str:

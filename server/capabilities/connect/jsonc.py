@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from skills_core.errors import SkillsError
@@ -53,7 +53,7 @@ class Value:
 
     start: int
     end: int
-    members: tuple[Member, ...] | None = field(default=None)
+    members: tuple[Member, ...] | None = None
 
 
 def parse(text: str, levels: int = _MAX_DEPTH) -> Value:

@@ -7,6 +7,7 @@ import os
 import subprocess
 from dataclasses import dataclass
 from functools import cache
+from http import HTTPStatus
 from typing import Any, Final
 
 import anyio
@@ -35,9 +36,9 @@ _OPENING: Final = (
     {"jsonrpc": "2.0", "id": 2, "method": "tools/list"},
 )
 
-_REFUSALS: Final = {
-    403: "it refuses this token (HTTP 403)",
-    404: "there is no MCP server at this path (HTTP 404): the address of skillserve ends with /mcp",
+_REFUSALS: Final[dict[int, str]] = {
+    HTTPStatus.FORBIDDEN: "it refuses this token (HTTP 403)",
+    HTTPStatus.NOT_FOUND: "there is no MCP server at this path (HTTP 404): the address of skillserve ends with /mcp",
 }
 
 
@@ -99,11 +100,11 @@ async def _ask(server: HttpServer) -> Trial:
             answer = await calls.send("POST", address, proxy=address.proxy, headers=headers, content=content)
     except (HttpCallError, AddressError) as error:
         return Trial(works=False, message=f"{one_line(str(error))}; start the server first")
-    if answer.status == 401:  # noqa: PLR2004 - the status of who is not known
+    if answer.status == HTTPStatus.UNAUTHORIZED:
         wanted = "it wants a token: give it with --header 'Authorization: Bearer …'"
         how = "it does not know this token" if given else wanted
         return Trial(works=False, message=f"{how} (HTTP 401)")
-    if answer.status != 200:  # noqa: PLR2004 - the status of an answer that has one
+    if answer.status != HTTPStatus.OK:
         return Trial(works=False, message=_REFUSALS.get(answer.status, f"it answers with HTTP {answer.status}"))
     # An event stream has the same object in a line of data.
     answers = (_parsed(line.removeprefix(b"data:")) for line in answer.body.splitlines())

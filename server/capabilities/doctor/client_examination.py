@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.connect.changes import connected
 from server.capabilities.connect.clients import ClientFile, LocalServer, known_clients
-from server.capabilities.connect.trial import Trial, try_server
+from server.capabilities.connect.trial import try_server
 from server.capabilities.doctor.patient import guarded
 from server.capabilities.doctor.symptoms import Kind, Symptom, found, good
 from server.cli.serve_options import parse_plain_options
+from server.config.values import home_path
 from skills_core.disk.files import open_to_read
 from skills_core.disk.sources import directory_error
 
@@ -31,7 +32,6 @@ NEEDS_PYTHON: Final = "skillserve needs Python"
 def clients(patient: Patient) -> Iterator[Symptom]:
     """Which clients are installed, whether they have this server, and whether it answers as they start it."""
     home = patient.machine.places.home
-    trials: dict[LocalServer, Trial] = {}
     count = 0
     for client in known_clients().values():
         try:
@@ -42,12 +42,12 @@ def clients(patient: Patient) -> Iterator[Symptom]:
             count += 1
         if is_installed:
             count += 1
-            yield from guarded(_client(client, patient, trials), client.title)
+            yield from guarded(_client(client, patient), client.title)
     if not count:
         yield found(Kind.NO_CLIENT, "no client that is known is installed")
 
 
-def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer, Trial]) -> Iterator[Symptom]:
+def _client(client: ClientFile, patient: Patient) -> Iterator[Symptom]:
     home = patient.machine.places.home
     servers = connected(client, home)
     if isinstance(servers, str):
@@ -57,13 +57,12 @@ def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer, Tria
         yield found(Kind.CLIENT_NOT_CONNECTED, f"{client.title} does not have this server", client=client.key)
     for name, server in servers.items():
         what = f"{client.title}: {name}"
-        if isinstance(server, LocalServer):
-            yield from _command(client, what, server, trials)
+        yield from _command(client, what, server)
         if log := client.log_file(name, home, patient.environment):
             yield from _log(what, log)
 
 
-def _command(client: ClientFile, what: str, server: LocalServer, trials: dict[LocalServer, Trial]) -> Iterator[Symptom]:
+def _command(client: ClientFile, what: str, server: LocalServer) -> Iterator[Symptom]:
     if shutil.which(server.command) is None:
         message = f"{what}: {server.command} does not exist, or cannot be executed"
         yield found(Kind.CLIENT_COMMAND_MISSING, message, client=client.key)
@@ -73,9 +72,7 @@ def _command(client: ClientFile, what: str, server: LocalServer, trials: dict[Lo
         yield found(Kind.CLIENT_COMMAND_RELATIVE, message, client=client.key)
     unusable = [*_folders(client, what, server)]
     yield from unusable
-    if server not in trials:
-        trials[server] = try_server(server)
-    trial = trials[server]
+    trial = try_server(server)
     message = "; ".join(line.strip() for line in trial.message.splitlines())
     if not trial.works:
         kind = Kind.PYTHON_TOO_OLD if NEEDS_PYTHON in message else Kind.CLIENT_NO_ANSWER
@@ -89,7 +86,7 @@ def _folders(client: ClientFile, what: str, server: LocalServer) -> Iterator[Sym
     start = server.args.index("serve") + 1 if "serve" in server.args else len(server.args)
     parsed = parse_plain_options(server.args[start:])
     for directory in () if parsed is None else parsed[0]:
-        folder = Path(os.path.expanduser(directory))  # noqa: PTH111 - an unknown user is not an error
+        folder = home_path(directory)
         if not folder.is_absolute():
             message = f"{what}: the folder {folder} is named without the folders above it"
             yield found(Kind.CLIENT_FOLDER_RELATIVE, message, client=client.key)

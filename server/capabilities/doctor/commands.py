@@ -7,13 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, discard_stream, fail, print_json, print_text
+from server.config.values import home_path
 from skills_core.diagnostics import counted
 from skills_core.errors import system_message
 
@@ -93,7 +93,7 @@ def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[P
     if not urls:
         if headers:
             fail("--header is for a server; name its URL, as in `skillserve doctor http://HOST:8000/mcp`", EXIT_USAGE)
-        folders = [Path(os.path.expanduser(each)) for each in places]  # noqa: PTH111 - an unknown user is not an error
+        folders = [home_path(each) for each in places]
         for folder in folders:
             if _HOST.fullmatch(str(folder)) and not folder.exists():
                 fail(f"{folder}: there is no such folder; for a server, write http://{folder}", EXIT_USAGE)

@@ -9,8 +9,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.util import find_spec
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -32,20 +31,13 @@ from server.config.settings.server import Transport
 from server.hosting.status import capability_lines, count_states, diagnostic_lines
 from skills_core.diagnostics import Severity, counted, one_line, shortened
 from skills_core.errors import SkillsError
-from skills_core.installation import extra_advice
+from skills_core.installation import EXTRAS, extra_advice, missing_modules
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog, FoundSource
     from skills_core.skills.skill import Skill
-
-_EXTRAS: Final[Mapping[str, Sequence[str]]] = {
-    "run": ("pydantic_ai", "dbos", "jsonschema"),
-    "history": ("dulwich",),
-    "team": ("redis", "prometheus_client"),
-}
-"""The modules by which an extra is known to be installed."""
 
 _MOST_SKILLS: Final = 20
 _MAX_VALUE: Final = 160
@@ -64,9 +56,8 @@ def installation(patient: Patient) -> Iterator[Symptom]:
         yield found(Kind.NOT_ON_PATH, "the command `skillserve` is not on the PATH", program=program)
     elif not _is_ours(Path(on_path)):
         yield found(Kind.OTHER_INSTALLATION, f"`skillserve` on the PATH is {on_path}, which is another installation")
-    for extra, modules in _EXTRAS.items():
-        missing = [each for each in modules if find_spec(each) is None]
-        if missing:
+    for extra in EXTRAS:
+        if missing := missing_modules(extra):
             message = f"without the extra `{extra}`: {', '.join(missing)} is not installed"
             yield found(Kind.EXTRA_MISSING, message, extra_advice(extra))
         else:

@@ -31,7 +31,8 @@ _SECONDS: Final = 10.0
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_SHOWN: Final = 200
 _MAX_NAMES: Final = 12
-_HEADERS: Final = {"User-Agent": f"skillserve-doctor/{__version__}"}
+# A few compressed bytes could become an answer without limit.
+_HEADERS: Final = {"User-Agent": f"skillserve-doctor/{__version__}", "Accept-Encoding": "identity"}
 _CLIENT: Final = {"name": "skillserve doctor", "version": __version__}
 _HANDSHAKE: Final = "2025-11-25"
 _MODERN: Final = "2026-07-28"
@@ -134,7 +135,7 @@ class _Connection:
                 client.stream(method, url, headers=headers, content=content or None) as response,
             ):
                 answer = Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, b"")
-                async for chunk in response.aiter_bytes():
+                async for chunk in response.aiter_raw():
                     body += chunk
                     # The stream of events with the answer may stay open after it.
                     if len(body) > _MAX_BYTES or (answer.is_stream and answer._replace(body=body).message):

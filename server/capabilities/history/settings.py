@@ -10,7 +10,7 @@ from msgspec import Struct
 from server.config.settings.named_sources import check_sources, directories_of, scopes_of
 from server.config.settings.section import Section
 from skills_core.disk.sources import Scope
-from skills_core.installation import extra_advice
+from skills_core.installation import extra_advice, missing_modules
 
 if TYPE_CHECKING:
     from server.cli.config_check.finding import ConfigFinding
@@ -79,12 +79,10 @@ def check_history(configuration: Configuration) -> Iterator[ConfigFinding]:
 
 def check_named_sources(checked: CheckedSettings, key: str, sources: Sequence[str]) -> Iterator[ConfigFinding]:
     """Check sources that are to have a history: the setting `key` names them."""
-    from importlib.util import find_spec
-
     from server.cli.config_check.finding import Level
     from server.cli.config_check.places import unreadable
 
-    if sources and find_spec("dulwich") is None:
+    if sources and missing_modules("history"):
         message = "histories need the extra `history`"
         yield checked.finding(Level.ERROR, key, message, extra_advice("history"))
     for number, source in enumerate(sources):

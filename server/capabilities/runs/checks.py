@@ -18,6 +18,7 @@ from server.capabilities.runs.telemetry import endpoint_fault
 from server.cli.config_check.finding import CheckedFile, ConfigFinding, Level
 from server.cli.config_check.places import exposed, folder_fault
 from server.config.files import ConfigurationError
+from server.config.values import home_path
 from skills_core.disk.files import read_bounded
 from skills_core.errors import FileRefusedError, SkillsError
 from skills_core.runs.durable.store import SqliteStore, require_private, store_of
@@ -55,8 +56,7 @@ def checked_files(settings: Settings) -> Iterable[CheckedFile]:
 
 def _servers_file(settings: Settings) -> Path | None:
     named = settings.section(RunSettings).mcp_servers
-    # A user without a home is not an error.
-    return None if named is None else Path(os.path.expanduser(named))  # noqa: PTH111
+    return None if named is None else home_path(named)
 
 
 def _runs(checked: CheckedSettings) -> Iterator[ConfigFinding]:
@@ -72,7 +72,7 @@ def _runs(checked: CheckedSettings) -> Iterator[ConfigFinding]:
     if runs.tools and runs.workspace is None:
         message = f"{', '.join(runs.tools)}: no folder is named that they may use"
         yield checked.finding(Level.ERROR, "runs.tools", message, "set runs.workspace, or remove the tools")
-    if runs.workspace is not None and not Path(os.path.expanduser(runs.workspace)).is_dir():  # noqa: PTH111
+    if runs.workspace is not None and not home_path(runs.workspace).is_dir():
         message = f"{runs.workspace}: there is no such folder"
         level = Level.ERROR if runs.tools else Level.WARNING
         yield checked.finding(level, "runs.workspace", message, "create the folder, or correct the path")
@@ -126,7 +126,7 @@ def _check_mcp_servers(
         return [], read_servers(path, environment)
     except ConfigurationError as error:
         first = str(error)
-    path = Path(os.path.expanduser(path))  # noqa: PTH111 - a user without a home is not an error
+    path = home_path(path)
     findings: list[ConfigFinding] = []
     specs: list[ServerSpec] = []
     for name, entry in _servers_in(path).items():

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from server.config.files import ConfigurationError
+from server.config.values import home_path
 from server.wire.address import Address, AddressError
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import read_bounded
@@ -236,7 +237,7 @@ class _ServerEntry:
             name=name,
             command=(command, *arguments),
             environment=environment,
-            directory=self.folder / Path(directory).expanduser() if directory else None,
+            directory=self.folder / home_path(directory) if directory else None,
             trusted=trusted,
             secrets=tuple(self.secrets),
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
@@ -77,7 +78,7 @@ def test_a_kind_says_in_sentences_what_it_means_and_what_to_do(kind: Kind) -> No
 
 @scenario(Kind.EXTRA_MISSING)
 def without_extra(world: World) -> list[Symptom]:
-    world.monkeypatch.setattr("server.capabilities.doctor.examination.find_spec", lambda _: None)
+    world.monkeypatch.setattr("skills_core.installation.find_spec", lambda _: None)
     return world.examine(Part.INSTALLATION)
 
 
@@ -544,9 +545,19 @@ def certificate(world: World) -> list[Symptom]:
 
 def test_an_endless_answer_is_cut(world: World) -> None:
     world.monkeypatch.setattr(server_examination, "_MAX_BYTES", 1000)
-    found = server(says(200, b"[" * 100_000))(world)
+    answer = json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}).encode()
+    assert server(says(200, answer))(world)[-1].kind is not Kind.URL_NOT_MCP
+    found = server(says(200, b" " * 1_000_000 + answer))(world)
     assert found[-1].kind is Kind.URL_NOT_MCP
     assert len(found[-1].message) < 700
+
+
+def test_a_compressed_answer_is_not_asked_for_and_not_unpacked() -> None:
+    answer = gzip.compress(json.dumps({"jsonrpc": "2.0", "id": 1, "result": {}}).encode())
+    with answering(says(200, answer, Content_Encoding="gzip")) as served:
+        found = asked(served.url)
+    assert found[-1].kind is Kind.URL_NOT_MCP
+    assert {each.headers["accept-encoding"] for each in served.requests} == {"identity"}
 
 
 def test_no_header_follows_a_redirect(world: World) -> None:

@@ -27,6 +27,11 @@ def test_a_program_has_arguments_environment_and_directory() -> None:
     assert spec.directory == Path("/home/me/sub")
 
 
+def test_the_home_of_an_unknown_user_is_a_folder_like_any_other() -> None:
+    (spec,) = parsed({"a": {"command": "npx", "cwd": "~nobody-of-this-name/x"}})
+    assert spec.directory == Path("/home/me/~nobody-of-this-name/x")
+
+
 @pytest.mark.parametrize("kind", [{}, {"type": "http"}, {"type": "streamable-http"}, {"type": "sse"}])
 def test_an_address_has_headers(kind: dict[str, str]) -> None:
     (spec,) = parsed({"a": {**kind, "url": "https://x.example/mcp", "headers": {"A": "b"}}})

@@ -73,7 +73,7 @@ async def test_where_a_login_is_required_the_text_says_so_and_the_challenge_stay
     assert answer.status_code == (200 if path == "/" else 401)
     assert ("www-authenticate" in answer.headers) == (path == "/mcp")
     assert "Clients have to log in." in answer.text
-    assert f"skills {served.url} --header 'Authorization: Bearer TOKEN'" in answer.text
+    assert f'skills {served.url} --header "Authorization: Bearer TOKEN"' in answer.text
     assert "npx" not in answer.text
     assert answer.headers["content-length"] == str(len(answer.content))
     assert (client.status_code, client.json()["error"]) == (401, "unauthorized")

@@ -38,6 +38,10 @@ async def endless(journal: Any, given: Any) -> Any:
     await journal.step("for ever", anyio.sleep_forever)
 
 
+def test_the_home_of_an_unknown_user_is_a_folder_like_any_other() -> None:
+    assert store_of("~nobody-of-this-name/runs.db") == SqliteStore(Path("~nobody-of-this-name/runs.db"))
+
+
 def test_a_setting_names_a_file_or_a_postgresql() -> None:
     assert store_of("some/runs.sqlite") == SqliteStore(Path("some/runs.sqlite"))
     assert store_of("postgresql://me:secret@host/runs") == PostgresStore("postgresql://me:secret@host/runs")

@@ -1,0 +1,23 @@
+"""The command lines that connect a client to a server over HTTP: its terminal and its page print the same."""
+
+from __future__ import annotations
+
+from typing import Final
+
+TOKEN_HEADER: Final = "Authorization: Bearer TOKEN"  # noqa: S105 - a placeholder
+"""The header of a client with a login, before its user has a token."""
+
+
+def claude_command(url: str, header: str = "") -> str:
+    """Return the command of Claude Code."""
+    return f"claude mcp add --transport http skills {url}{header_option(header)}"
+
+
+def connect_command(url: str, header: str = "") -> str:
+    """Return our own command, for all clients."""
+    return f"skillserve connect --http {url}{header_option(header)}"
+
+
+def header_option(header: str) -> str:
+    """Return the option with a header, empty without one; every shell knows double quotes, also that of Windows."""
+    return f' --header "{header}"' if header else ""
