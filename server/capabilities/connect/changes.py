@@ -322,7 +322,8 @@ def _server_of(entry: object) -> LocalServer | None:
     words = [*command] if isinstance(command, list) else [command, *args] if isinstance(args, list) else []
     if not words or not all(isinstance(word, str) for word in words):
         return None
-    starts_us = Path(words[0]).stem == "skillserve" or words[1:3] == ["-m", "server"] or "skillserve" in words[1:4]
+    is_module = ["-m", "server"] in (words[1:3], words[2:4] if words[1:2] == ["-P"] else [])
+    starts_us = Path(words[0]).stem == "skillserve" or is_module or "skillserve" in words[1:4]
     return LocalServer(words[0], tuple(words[1:])) if starts_us else None
 
 

@@ -58,23 +58,30 @@ def _client(client: ClientFile, patient: Patient, trials: dict[LocalServer, Tria
     for name, server in servers.items():
         what = f"{client.title}: {name}"
         if isinstance(server, LocalServer):
-            yield from _command(client, what, server, trials)
+            yield from _command(client, what, server, home, trials)
         if log := client.log_file(name, home, patient.environment):
             yield from _log(what, log)
 
 
-def _command(client: ClientFile, what: str, server: LocalServer, trials: dict[LocalServer, Trial]) -> Iterator[Symptom]:
-    if shutil.which(server.command) is None:
+def _command(
+    client: ClientFile, what: str, server: LocalServer, home: Path, trials: dict[LocalServer, Trial]
+) -> Iterator[Symptom]:
+    program = shutil.which(server.command)
+    if program is None:
         message = f"{what}: {server.command} does not exist, or cannot be executed"
         yield found(Kind.CLIENT_COMMAND_MISSING, message, client=client.key)
         return
     if not Path(server.command).is_absolute():
         message = f"{what}: {server.command} is named without its folder"
         yield found(Kind.CLIENT_COMMAND_RELATIVE, message, client=client.key)
+    if not Path(program).is_absolute():
+        # It is another program in each working directory, and in this one perhaps a stranger's.
+        return
     unusable = [*_folders(client, what, server)]
     yield from unusable
     if server not in trials:
-        trials[server] = try_server(server)
+        # In the working directory, which may be a stranger's, `python -m server` would find its modules.
+        trials[server] = try_server(server, home)
     trial = trials[server]
     message = "; ".join(line.strip() for line in trial.message.splitlines())
     if not trial.works:

@@ -226,6 +226,20 @@ def client_command_relative(world: World) -> list[Symptom]:
     return world.examine(Part.CLIENTS)
 
 
+@pytest.mark.cold_start
+@pytest.mark.parametrize("command", [["./skillserve", "serve"], [sys.executable, "-m", "server", "serve"]])
+def test_no_program_of_the_working_directory_is_started(world: World, command: list[str]) -> None:
+    here, trace = Path.cwd(), world.home / "started"
+    body = f"#!{sys.executable}\nopen({str(trace)!r}, 'w')\n"
+    (here / "server").mkdir()
+    for file in (here / "skillserve", here / "server/__init__.py", here / "server/__main__.py"):
+        file.write_text(body, encoding="utf-8")
+        file.chmod(0o755)
+    cursor(world, *command)
+    assert [each.kind for each in world.examine(Part.CLIENTS)]
+    assert not trace.exists()
+
+
 @scenario(Kind.CLIENT_FOLDER_MISSING)
 def client_folder_missing(world: World) -> list[Symptom]:
     world.set(PYTHONPATH=str(REPOSITORY))
