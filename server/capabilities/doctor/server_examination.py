@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -31,9 +32,10 @@ _SECONDS: Final = 10.0
 _MAX_BYTES: Final = 4 * 1024 * 1024
 _MAX_SHOWN: Final = 200
 _MAX_NAMES: Final = 12
-_HEADERS: Final = {"User-Agent": f"skillserve-doctor/{__version__}"}
+_HEADERS: Final = {"User-Agent": f"skillserve-doctor/{__version__}", "Accept-Encoding": "identity"}
 _CLIENT: Final = {"name": "skillserve doctor", "version": __version__}
 _HANDSHAKE: Final = "2025-11-25"
+_VERSION: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MODERN: Final = "2026-07-28"
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": _MODERN,
@@ -134,7 +136,8 @@ class _Connection:
                 client.stream(method, url, headers=headers, content=content or None) as response,
             ):
                 answer = Answer(response.status_code, {k.lower(): v for k, v in response.headers.items()}, b"")
-                async for chunk in response.aiter_bytes():
+                # Unpacked, a chunk could be a thousand times as large.
+                async for chunk in response.aiter_raw():
                     body += chunk
                     # The stream of events with the answer may stay open after it.
                     if len(body) > _MAX_BYTES or (answer.is_stream and answer._replace(body=body).message):
@@ -216,8 +219,9 @@ def _endpoint(connection: _Connection, headers: Mapping[str, str]) -> Iterator[S
 
 def _old_tools(connection: _Connection, opened: Answer, headers: Mapping[str, str]) -> Answer:
     """List the tools in the session that `initialize` opened, and close it."""
-    version = (opened.result or {}).get("protocolVersion", _HANDSHAKE)
-    sent = {**headers, "MCP-Protocol-Version": str(version)}
+    version = str((opened.result or {}).get("protocolVersion"))
+    # What is no version may not even be the value of a header.
+    sent = {**headers, "MCP-Protocol-Version": version if _VERSION.fullmatch(version) else _HANDSHAKE}
     if session := opened.headers.get("mcp-session-id"):
         connection.session["Mcp-Session-Id"] = session
     connection.call("notifications/initialized", {}, sent)
