@@ -25,6 +25,7 @@ from server.capabilities.connect.documents import DocumentError, entry_at, read_
 from server.config.machine import current_places
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import MAX_FILE_SIZE, Location, read_bounded
+from skills_core.disk.sources import real_path
 from skills_core.disk.writing import PRIVATE, exclusive_folder, write_file
 from skills_core.errors import FileRefusedError, FileUnavailableError
 
@@ -191,7 +192,7 @@ def _planned(change: Change) -> Change:
         )
         return replace(change, fault=fault)
     try:
-        if obstacle := _obstacle(change):
+        if obstacle := _way_out(change) or _obstacle(change):
             return replace(change, fault=obstacle)
         before = _text(change.file)
         if change.removes:
@@ -201,6 +202,14 @@ def _planned(change: Change) -> Change:
         return replace(change, notes=tuple(_notes(change)))
     except (DocumentError, FileRefusedError, FileUnavailableError) as error:
         return replace(change, fault=str(error))
+
+
+def _way_out(change: Change) -> str | None:
+    """Return why a link among the folders must not be followed: a stranger's project may link to the user's files."""
+    folder = real_path(change.file.parent)
+    if change.home == current_places().home or folder.is_relative_to(real_path(change.home)):
+        return None
+    return f"a link leads out of the project, to {folder}; without --project, your own file is changed"
 
 
 def _obstacle(change: Change) -> str | None:
@@ -313,7 +322,8 @@ def _server_of(entry: object) -> LocalServer | None:
     words = [*command] if isinstance(command, list) else [command, *args] if isinstance(args, list) else []
     if not words or not all(isinstance(word, str) for word in words):
         return None
-    starts_us = Path(words[0]).stem == "skillserve" or words[1:3] == ["-m", "server"] or "skillserve" in words[1:4]
+    is_module = ["-m", "server"] in (words[1:3], words[2:4] if words[1:2] == ["-P"] else [])
+    starts_us = Path(words[0]).stem == "skillserve" or is_module or "skillserve" in words[1:4]
     return LocalServer(words[0], tuple(words[1:])) if starts_us else None
 
 

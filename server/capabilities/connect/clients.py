@@ -227,4 +227,5 @@ def own_command(words: Sequence[str]) -> LocalServer:
     program = Path(os.path.abspath(sys.argv[0]))  # noqa: PTH100 - `resolve` would follow the link of an installation
     if program.is_file() and os.access(program, os.X_OK) and program.stem == "skillserve":
         return LocalServer(str(program), tuple(words))
-    return LocalServer(sys.executable, ("-m", "server", *words))
+    # A client may start it in the folder of a stranger, whose modules must not take the place of ours.
+    return LocalServer(sys.executable, ("-P", "-m", "server", *words))

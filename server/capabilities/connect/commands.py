@@ -101,7 +101,7 @@ def _made(change: Change, *, asks: bool, removes: bool) -> bool:
     agreed = _asked(change) if asks else True
     if not agreed:
         return agreed is not None
-    trial = None if removes else try_server(change.server)
+    trial = None if removes else try_server(change.server, change.home)
     if trial is not None and not trial.works:
         print_text(f"  the server does not work as {change.client.title} will use it: {trial.message}")
         return False

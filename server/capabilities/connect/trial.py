@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
+from pathlib import Path
 from typing import Any, Final
 
 import anyio
@@ -50,15 +51,15 @@ class Trial:
     message: str
 
 
-def try_server(server: LocalServer | HttpServer) -> Trial:
-    """Start the server, list its tools, and end it; or send a first request to the server at an address."""
+def try_server(server: LocalServer | HttpServer, folder: Path) -> Trial:
+    """Start the server in a folder, list its tools, and end it; or send a first request to the one at an address."""
     if isinstance(server, HttpServer):
         return anyio.run(_ask, server)
-    return _start(server)
+    return _start(server, folder)
 
 
 @cache
-def _start(server: LocalServer) -> Trial:
+def _start(server: LocalServer, folder: Path) -> Trial:
     # Several clients start the same server.
     try:
         done = subprocess.run(  # noqa: S603 - this program, as the client will start it
@@ -67,6 +68,7 @@ def _start(server: LocalServer) -> Trial:
             capture_output=True,
             timeout=_SECONDS,
             check=False,
+            cwd=folder,
         )
     except OSError as error:
         return Trial(works=False, message=f"{server.command}: {error.strerror or error}")

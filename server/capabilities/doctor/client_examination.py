@@ -57,22 +57,27 @@ def _client(client: ClientFile, patient: Patient) -> Iterator[Symptom]:
         yield found(Kind.CLIENT_NOT_CONNECTED, f"{client.title} does not have this server", client=client.key)
     for name, server in servers.items():
         what = f"{client.title}: {name}"
-        yield from _command(client, what, server)
+        yield from _command(client, what, server, home)
         if log := client.log_file(name, home, patient.environment):
             yield from _log(what, log)
 
 
-def _command(client: ClientFile, what: str, server: LocalServer) -> Iterator[Symptom]:
-    if shutil.which(server.command) is None:
+def _command(client: ClientFile, what: str, server: LocalServer, home: Path) -> Iterator[Symptom]:
+    program = shutil.which(server.command)
+    if program is None:
         message = f"{what}: {server.command} does not exist, or cannot be executed"
         yield found(Kind.CLIENT_COMMAND_MISSING, message, client=client.key)
         return
     if not Path(server.command).is_absolute():
         message = f"{what}: {server.command} is named without its folder"
         yield found(Kind.CLIENT_COMMAND_RELATIVE, message, client=client.key)
+    if not Path(program).is_absolute():
+        # It is another program in each working directory, and in this one perhaps a stranger's.
+        return
     unusable = [*_folders(client, what, server)]
     yield from unusable
-    trial = try_server(server)
+    # In the working directory, which may be a stranger's, `python -m server` would find its modules.
+    trial = try_server(server, home)
     message = "; ".join(line.strip() for line in trial.message.splitlines())
     if not trial.works:
         kind = Kind.PYTHON_TOO_OLD if NEEDS_PYTHON in message else Kind.CLIENT_NO_ANSWER

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 import socket
 import ssl
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,7 @@ _MAX_NAMES: Final = 12
 _HEADERS: Final = {"User-Agent": f"skillserve-doctor/{__version__}", "Accept-Encoding": "identity"}
 _CLIENT: Final = {"name": "skillserve doctor", "version": __version__}
 _HANDSHAKE: Final = "2025-11-25"
+_VERSION: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _MODERN: Final = "2026-07-28"
 _META: Final = {
     "io.modelcontextprotocol/protocolVersion": _MODERN,
@@ -217,8 +219,9 @@ def _endpoint(connection: _Connection, headers: Mapping[str, str]) -> Iterator[S
 
 def _old_tools(connection: _Connection, opened: Answer, headers: Mapping[str, str]) -> Answer:
     """List the tools in the session that `initialize` opened, and close it."""
-    version = (opened.result or {}).get("protocolVersion", _HANDSHAKE)
-    sent = {**headers, "MCP-Protocol-Version": str(version)}
+    version = str((opened.result or {}).get("protocolVersion"))
+    # What is no version may not even be the value of a header.
+    sent = {**headers, "MCP-Protocol-Version": version if _VERSION.fullmatch(version) else _HANDSHAKE}
     if session := opened.headers.get("mcp-session-id"):
         connection.session["Mcp-Session-Id"] = session
     connection.call("notifications/initialized", {}, sent)

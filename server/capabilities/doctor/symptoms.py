@@ -182,7 +182,8 @@ class Kind(Enum):
         Part.CLIENTS,
         Health.NOTE,
         "A client's configuration names the program without its folder. Clients with windows do not have the PATH "
-        "of your terminal, and may not find it.",
+        "of your terminal, and may not find it. A program that is looked for in the working directory, such as "
+        "`./skillserve`, is another one in each, and `doctor` does not start it.",
         "run: skillserve connect {client}",
     )
     CLIENT_FOLDER_MISSING = Known(

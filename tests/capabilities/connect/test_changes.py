@@ -105,6 +105,38 @@ def test_a_file_that_must_not_be_replaced_stays_as_it_is(cursor: Path, make: Cal
     assert [*cursor.parent.iterdir()] == [cursor]
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+@pytest.mark.parametrize("remove", [False, True])
+def test_a_link_of_a_project_does_not_lead_to_the_files_of_the_user(
+    cursor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, remove: bool
+) -> None:
+    connect()
+    before = cursor.read_bytes()
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / ".cursor").symlink_to(cursor.parent)
+    monkeypatch.chdir(project)
+    made = connect(project=True, remove=remove, folder="/other")
+    assert made.fault.startswith(f"a link leads out of the project, to {cursor.parent.resolve()}")
+    assert cursor.read_bytes() == before
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
+def test_a_link_within_a_project_and_one_of_the_user_are_followed(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project, files = tmp_path / "project", tmp_path / "dotfiles"
+    (project / "tools").mkdir(parents=True)
+    files.mkdir()
+    (project / ".cursor").symlink_to("tools")
+    (home / ".cursor").symlink_to(files)
+    monkeypatch.chdir(project)
+    assert not connect(project=True).fault
+    assert not connect().fault
+    assert (project / "tools/mcp.json").exists()
+    assert (files / "mcp.json").exists()
+
+
 def test_what_cannot_be_written_is_told(home: Path) -> None:
     (home / ".cursor").write_text("a file where a folder is expected", encoding="utf-8")
     assert ".cursor" in connect().fault

@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,22 @@ def test_installed_clients_are_connected_and_disconnected_byte_for_byte(
     assert cursor.read_text(encoding="utf-8") == OWN
     assert codex.read_text(encoding="utf-8") == 'model = "x" # mine\n'
     assert [*home.rglob("*.before-skillserve")] == []
+
+
+@pytest.mark.cold_start
+def test_what_a_client_starts_is_ours_in_the_folder_of_a_stranger_too(
+    home: Path, skills: Path, tmp_path: Path, make_skill: MakeSkill
+) -> None:
+    make_skill("one")
+    assert connect(home, "cursor", skills, "--yes").returncode == 0
+    entry = json.loads((home / ".cursor/mcp.json").read_text(encoding="utf-8"))["mcpServers"]["skills"]
+    (tmp_path / "server").mkdir()
+    for name in ("__init__.py", "__main__.py"):
+        (tmp_path / "server" / name).write_text("print('a stranger')", encoding="utf-8")
+    started = [entry["command"], *entry["args"]]
+    done = subprocess.run(started, cwd=tmp_path, input="", capture_output=True, text=True, check=False)
+    assert "a stranger" not in done.stdout
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_file_that_was_not_there_is_gone_again(home: Path, skills: Path, make_skill: MakeSkill) -> None:

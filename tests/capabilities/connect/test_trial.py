@@ -17,6 +17,7 @@ from server.capabilities.connect.clients import HttpServer, LocalServer
 from server.capabilities.connect.trial import try_server
 from tests.conftest import MakeSkill
 
+HERE = Path(__file__).parents[3]
 ANSWER = """import json, sys, time
 for line in sys.stdin:
     asked = json.loads(line)
@@ -31,7 +32,7 @@ def program(text: str) -> LocalServer:
 
 def test_a_server_that_answers_and_ends_works(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
-    found = try_server(LocalServer(sys.executable, ("-m", "server", "serve", str(skills))))
+    found = try_server(LocalServer(sys.executable, ("-m", "server", "serve", str(skills))), HERE)
     assert found.works
     assert "activate_skill" in found.message
 
@@ -48,23 +49,30 @@ def test_a_server_that_answers_and_ends_works(skills: Path, make_skill: MakeSkil
     ],
 )
 def test_why_a_server_does_not_answer_is_told(text: str, told: str) -> None:
-    found = try_server(program(text))
+    found = try_server(program(text), HERE)
     assert not found.works
     assert told in found.message
     assert "\x1b" not in found.message
 
 
+def test_it_starts_in_the_folder_that_is_given(tmp_path: Path) -> None:
+    found = try_server(program("import os, sys; print(os.getcwd(), file=sys.stderr)"), tmp_path)
+    assert str(tmp_path.resolve()) in found.message
+
+
 def test_not_answering_and_not_ending_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial, "_SECONDS", 2)
-    silent = try_server(program("import time; time.sleep(60)"))
+    silent = try_server(program("import time; time.sleep(60)"), HERE)
     assert silent.message.startswith("it does not answer within 2 seconds")
-    endless = try_server(program(ANSWER + "time.sleep(60)"))
+    endless = try_server(program(ANSWER + "time.sleep(60)"), HERE)
     assert endless.message.startswith("it answers, but does not end within 2 seconds after its client has gone")
     assert not endless.works
 
 
 def test_a_program_that_is_not_there_is_named() -> None:
-    assert try_server(LocalServer("/nowhere/skillserve", ())).message.startswith("/nowhere/skillserve: No such file")
+    assert try_server(LocalServer("/nowhere/skillserve", ()), HERE).message.startswith(
+        "/nowhere/skillserve: No such file"
+    )
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -97,7 +105,7 @@ def address() -> Iterator[str]:
 
 def asked(url: str, status: int, body: bytes, kind: str = "application/json", **headers: str) -> trial.Trial:
     Handler.answers.append((status, kind, body))
-    return try_server(HttpServer(url, headers))
+    return try_server(HttpServer(url, headers), HERE)
 
 
 def test_the_address_is_asked_with_the_headers(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,7 +116,7 @@ def test_the_address_is_asked_with_the_headers(address: str, monkeypatch: pytest
     assert Handler.headers_seen[-1]["Authorization"] == "Bearer t0ken"
     assert asked(address, 200, b"event: message\ndata: " + told + b"\n\n", "text/event-stream").works
     monkeypatch.delenv("CONNECT_TOKEN")
-    unset = try_server(HttpServer(address, {"Authorization": "Bearer ${CONNECT_TOKEN}"}))
+    unset = try_server(HttpServer(address, {"Authorization": "Bearer ${CONNECT_TOKEN}"}), HERE)
     assert unset.message == "it was not asked: CONNECT_TOKEN is not set here"
 
 
@@ -138,6 +146,6 @@ def test_what_is_not_an_mcp_server_is_told(address: str, body: bytes) -> None:
 
 
 def test_an_address_where_nothing_listens_is_told() -> None:
-    found = try_server(HttpServer("http://127.0.0.1:1/mcp", {}))
+    found = try_server(HttpServer("http://127.0.0.1:1/mcp", {}), HERE)
     assert not found.works
     assert found.message.endswith("start the server first")

@@ -227,6 +227,20 @@ def client_command_relative(world: World) -> list[Symptom]:
     return world.examine(Part.CLIENTS)
 
 
+@pytest.mark.cold_start
+@pytest.mark.parametrize("command", [["./skillserve", "serve"], [sys.executable, "-m", "server", "serve"]])
+def test_no_program_of_the_working_directory_is_started(world: World, command: list[str]) -> None:
+    here, trace = Path.cwd(), world.home / "started"
+    body = f"#!{sys.executable}\nopen({str(trace)!r}, 'w')\n"
+    (here / "server").mkdir()
+    for file in (here / "skillserve", here / "server/__init__.py", here / "server/__main__.py"):
+        file.write_text(body, encoding="utf-8")
+        file.chmod(0o755)
+    cursor(world, *command)
+    assert [each.kind for each in world.examine(Part.CLIENTS)]
+    assert not trace.exists()
+
+
 @scenario(Kind.CLIENT_FOLDER_MISSING)
 def client_folder_missing(world: World) -> list[Symptom]:
     world.set(PYTHONPATH=str(REPOSITORY))
@@ -405,6 +419,40 @@ SCENARIOS[Kind.URL_HOST_NOT_ALLOWED] = server(says(421, b"Invalid Host header"))
 SCENARIOS[Kind.URL_FORBIDDEN] = server(says(403, b"Invalid Origin header"))
 SCENARIOS[Kind.URL_OVERLOADED] = server(says(502, b"<h1>Bad Gateway</h1>"))
 SCENARIOS[Kind.URL_ERROR] = server(says(500, {"jsonrpc": "2.0", "id": 1, "error": {"code": 1, "message": "\x1b"}}))
+
+
+@pytest.mark.parametrize("version", ["\x1b[31m\u202e", "2025-11-25\r\nX: y", 1, "x" * 100_000])
+def test_what_is_no_version_is_not_sent_back(version: object) -> None:
+    sent: list[str | None] = []
+
+    def respond(request: Request) -> tuple[int, Mapping[str, str], bytes]:
+        if request.method != "POST":
+            return 404, {}, b""
+        asked = json.loads(request.body)
+        sent.append(request.headers.get("mcp-protocol-version"))
+        result = {"protocolVersion": version, "tools": [{"name": "activate_skill"}]}
+        return 200, {}, json.dumps({"jsonrpc": "2.0", "id": asked.get("id"), "result": result}).encode()
+
+    with answering(respond) as served:
+        found = [*examine_server(Address.parse(served.url, []))]
+    assert [each.kind for each in found if each.kind] == []
+    assert {*sent} == {None, "2025-11-25", "2026-07-28"}
+
+
+def test_no_compressed_answer_is_unpacked() -> None:
+    packed = gzip.compress(bytes(1 << 20))
+    asked: list[str | None] = []
+
+    def respond(request: Request) -> tuple[int, Mapping[str, str], bytes]:
+        asked.append(request.headers.get("accept-encoding"))
+        return 200, {"Content-Encoding": "gzip", "Content-Type": "application/json"}, packed
+
+    with answering(respond) as served:
+        found = [*examine_server(Address.parse(served.url, []))]
+    assert {*asked} == {"identity"}
+    assert [each.kind for each in found if each.kind] == [Kind.URL_NOT_MCP]
+    # The beginning of the body is shown as it came: the second byte of gzip's head is not UTF-8.
+    assert "status 200: \ufffd\\x08" in found[-1].message
 
 
 @pytest.mark.parametrize("eras", ["handshake", "modern"])
