@@ -18,6 +18,7 @@ import anyio
 
 from server import __version__
 from server.capabilities import CAPABILITIES
+from server.config.machine import own_command
 from server.config.settings.server import LogFormat
 from server.hosting.catalog_log import command_for, notices_of
 from server.hosting.host import Host
@@ -254,10 +255,10 @@ def _client_lines(url: str, settings: Settings) -> Iterator[str]:
         entry["headers"] = {name: value}
         option = f' --header "{header}"'
     yield f"  Claude Code     claude mcp add --transport http skills {url}{option}"
-    yield f"  other clients   skillserve connect --http {url}{option}"
+    yield f"  other clients   {own_command()} connect --http {url}{option}"
     yield f"  by hand         {json.dumps({'mcpServers': {'skills': entry}})}"
     if header is not None:
-        yield "  login           instead of $TOKEN, a token that `skillserve token add NAME` prints"
+        yield f"  login           instead of $TOKEN, a token that `{own_command()} token add NAME` prints"
 
 
 def _roots(library: Library) -> str:
