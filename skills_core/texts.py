@@ -35,7 +35,8 @@ _MAX_MEMORY = 1 << 20
 _CACHE_SIZE = 4096
 
 _ESCAPED_IN_JSON = re.compile(
-    r"""\\\\(?P<json>[tnrfbu]?)        # an escaped backslash, with the letter of a JSON escape: `\\t`
+    # An escaped backslash, with the letter of a JSON escape or a class of such letters: `\\t`, `\\[nrt]`.
+    r"""\\\\(?P<json>\[[tnrfbu]+\] | [tnrfbu]?)
       | (?P<part> \\[sntrfva]         # a class or control by its letter: `\s`, `\t`
         | \\x(?:[01][0-9a-fA-F] | \{0*[01]?[0-9a-fA-F]\})  # a control by its number: `\x09`, `\x{9}`
         | \[:(?:space|cntrl|blank):\]  # a named class

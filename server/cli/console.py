@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import NoReturn, TextIO
@@ -27,6 +29,17 @@ EXIT_NOT_RUN = 125
 def print_text(text: str) -> None:
     """Print text on stdout."""
     typer.echo(text)
+
+
+def wrapped(text: str, indent: str) -> str:
+    """Return a line with its continuation lines indented, as wide as the terminal; unchanged where there is none.
+
+    Words stay whole, because paths and commands are copied.
+    """
+    if not sys.stdout.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def print_json(value: object) -> None:

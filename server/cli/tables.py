@@ -16,7 +16,8 @@ from rich.padding import Padding
 from rich.table import Table
 
 from server.cli.console import print_notice
-from server.hosting.status import count_states, display_path, nothing_found
+from server.hosting.catalog_log import command_for, nothing_found
+from server.hosting.status import count_states, display_path
 from skills_core.diagnostics import Severity, agreeing, counted, one_line, shortened
 from skills_core.skills.skill import State
 
@@ -64,7 +65,7 @@ def print_status(catalog: Catalog, choice: StatusFilter, lines: Iterable[str]) -
         console.print(_table(chosen, cells))
     counts = ", ".join(f"{count} {state}" for state, count in count_states(chosen).items())
     among = "" if len(chosen) == len(catalog.skills) else f" of {len(catalog.skills)}"
-    console.print(f"\n{len(chosen)}{among} skills: {counts}")
+    console.print(f"\n{len(chosen)}{among} {agreeing(len(catalog.skills), 'skill', 'skills')}: {counts}")
     found = [diagnostic for skill in chosen for diagnostic in skill.diagnostics]
     for diagnostic in (*catalog.problems, *found):
         if diagnostic.severity is not Severity.INFO:
@@ -98,7 +99,8 @@ def print_list(catalog: Catalog) -> None:
         console.print(f"[bold]{escape(name)}[/]{' ' * (column - cell_len(name))}{escape(text)}", soft_wrap=True)
     others = [skill for skill in catalog.skills if skill.state is not State.ACTIVE]
     counts = ", ".join(f"{count} {state}" for state, count in count_states(others).items() if count)
-    rest = f"{len(others):,} {agreeing(len(others), 'is', 'are')} not served ({counts}): skillserve status says why"
+    how = command_for(catalog, "status")
+    rest = f"{len(others):,} {agreeing(len(others), 'is', 'are')} not served ({counts}): {how} says why"
     if console.is_terminal:
         served = f"\n{counted(len(catalog.active), 'skill')} served"
         console.print(f"{served}; {rest}" if others else served, soft_wrap=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import os
+import shlex
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from server.capabilities import CAPABILITIES
 from server.config.jdai import JdaiFiles
-from skills_core.diagnostics import Diagnostic, Reason, Severity, printable
+from skills_core.diagnostics import Diagnostic, Reason, Severity, one_line, printable
 from skills_core.disk.sources import Places, project_of, real_path
 from skills_core.disk.writing import InvalidJsonError, JsonFile
 from skills_core.errors import Fault, FileRefusedError, SkillsError
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 SCHEDULED_RUN = "SKILLSERVE_SCHEDULED_RUN"
 """The environment variable of programs that the run of a schedule starts."""
+
+_COMMAND = "skillserve"
 
 _MOST_PROCESSES = 200
 # Further processes above are not looked at.
@@ -185,6 +189,15 @@ def private_places(settings: Settings) -> tuple[Path, ...]:
         place for each in CAPABILITIES if each.private_places is not None for place in each.private_places(settings)
     ]
     return tuple(dict.fromkeys(real_path(each) for each in (*private_folders(), *named)))
+
+
+def own_command() -> str:
+    """Return what a person types to run this copy: its name, or its path where a shell does not find the name."""
+    program = Path(sys.argv[0]).absolute()
+    if program.name != _COMMAND or shutil.which(_COMMAND) is not None or not program.exists():
+        return _COMMAND
+    here = Path.cwd()
+    return one_line(shlex.quote(str(program.relative_to(here) if program.is_relative_to(here) else program)))
 
 
 def tokens_file() -> Path:

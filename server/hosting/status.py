@@ -139,16 +139,6 @@ def _changed_skills(change: Change) -> dict[str, list[Skill]]:
     return {"added": [*change.added], "removed": [*change.removed], "updated": updated}
 
 
-def nothing_found(catalog: Catalog) -> list[str]:
-    """Return the lines that say that there are no skills, where they were looked for, and what to do."""
-    folders = [f"  {found.source.root}{'' if found.exists else ' (does not exist)'}" for found in catalog.sources]
-    return [
-        "No skills found. Skills are looked for in:" if folders else "No skills found: there is no folder to look in.",
-        *map(one_line, folders),
-        "To make one, run: skillserve init NAME. Skills elsewhere: name their folder in the command.",
-    ]
-
-
 def count_states(skills: Iterable[Skill]) -> dict[str, int]:
     """Count the skills in each state, zeros included."""
     counts = Counter(skill.state for skill in skills)

@@ -13,9 +13,9 @@ def claude_command(url: str, header: str = "") -> str:
     return f"claude mcp add --transport http skills {url}{header_option(header)}"
 
 
-def connect_command(url: str, header: str = "") -> str:
-    """Return our own command, for all clients."""
-    return f"skillserve connect --http {url}{header_option(header)}"
+def connect_command(url: str, header: str = "", *, program: str = "skillserve") -> str:
+    """Return our own command, for all clients; `program` is what this user types to run it."""
+    return f"{program} connect --http {url}{header_option(header)}"
 
 
 def header_option(header: str) -> str:

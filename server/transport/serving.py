@@ -18,6 +18,7 @@ import anyio
 
 from server import __version__
 from server.capabilities import CAPABILITIES
+from server.config.machine import own_command
 from server.config.settings.server import LogFormat
 from server.hosting.catalog_log import command_for, notices_of
 from server.hosting.host import Host
@@ -253,10 +254,10 @@ def _client_lines(url: str, settings: Settings) -> Iterator[str]:
         name, _, value = header.partition(": ")
         entry["headers"] = {name: value}
     yield f"  Claude Code     {claude_command(url, header)}"
-    yield f"  other clients   {connect_command(url, header)}"
+    yield f"  other clients   {connect_command(url, header, program=own_command())}"
     yield f"  by hand         {json.dumps({'mcpServers': {'skills': entry}})}"
     if header:
-        yield "  login           instead of $TOKEN, a token that `skillserve token add NAME` prints"
+        yield f"  login           instead of $TOKEN, a token that `{own_command()} token add NAME` prints"
 
 
 def _roots(library: Library) -> str:

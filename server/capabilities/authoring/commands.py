@@ -51,7 +51,9 @@ def validate(
 
 
 def init(
-    name: Annotated[str, typer.Argument(help="The name of the skill: lower-case letters, digits and hyphens.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the skill: lower-case letters, digits and hyphens.")
+    ],
     *,
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Create the skill's folder in this folder.")] = Path(),
     description: Annotated[

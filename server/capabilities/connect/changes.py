@@ -18,7 +18,7 @@ from server.capabilities.connect.clients import (
     LocalServer,
     entry_for,
     known_clients,
-    own_command,
+    this_server,
     unsupported_variables,
 )
 from server.capabilities.connect.documents import DocumentError, entry_at, read_document, with_entry, without_entry
@@ -104,7 +104,7 @@ def plan(
     server: LocalServer | HttpServer
     if url is None:
         # Clients start the server in any working directory.
-        server = own_command(["serve", *(str(folder.absolute()) for folder in folders)])
+        server = this_server(["serve", *(str(folder.absolute()) for folder in folders)])
     else:
         server = HttpServer(url, headers or {})
     root = Path.cwd() if project else home

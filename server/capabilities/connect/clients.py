@@ -222,7 +222,7 @@ def _resolved(path: FilePath, home: Path, environment: Mapping[str, str]) -> Pat
     return home / text.removeprefix("~/") if text.startswith("~/") else Path(text)
 
 
-def own_command(words: Sequence[str]) -> LocalServer:
+def this_server(words: Sequence[str]) -> LocalServer:
     """Return the server that a client starts with these words: this program by its absolute path."""
     program = Path(os.path.abspath(sys.argv[0]))  # noqa: PTH100 - `resolve` would follow the link of an installation
     if program.is_file() and os.access(program, os.X_OK) and program.stem == "skillserve":

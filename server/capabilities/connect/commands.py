@@ -26,7 +26,7 @@ Words = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="[CLIENT|DIR]...",
-        help="Clients by their keys, and folders of skills.",
+        help="Clients, such as claude-desktop or codex, and folders of skills; for a wrong one, all are listed.",
         show_default="the clients that are installed, the configured and standard folders",
     ),
 ]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from server.cli.commands.options import AsJson
-from server.cli.console import EXIT_NO, EXIT_USAGE, discard_stream, fail, print_json, print_text
+from server.cli.console import EXIT_NO, EXIT_USAGE, discard_stream, fail, print_json, print_text, wrapped
 from server.config.values import home_path
 from skills_core.diagnostics import counted
 from skills_core.errors import system_message
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _HOST = re.compile(r"[\w.-]+:\d{1,5}(/.*)?")
 _MARKS = {"good": "ok  ", "note": "note", "bad": "FAIL"}
+_INDENT = " " * 7
 
 
 def doctor(
@@ -109,6 +110,6 @@ def _examined(places: Sequence[str], headers: Sequence[str]) -> Iterator[tuple[P
 
 def _print(symptom: Symptom) -> None:
     key = f" [{symptom.kind.key}]" if symptom.kind is not None else ""
-    print_text(f"  {_MARKS[symptom.health]} {symptom.message}{key}")
+    print_text(wrapped(f"  {_MARKS[symptom.health]} {symptom.message}{key}", _INDENT))
     if symptom.advice:
-        print_text(f"       {symptom.advice}")
+        print_text(wrapped(f"{_INDENT}{symptom.advice}", _INDENT))

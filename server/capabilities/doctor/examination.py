@@ -29,7 +29,7 @@ from server.config.project_file import ProjectFile
 from server.config.settings.names import BY_PATH, value_of
 from server.config.settings.server import Transport
 from server.hosting.status import capability_lines, count_states, diagnostic_lines
-from skills_core.diagnostics import Severity, counted, one_line, shortened
+from skills_core.diagnostics import Severity, agreeing, counted, one_line, shortened
 from skills_core.errors import SkillsError
 from skills_core.installation import EXTRAS, extra_advice, missing_modules
 from skills_core.skills.skill import State
@@ -58,7 +58,8 @@ def installation(patient: Patient) -> Iterator[Symptom]:
         yield found(Kind.OTHER_INSTALLATION, f"`skillserve` on the PATH is {on_path}, which is another installation")
     for extra in EXTRAS:
         if missing := missing_modules(extra):
-            message = f"without the extra `{extra}`: {', '.join(missing)} is not installed"
+            verb = agreeing(len(missing), "is", "are")
+            message = f"without the extra `{extra}`: {', '.join(missing)} {verb} not installed"
             yield found(Kind.EXTRA_MISSING, message, extra_advice(extra))
         else:
             yield good(f"with the extra `{extra}`")
@@ -84,6 +85,9 @@ def runs(patient: Patient) -> Iterator[Symptom]:
 def configuration(patient: Patient) -> Iterator[Symptom]:
     """Which files have settings, which settings differ from the default, and what is wrong, as `config check` tells."""
     report = check_configuration(patient.machine, patient.environment)
+    mine, *_ = report.files
+    if not mine.exists:
+        yield good(f"{mine.path}: {mine.purpose} (does not exist)")
     for file in report.files:
         if file.exists:
             yield good(f"{file.path}: {file.purpose}")

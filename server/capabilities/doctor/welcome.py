@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from server import __version__
 from server.capabilities.connect.changes import connected
 from server.capabilities.connect.clients import known_clients
+from server.cli.console import wrapped
 from server.config.bootstrap import open_catalog, settings_in_project, user_settings
 from server.config.machine import Machine, current_places
 from server.logs.text_logs import has_colours
@@ -136,7 +137,11 @@ def screen(found: Findings, places: Places) -> str:
     lines += clients or ["  none that is known is installed"]
     lines += ["", "Next"]
     # Each on two lines, because command lines with paths are long.
-    lines += [line for step in next_steps(found, places) for line in (f"  {step.command}", f"      {step.purpose}")]
+    lines += [
+        line
+        for step in next_steps(found, places)
+        for line in (f"  {step.command}", wrapped(f"      {step.purpose}", " " * 6))
+    ]
     return "\n".join(lines)
 
 

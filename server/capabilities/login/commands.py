@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,6 +12,7 @@ from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.cli.help_pages import CommandLine
 from server.requests import CommandRecord
+from skills_core.errors import SkillsError
 
 if TYPE_CHECKING:
     from server.capabilities.login.static_tokens import StoredToken, TokenFile
@@ -45,6 +47,8 @@ def add(
             )
     print_text(_file().add(name, roles, _end_of(expires)))
     print_notice("store this token now: it cannot be shown again")
+    for note in _notes(roles):
+        print_notice(note)
     return CommandRecord("token_added", name)
 
 
@@ -73,6 +77,25 @@ def revoke(
         fail(f"there is no token {name}; `skillserve token list` shows the tokens", EXIT_NO)
     print_text(f"revoked: {name}")
     return CommandRecord("token_revoked", name)
+
+
+def _notes(roles: Iterable[str]) -> Iterator[str]:
+    """Yield why a new token may not do what it is made for, as far as the settings of this user tell."""
+    from server.capabilities.login.settings import LoginSettings
+    from server.config.bootstrap import user_settings
+    from server.config.machine import Machine, current_places
+
+    try:
+        settings = user_settings(Machine(current_places()), {})
+    except SkillsError:
+        # The token is made, and a server does not start with these settings.
+        return
+    if not settings.section(LoginSettings).tokens:
+        yield "servers with your settings accept no tokens yet: set tokens = true in the section [login]"
+    known = settings.access.roles
+    for role in roles:
+        if known and role not in known:
+            yield f"the settings have no role {role}, but {', '.join(sorted(known))}"
 
 
 def _file() -> TokenFile:

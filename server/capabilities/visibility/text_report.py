@@ -12,7 +12,7 @@ from rich.table import Table
 from server.capabilities.visibility.clashes import NameClashKind
 from server.capabilities.visibility.report import advice, summarized
 from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, tokens
-from server.hosting.status import nothing_found
+from server.hosting.catalog_log import nothing_found
 from skills_core.diagnostics import counted, one_line
 from skills_core.rendering.catalog import utf16_length
 

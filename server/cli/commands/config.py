@@ -43,6 +43,10 @@ def check(*, as_json: AsJson = False) -> None:
         files = [asdict(each) for each in report.files]
         print_json({"ok": not report.errors, "findings": [asdict(each) for each in report.findings], "files": files})
     else:
+        own, *_ = report.files
+        if not own.exists:
+            # Who has written another file finds out here.
+            print_text(one_line(f"{own.path}: {own.purpose} (does not exist)"))
         for each in report.files:
             if each.exists:
                 print_text(one_line(f"{each.path}: {each.purpose}"))

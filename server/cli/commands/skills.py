@@ -352,4 +352,5 @@ def status(  # noqa: PLR0913 - one parameter for each flag
 
     if seen:
         print_text(_role_line(seen, library.catalog))
-    print_status(catalog, choice, capability_lines(settings))
+    if not seen or catalog.skills:
+        print_status(catalog, choice, capability_lines(settings))

@@ -108,6 +108,8 @@ def test_a_skill_with_invalid_patterns_is_invalid(
         ("a\tb", "\t"),
         (r"rm -r", None),
         (r"rm(\s|\\t|\\n)+-r", None),
+        (r"rm(\s|\\[nrt])+-r", None),
+        (r"rm\s+\\[sd]", r"\s"),
         (r"\\s", None),
         (r"\x20", None),
         (r"\S+\d", None),

@@ -156,3 +156,22 @@ def test_an_error_about_a_role_quotes_no_more_than_a_line() -> None:
     with pytest.raises(UnknownRoleError) as error:
         seen_by(["x" * 500], Library([], current_environment).catalog, make_settings(access_roles=ROLES))
     assert len(str(error.value)) < 200
+
+
+def test_the_hint_of_list_and_of_an_empty_folder_name_the_folder(three: Path, make_skill: MakeSkill) -> None:
+    make_skill("broken", description="''")
+    assert f"skillserve status {three} says why" in run("list", three).stderr
+    empty = three.parent / "empty"
+    empty.mkdir()
+    assert f"init NAME --to {empty}." in run("status", empty).stdout
+
+
+def test_one_skill_is_counted_as_one(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("alone")
+    assert "\n1 skill: 1 active" in run("status", skills).stdout
+
+
+def test_a_role_that_sees_nothing_is_not_told_to_write_a_skill(three: Path, tmp_path: Path) -> None:
+    done = run("status", three, "--as", "reader", **with_roles(tmp_path, "[access.roles]\nreader = ['none']\n"))
+    assert "sees 0 of 3 served skills" in done.stdout
+    assert "No skills found" not in done.stdout

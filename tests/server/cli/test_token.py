@@ -69,3 +69,18 @@ def test_a_server_without_a_login_does_not_listen_beyond_this_machine(tmp_path: 
     assert result.returncode == 2
     assert "clients need no login" in result.stderr
     assert "--insecure" in result.stderr
+
+
+def test_what_keeps_a_new_token_from_working_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "config/skillserve/skillserve.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[access.roles]\neditor = ['*']\n")
+    file.chmod(0o600)
+    places = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    wrong = run("token", "add", "anna", "--role", "editr", **places)
+    assert wrong.returncode == 0
+    assert "accept no tokens yet" in wrong.stderr
+    assert "no role editr, but editor" in wrong.stderr
+    file.write_text("[login]\ntokens = true\n[access.roles]\neditor = ['*']\n")
+    right = run("token", "add", "bob", "--role", "editor", **places)
+    assert right.stderr.count("\n") == 1
