@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from server.config.machine import own_command
 from server.logs.text_logs import for_people, for_programs, with_fields
@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import SkillFile
 
 logger = logging.getLogger(__name__)
+
+_PROGRAM: Final = own_command()
+# Found once, because a server that runs must not wait for the disk.
 
 _MAX_PLACES = 10
 _MAX_COLLISIONS = 50
@@ -98,7 +101,7 @@ def command_for(catalog: Catalog, command: str) -> str:
     named = [source for source in sources if source.scope is Scope.EXPLICIT]
     if any(source.scope is Scope.MANAGED for source in sources):
         named = []
-    return " ".join([f"{own_command()} {command}", *(["DIR..."] if len(named) > 1 else map(_quoted, named))])
+    return " ".join([f"{_PROGRAM} {command}", *(["DIR..."] if len(named) > 1 else map(_quoted, named))])
 
 
 def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
@@ -106,7 +109,7 @@ def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
     if not any(skill.source.scope is not Scope.BUNDLED for skill in catalog.skills):
         roots = [_shown(found.source) for found in catalog.sources if found.source.scope not in _NOT_OWN]
         yield "looked in", f"{', '.join(roots) or 'no folder'}, and found no skill"
-        yield "begin", f"{own_command()} init my-skill --to {first_folder(catalog)}"
+        yield "begin", f"{_PROGRAM} init my-skill --to {first_folder(catalog)}"
     counts = Counter(skill.state for skill in catalog.skills)
     others = ", ".join(f"{counts[state]} {state}" for state in State if state is not State.ACTIVE and counts[state])
     found = (each for skill in catalog.active for each in skill.diagnostics)
@@ -122,7 +125,7 @@ def notices_of(catalog: Catalog) -> Iterator[tuple[str, str]]:
 def nothing_found(catalog: Catalog) -> list[str]:
     """Return the lines that say that there are no skills, where they were looked for, and what to do."""
     folders = [f"  {found.source.root}{'' if found.exists else ' (does not exist)'}" for found in catalog.sources]
-    to_do = f"To make one, run: {own_command()} init NAME --to {first_folder(catalog)}."
+    to_do = f"To make one, run: {_PROGRAM} init NAME --to {first_folder(catalog)}."
     return [
         "No skills found. Skills are looked for in:" if folders else "No skills found: there is no folder to look in.",
         *map(one_line, folders),

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from typing import Final
 
+USUAL_NAME: Final = "skills"
+"""What clients call this server if nobody gives it another name."""
+
 TOKEN_HEADER: Final = "Authorization: Bearer TOKEN"  # noqa: S105 - a placeholder
 """The header of a client with a login, before its user has a token."""
 
 
 def claude_command(url: str, header: str = "") -> str:
     """Return the command of Claude Code."""
-    return f"claude mcp add --transport http skills {url}{header_option(header)}"
+    return f"claude mcp add --transport http {USUAL_NAME} {url}{header_option(header)}"
 
 
 def connect_command(url: str, header: str = "", *, program: str = "skillserve") -> str:

@@ -25,7 +25,7 @@ from server.hosting.host import Host
 from server.hosting.views import role_rule
 from server.logs.text_logs import prepare_logs
 from server.protocol.early_answers import EarlyAnswers
-from server.transport.client_commands import claude_command, connect_command
+from server.transport.client_commands import USUAL_NAME, claude_command, connect_command
 from server.transport.early_stdio import answer_while_loading, can_wait_for, claimed_pipes
 from server.transport.signals import cancel_when_stopped, interrupted_by_sigterm, reload_when_asked
 from skills_core.diagnostics import counted, one_line
@@ -255,7 +255,7 @@ def _client_lines(url: str, settings: Settings) -> Iterator[str]:
         entry["headers"] = {name: value}
     yield f"  Claude Code     {claude_command(url, header)}"
     yield f"  other clients   {connect_command(url, header, program=own_command())}"
-    yield f"  by hand         {json.dumps({'mcpServers': {'skills': entry}})}"
+    yield f"  by hand         {json.dumps({'mcpServers': {USUAL_NAME: entry}})}"
     if header:
         yield f"  login           instead of $TOKEN, a token that `{own_command()} token add NAME` prints"
 

@@ -5,6 +5,7 @@ By default these signals end a process at once, and leave the processes that it 
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -99,15 +100,31 @@ def hang_ups_held() -> Iterator[None]:
 
 
 async def reload_when_asked(host: Host) -> None:
-    """Reload all skills on SIGHUP, for servers that do not watch the disk; also if it came while it was held back."""
+    """Reload all skills on SIGHUP, for servers that do not watch the disk; also if it came while it was held back.
+
+    A server whose terminal has been closed gets the same signal, and stops, unless `nohup` started it.
+    """
     if sys.platform == "win32":
         return
+    ends_with_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         async for _ in received:
+            if ends_with_terminal and not _has_terminal():
+                signal.raise_signal(signal.SIGTERM)
+                return
             change = await host.try_reload()
             if change is not None:
                 log_reload(change)
+
+
+def _has_terminal() -> bool:
+    """Tell whether this process belongs to a terminal that is open."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 async def cancel_when_stopped(scope: anyio.CancelScope, closing: Callable[[], None]) -> None:

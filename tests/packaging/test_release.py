@@ -49,7 +49,8 @@ TEXTS = [
 NAME = r"['\"]?skillserve(?![\w./@-]|\[[\w,]*\] @ )"
 CLAIMABLE = re.compile(
     # The package by its name, with or without extras or a version, where a command takes it from an index.
-    rf"\b(?:pip3?|pipx|uv|uv tool|uv pip|poetry|pdm|conda|npm)\s+(?:install|add|inject|upgrade)\b[^|;&`\n]*\s{NAME}"
+    r"\b(?:pip3?|pipx|uv|uv tool|uv pip|poetry|pdm|conda|npm)\s+(?:install|add|inject|upgrade)\b"
+    rf"[^|;&`\n]*[^\S\n]{NAME}"
     rf"|\b(?:uvx|pipx run|uv tool run|npx|bunx)\s+(?![^|;&`\n]*--(?:from|spec)\b)[^|;&`\n]*?{NAME}"
     # An extra of it without the folder, file or address to take it from; braces and brackets of code may follow.
     r"|(?<![\w/.])skillserve\[[\w,]+\](?! @ )"

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from server.capabilities.connect.clients import (
     HEADER_VARIABLE,
@@ -23,6 +23,7 @@ from server.capabilities.connect.clients import (
 )
 from server.capabilities.connect.documents import DocumentError, entry_at, read_document, with_entry, without_entry
 from server.config.machine import current_places
+from server.transport.client_commands import USUAL_NAME
 from skills_core.diagnostics import one_line
 from skills_core.disk.files import MAX_FILE_SIZE, Location, read_bounded
 from skills_core.disk.sources import real_path
@@ -30,7 +31,8 @@ from skills_core.disk.writing import PRIVATE, exclusive_folder, write_file
 from skills_core.errors import FileRefusedError, FileUnavailableError
 
 _BACKUP: Final = ".before-skillserve"
-_ADDRESS_KEYS: Final = frozenset({"url", "httpUrl", "serverUrl", "uri"})
+_ADDRESS_KEYS: Final = ("url", "httpUrl", "serverUrl", "uri")
+_ENVIRONMENT_KEYS: Final = ("env", "environment", "envs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Change:
         if not self.differs:
             return f"{head}\n  nothing to change"
         before, after = (text.splitlines() if text else [] for text in (self.before, self.after))
-        lines = [one_line(line) for line in difflib.unified_diff(before, after, lineterm="", n=2)][2:]
+        # Lines of other servers around it may hold their tokens.
+        lines = [one_line(line) for line in difflib.unified_diff(before, after, lineterm="", n=0)][2:]
         return "\n".join([head, *(f"  {line}" for line in [*lines, *map(one_line, self.notes)])])
 
 
@@ -256,7 +259,7 @@ def _without(change: Change) -> Change:
     found = entry_at(read_document(change.before, change.client.format), change.path)
     if found is None:
         return replace(change, after=change.before)
-    if found != change.entry and _server_of(found) is None and not _has_address(found):
+    if found != change.entry and _server_of(found) is None and _address_of(found) is None:
         other = f"{change.name} starts another program there, not skillserve"
         return replace(change, fault=f"{other}; give the name of this server with --name, or remove that one by hand")
     earlier, after = _text(change.backup), _removed(change, change.before)
@@ -294,24 +297,47 @@ def _text(file: Path) -> str | None:
         raise DocumentError(f"line {line}: the file is not UTF-8") from None
 
 
-def connected(client: ClientFile, home: Path) -> dict[str, LocalServer] | str:
-    """Return the servers that start skillserve in a client's file, by name; or why the file cannot be read."""
+class Connection(NamedTuple):
+    """What the file of a client says of one server; the client may have switched it off."""
+
+    server: LocalServer | HttpServer
+    is_on: bool
+
+
+def connected(client: ClientFile, home: Path) -> dict[str, Connection] | str:
+    """Return the connections to skillserve in a client's file, by name; or why the file cannot be read.
+
+    What runs at an address is not known: it counts if it has the name that `connect` gives.
+    """
     file = client.file(home, os.environ)
     try:
         text = None if file is None else _text(file)
         document = read_document(text or "", client.format)
     except (DocumentError, FileRefusedError, FileUnavailableError) as error:
         return f"{file}: {error}"
-    return _servers_in(document, client)
+    found: dict[str, Connection] = {}
+    for name, entry in _entries_in(document, client).items():
+        address = _address_of(entry) if name == USUAL_NAME else None
+        server = HttpServer(address, {}) if address is not None else _server_of(entry)
+        if server is not None:
+            found[name] = Connection(server, entry.get("disabled") is not True and entry.get("enabled") is not False)
+    return found
 
 
 def _servers_in(document: Mapping[str, Any], client: ClientFile) -> dict[str, LocalServer]:
-    """Return the servers of skillserve in a document, by name."""
+    """Return the servers in a document that start skillserve, by name."""
+    found = ((name, _server_of(entry)) for name, entry in _entries_in(document, client).items())
+    return {name: server for name, server in found if server is not None}
+
+
+def _entries_in(document: Mapping[str, Any], client: ClientFile) -> dict[str, dict[str, Any]]:
+    """Return the entries of all servers in a document, by name."""
     servers = entry_at(document, client.path)
     if isinstance(servers, list):
         servers = {each.get("name"): each for each in servers if isinstance(each, dict)}
-    found = {name: _server_of(entry) for name, entry in servers.items()} if isinstance(servers, dict) else {}
-    return {str(name): server for name, server in found.items() if server is not None}
+    if not isinstance(servers, dict):
+        return {}
+    return {str(name): entry for name, entry in servers.items() if isinstance(entry, dict)}
 
 
 def _server_of(entry: object) -> LocalServer | None:
@@ -324,8 +350,16 @@ def _server_of(entry: object) -> LocalServer | None:
         return None
     is_module = ["-m", "server"] in (words[1:3], words[2:4] if words[1:2] == ["-P"] else [])
     starts_us = Path(words[0]).stem == "skillserve" or is_module or "skillserve" in words[1:4]
-    return LocalServer(words[0], tuple(words[1:])) if starts_us else None
+    return LocalServer(words[0], tuple(words[1:]), _environment_of(entry)) if starts_us else None
 
 
-def _has_address(entry: object) -> bool:
-    return isinstance(entry, dict) and not _ADDRESS_KEYS.isdisjoint(entry)
+def _environment_of(entry: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the variables that a client sets; those with references, such as `${TOKEN}`, only the client knows."""
+    given: Mapping[str, Any] = next((entry[key] for key in _ENVIRONMENT_KEYS if isinstance(entry.get(key), dict)), {})
+    return tuple((name, value) for name, value in given.items() if isinstance(value, str) and "${" not in value)
+
+
+def _address_of(entry: object) -> str | None:
+    if not isinstance(entry, dict):
+        return None
+    return next((entry[key] for key in _ADDRESS_KEYS if isinstance(entry.get(key), str)), None)

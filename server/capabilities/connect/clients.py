@@ -97,10 +97,11 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 @dataclass(frozen=True, slots=True)
 class LocalServer:
-    """A server that a client starts: the program by its absolute path, and its arguments."""
+    """A server that a client starts: the program by its absolute path, its arguments, and variables set for it."""
 
     command: str
     args: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ import typer
 from server.cli.commands.options import AsJson
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_text
 from server.config.values import home_path
+from server.transport.client_commands import USUAL_NAME
 from skills_core.diagnostics import one_line
 from skills_core.errors import similar_to
 
@@ -35,7 +36,7 @@ Words = Annotated[
 def connect(  # noqa: PLR0913 - one parameter for each flag
     words: Words = None,
     *,
-    name: Annotated[str, typer.Option(metavar="NAME", help="What the client calls this server.")] = "skills",
+    name: Annotated[str, typer.Option(metavar="NAME", help="What the client calls this server.")] = USUAL_NAME,
     url: Annotated[
         str | None, typer.Option("--http", metavar="URL", help="Connect to a server that runs there, instead.")
     ] = None,

@@ -69,6 +69,7 @@ def _start(server: LocalServer, folder: Path) -> Trial:
             timeout=_SECONDS,
             check=False,
             cwd=folder,
+            env={**os.environ, **dict(server.environment)},
         )
     except OSError as error:
         return Trial(works=False, message=f"{server.command}: {error.strerror or error}")

@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.connect.changes import connected
-from server.capabilities.connect.clients import ClientFile, LocalServer, known_clients
+from server.capabilities.connect.clients import ClientFile, HttpServer, LocalServer, known_clients
 from server.capabilities.connect.trial import try_server
 from server.capabilities.doctor.patient import guarded
 from server.capabilities.doctor.symptoms import Kind, Symptom, found, good
 from server.cli.serve_options import parse_plain_options
 from server.config.values import home_path
+from server.wire.address import Address, AddressError
 from skills_core.disk.files import open_to_read
 from skills_core.disk.sources import directory_error
 
@@ -55,11 +56,26 @@ def _client(client: ClientFile, patient: Patient) -> Iterator[Symptom]:
         return
     if not servers:
         yield found(Kind.CLIENT_NOT_CONNECTED, f"{client.title} does not have this server", client=client.key)
-    for name, server in servers.items():
+    for name, (server, is_on) in servers.items():
         what = f"{client.title}: {name}"
-        yield from _command(client, what, server, home)
+        if not is_on:
+            yield found(Kind.CLIENT_SWITCHED_OFF, f"{what} is switched off in {client.file(home, patient.environment)}")
+        elif isinstance(server, HttpServer):
+            yield from _address(client, what, server)
+        else:
+            yield from _command(client, what, server, home)
         if log := client.log_file(name, home, patient.environment):
             yield from _log(what, log)
+
+
+def _address(client: ClientFile, what: str, server: HttpServer) -> Iterator[Symptom]:
+    """Yield where a client finds a server; its headers are the client's, so that it is not asked here."""
+    try:
+        shown = Address.parse(server.url).shown
+    except AddressError as error:
+        yield found(Kind.CLIENT_FILE_BROKEN, f"{what}: {error}", client=client.key)
+    else:
+        yield good(f"{what} uses {shown}, which was not asked: skillserve doctor {shown}")
 
 
 def _command(client: ClientFile, what: str, server: LocalServer, home: Path) -> Iterator[Symptom]:

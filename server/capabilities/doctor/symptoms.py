@@ -171,6 +171,12 @@ class Kind(Enum):
         "A client is installed, and its configuration does not have this server.",
         "run: skillserve connect {client}",
     )
+    CLIENT_SWITCHED_OFF = Known(
+        Part.CLIENTS,
+        Health.NOTE,
+        "A client has this server in its configuration, and does not start it, because somebody switched it off.",
+        "switch it on in the client, or set `disabled` or `enabled` of the entry in its file",
+    )
     CLIENT_COMMAND_MISSING = Known(
         Part.CLIENTS,
         Health.BAD,

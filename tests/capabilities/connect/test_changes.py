@@ -232,8 +232,16 @@ def test_a_change_is_made_in_the_file_as_it_is_by_then(cursor: Path) -> None:
     assert json.loads(cursor.read_text(encoding="utf-8"))["theme"] == "dark"
 
 
+def test_the_difference_shows_no_line_of_another_server(cursor: Path) -> None:
+    other = {"command": "/opt/other", "env": {"TOKEN": "secret"}}
+    cursor.write_text(json.dumps({"mcpServers": {"a": other}}, indent=2), encoding="utf-8")
+    assert "secret" not in planned().text()
+    connect()
+    assert "secret" not in planned(remove=True).text()
+
+
 def test_control_characters_of_a_file_do_not_reach_the_terminal(cursor: Path) -> None:
-    cursor.write_text('{\n  "a": "x\\u001b", // \x1b]0;owned\x07 \u202e\n  "b": 1\n}\n', encoding="utf-8")
+    cursor.write_text('{\n  "a": "x\\u001b" // \x1b]0;owned\x07 \u202e\n}\n', encoding="utf-8")
     shown = planned().text()
     assert all(line.isprintable() for line in shown.splitlines())
     assert "\\x1b]0;owned" in shown

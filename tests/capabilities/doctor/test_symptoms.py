@@ -25,6 +25,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from server.capabilities.connect.changes import connected
+from server.capabilities.connect.clients import known_clients
 from server.capabilities.doctor import client_examination, server_examination
 from server.capabilities.doctor.examination import skills
 from server.capabilities.doctor.patient import patient_here
@@ -189,10 +190,10 @@ def port_taken(world: World) -> list[Symptom]:
     return found
 
 
-def cursor(world: World, command: str, *args: str, name: str = "skills") -> None:
+def cursor(world: World, command: str, *args: str, name: str = "skills", **more: Any) -> None:
     file = world.home / ".cursor" / "mcp.json"
     file.parent.mkdir(exist_ok=True)
-    entry = {"command": command, "args": [*args]}
+    entry = {"command": command, "args": [*args], **more}
     file.write_text(json.dumps({"mcpServers": {name: entry}}), encoding="utf-8")
 
 
@@ -211,6 +212,12 @@ def client_file_broken(world: World) -> list[Symptom]:
 @scenario(Kind.CLIENT_NOT_CONNECTED)
 def client_not_connected(world: World) -> list[Symptom]:
     cursor(world, "another")
+    return world.examine(Part.CLIENTS)
+
+
+@scenario(Kind.CLIENT_SWITCHED_OFF)
+def client_switched_off(world: World) -> list[Symptom]:
+    cursor(world, "/nowhere/skillserve", "serve", disabled=True)
     return world.examine(Part.CLIENTS)
 
 
@@ -328,6 +335,25 @@ def test_a_server_that_several_clients_start_alike_is_started_once(world: World)
     found = world.examine(Part.CLIENTS)
     assert sum(each.kind is Kind.CLIENT_NO_ANSWER for each in found) == 2
     assert count.read_text(encoding="utf-8") == "x"
+
+
+def test_a_server_is_started_with_the_variables_that_the_client_sets(world: World) -> None:
+    program = world.program("import os, sys; sys.exit(os.environ['MODE'] + os.environ.get('KEPT', ' none'))")
+    cursor(world, str(program), "serve", env={"MODE": "strange", "KEPT": "${input:token}"})
+    (symptom,) = world.examine(Part.CLIENTS)
+    assert symptom.message.endswith("strange none")
+
+
+def test_a_client_of_a_server_at_an_address_is_connected_and_its_token_is_not_shown(world: World) -> None:
+    file = world.home / ".cursor" / "mcp.json"
+    file.parent.mkdir()
+    for url, kinds in (("https://key@there.example/mcp?token=secret", set()), ("nowhere", {Kind.CLIENT_FILE_BROKEN})):
+        file.write_text(json.dumps({"mcpServers": {"skills": {"url": url}}}), encoding="utf-8")
+        found = world.examine(Part.CLIENTS)
+        assert {each.kind for each in found if each.kind} == kinds
+        assert "secret" not in repr(found)
+        assert "key@" not in repr(found)
+    assert connected(known_clients()["cursor"], world.home)
 
 
 def test_what_is_wrong_with_one_client_does_not_hide_the_others(world: World) -> None:

@@ -116,7 +116,7 @@ async def test_a_running_call_finishes_before_the_server_ends(
         assert running.error is None
         assert (running.result["isError"], running.result["structuredContent"]["output"]) == (False, "hello")
         assert await served.end() == -signal.SIGTERM
-        assert served.log.count("\n") == 5, served.log
+        assert served.log.count("\n") == 6, served.log
 
 
 @ERAS

@@ -237,6 +237,14 @@ def test_a_closed_terminal_interrupts_the_run_which_can_be_resumed(
     assert [(each["run_id"], each["status"]) for each in json.loads(done.stdout)["runs"]] == [("asking", "completed")]
 
 
+def test_a_server_stops_when_its_terminal_is_closed(make_skill: MakeSkill, skills: Path) -> None:
+    make_skill("one")
+    with run_at_terminal("serve", skills, "--transport", "http", "--port", "0") as terminal:
+        terminal.shows("Ctrl-C")
+        terminal.hangs_up()
+        assert terminal.ends() == (-signal.SIGTERM, "")
+
+
 async def test_the_thread_of_a_cancelled_question_reads_the_next_answer() -> None:
     screen, end = pty.openpty()
     keyboard = ThreadKeyboard(end)
