@@ -88,8 +88,11 @@ def interrupted_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def hang_ups_held() -> Iterator[None]:
-    """Hold SIGHUP back within the block, until `reload_when_asked` takes it: it must not end a server that starts."""
-    if sys.platform == "win32":
+    """Hold SIGHUP back within the block, until `reload_when_asked` takes it: it must not end a server that starts.
+
+    It does end one whose terminal is closed.
+    """
+    if sys.platform == "win32" or _ends_with_terminal():
         yield
         return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
@@ -106,7 +109,7 @@ async def reload_when_asked(host: Host) -> None:
     """
     if sys.platform == "win32":
         return
-    ends_with_terminal = _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    ends_with_terminal = _ends_with_terminal()
     with anyio.open_signal_receiver(signal.SIGHUP) as received:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGHUP})
         async for _ in received:
@@ -116,6 +119,10 @@ async def reload_when_asked(host: Host) -> None:
             change = await host.try_reload()
             if change is not None:
                 log_reload(change)
+
+
+def _ends_with_terminal() -> bool:
+    return _has_terminal() and signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
 
 
 def _has_terminal() -> bool:
