@@ -219,6 +219,12 @@ def name_fault(name: str) -> str | None:
     return None
 
 
+def name_from(text: str) -> str:
+    """Return the valid name nearest to `text`: its ASCII letters and digits in lower case; empty if it has none."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:NAME_LIMIT].rstrip("-")
+
+
 def _read(reader: FieldReader, document: Document) -> Frontmatter:
     fields = reader.fields
     metadata = read_metadata(reader, document)

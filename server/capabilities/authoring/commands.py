@@ -13,9 +13,13 @@ from server.cli.console import EXIT_NO, EXIT_USAGE, print_json, print_text
 
 def validate(
     paths: Annotated[
-        list[Path],
-        typer.Argument(metavar="PATH...", help="Folders of skills, single skill folders or SKILL.md files."),
-    ],
+        list[Path] | None,
+        typer.Argument(
+            metavar="[PATH]...",
+            help="Folders of skills, single skill folders or SKILL.md files.",
+            show_default="this folder",
+        ),
+    ] = None,
     *,
     fix: Annotated[
         bool,
@@ -31,7 +35,7 @@ def validate(
     """
     from server.capabilities.authoring import validation
 
-    targets = [validation.resolve_target(path) for path in paths]
+    targets = [validation.resolve_target(path) for path in paths or [Path()]]
     applied = validation.apply_all_fixes(targets) if fix else []
     results = [
         result

@@ -23,7 +23,7 @@ from skills_core.disk.folders import MAIN_FILE, MAIN_FILE_LOWERCASE
 from skills_core.disk.sources import SkillKind
 from skills_core.disk.writing import random_name, replace_within
 from skills_core.errors import FileRefusedError, InvalidSourceError, system_message
-from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault
+from skills_core.format.frontmatter import DESCRIPTION_LIMIT, NAME_LIMIT, name_fault, name_from
 from skills_core.loading.loader import MAX_MAIN_SIZE
 
 if TYPE_CHECKING:
@@ -60,9 +60,11 @@ def write_skill(directory: Path, name: str, description: str | None = None) -> P
     folder = directory / name
     fault = name_fault(name) if name else "is empty"
     if fault is None and (len(name) > NAME_LIMIT or not name.isascii()):
-        fault = f"may have {NAME_LIMIT} letters from a to z"
+        fault = f"may have up to {NAME_LIMIT} characters: a to z, digits and hyphens"
     if fault is not None:
-        raise InvalidSourceError(folder, Reason.INVALID_NAME, f"the name {name[:NAME_LIMIT]!r} {fault}")
+        valid = name_from(name)
+        hint = f"; try {valid}" if valid else ""
+        raise InvalidSourceError(folder, Reason.INVALID_NAME, f"the name {name[:NAME_LIMIT]!r} {fault}{hint}")
     text = " ".join((_DESCRIPTION if description is None else description).split())
     if not 1 <= len(text) <= DESCRIPTION_LIMIT:
         message = f"the description has {len(text)} characters; from 1 to {DESCRIPTION_LIMIT} are allowed"

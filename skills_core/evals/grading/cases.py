@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 from skills_core.diagnostics import one_line
 from skills_core.errors import SkillsError, did_you_mean, similar_to
+from skills_core.format.frontmatter import name_from
 
 EVALS_FILE: Final = "evals/evals.json"
 """Where the evals of a skill are, relative to its folder."""
@@ -258,10 +258,7 @@ def _with_slugs(cases: Sequence[EvalCase]) -> Iterator[EvalCase]:
 
 
 def _slug(text: str) -> str:
-    """Return the ASCII letters and digits of a text in lower case, joined by hyphens."""
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
-    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")
-    return slug.removeprefix("eval-")[:_MAX_SLUG].strip("-")
+    return name_from(text).removeprefix("eval-")[:_MAX_SLUG].strip("-")
 
 
 def _kind(value: object) -> str:

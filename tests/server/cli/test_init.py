@@ -43,6 +43,14 @@ def test_an_invalid_name_creates_nothing(name: str, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "valid"), [("My Skill", "my-skill"), ("a--b_", "a-b"), ("Été 2", "ete-2"), ("x" * 70, "x" * 64)]
+)
+def test_an_invalid_name_is_answered_by_the_nearest_valid_one(name: str, valid: str, tmp_path: Path) -> None:
+    refused = run("init", name, "--to", str(tmp_path))
+    assert refused.stderr.strip().endswith(f"; try {valid}")
+
+
 @pytest.mark.parametrize("description", ["", " \n", "x" * 1025])
 def test_an_invalid_description_creates_nothing(description: str, tmp_path: Path) -> None:
     assert run("init", "a", "--to", str(tmp_path), "--description", description).returncode == 2

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -81,6 +83,13 @@ def test_a_missing_path_has_a_result_of_its_own_and_other_paths_are_checked(
     ]
     assert results[1]["path"] == str(tmp_path / "nowhere")
     assert done.returncode == 1
+
+
+def test_without_a_path_it_checks_the_folder_where_it_starts(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("fine")
+    command = [sys.executable, "-m", "server", "validate"]
+    done = subprocess.run(command, cwd=skills, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "1 checked: 1 valid, 0 invalid\n")
 
 
 def test_it_is_a_usage_error_if_no_path_can_be_checked(tmp_path: Path) -> None:
