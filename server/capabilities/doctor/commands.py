@@ -79,7 +79,8 @@ def _report(examined: Iterator[tuple[Part, Iterator[Symptom]]], *, as_json: bool
     if as_json:
         print_json({"ok": not bad, "page": PAGE, "examinations": report})
     else:
-        print_text("\nall is well" if not bad else f"\n{counted(bad, 'thing')} to mend; {PAGE} explains them")
+        advice = f"{counted(bad, 'thing')} to mend; {PAGE} in the documentation explains them"
+        print_text(f"\n{advice if bad else 'all is well'}")
     sys.stdout.flush()
     return not bad
 

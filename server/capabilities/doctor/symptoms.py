@@ -156,7 +156,7 @@ class Kind(Enum):
         Part.CLIENTS,
         Health.NOTE,
         "No client whose configuration skillserve knows is installed for this user.",
-        "install one; docs/guides/connect-a-client.md has the list",
+        "install one, such as Claude Code, Claude Desktop, Codex or Cursor",
     )
     CLIENT_FILE_BROKEN = Known(
         Part.CLIENTS,
