@@ -5,11 +5,11 @@ By default these signals end a process at once, and leave the processes that it 
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import anyio
@@ -128,10 +128,10 @@ def _ends_with_terminal() -> bool:
 def _has_terminal() -> bool:
     """Tell whether this process belongs to a terminal that is open."""
     try:
-        os.close(os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY))
+        with Path("/dev/tty").open("rb", buffering=0):
+            return True
     except OSError:
         return False
-    return True
 
 
 async def cancel_when_stopped(scope: anyio.CancelScope, closing: Callable[[], None]) -> None:

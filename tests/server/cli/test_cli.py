@@ -188,7 +188,7 @@ def test_a_port_in_use_is_a_usage_error_that_suggests_another_port(skills: Path)
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["validate"], ["serve", ".", "--port", "many"], ["activate", "x", ".", "--param", "x"]]
+    "arguments", [[], ["init"], ["serve", ".", "--port", "many"], ["activate", "x", ".", "--param", "x"]]
 )
 def test_usage_errors_exit_with_2(arguments: list[str]) -> None:
     assert run(*arguments).returncode == 2
