@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from server.clients.profile import ClientProfile, holds
+from server.clients.profile import ClientProfile, StructureUse, holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.toolboxes import ToolPurpose, toolbox_named
@@ -35,8 +35,9 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
         schema=client.schema.value if client.schema else None,
         enum=_enum(client),
-        structured=is_structured(client),
+        structured=is_structured(client, settings),
         deferred=client.defers,
+        in_sight=client.lazy_tools is not None and not client.defers,
         search_hint=holds(client.search_hint),
         activation_tool=called_in(client, ACTIVATION_TOOL, settings),
         link_reader=link_reader_of(client, settings),
@@ -48,7 +49,7 @@ def _place(client: ClientProfile) -> CatalogPlace:
     if client.defers and client.deferred is not None and client.deferred.characters and client.instructions is None:
         return CatalogPlace.INSTRUCTIONS
     shows_enough = client.instructions is not None and client.instructions.characters >= _SHOWS_ENOUGH
-    return CatalogPlace.BOTH if client.description is not None and shows_enough else CatalogPlace.DESCRIPTION
+    return CatalogPlace.EVERYWHERE if client.description is not None and shows_enough else CatalogPlace.DESCRIPTION
 
 
 def _enum(client: ClientProfile) -> NameEnum:
@@ -57,12 +58,18 @@ def _enum(client: ClientProfile) -> NameEnum:
     return NameEnum.COMPLETE if client.refreshes else NameEnum.NEVER
 
 
-def is_structured(client: ClientProfile) -> bool:
+def may_refuse_names(client: ClientProfile, settings: Settings) -> bool:
+    """Tell whether a client may refuse names that an older list does not have, before it asks this server."""
+    return client.checks_enum is None and layout_for(client, settings).enum is not NameEnum.NEVER
+
+
+def is_structured(client: ClientProfile, settings: Settings) -> bool:
     """Tell whether results for a client have `structuredContent` beside their text.
 
-    Where a client drops or ignores one of both, or shows both, the structure costs more than it brings.
+    Many clients then drop the text, or show their models both. So only programs get it, as far as they are known.
     """
-    return client.structure is None
+    is_program = client.structure is not None and client.structure.value is StructureUse.PROGRAM
+    return is_program or settings.clients.structured
 
 
 def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:

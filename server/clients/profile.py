@@ -74,6 +74,9 @@ class StructureUse(StrEnum):
     IGNORED = "ignored"
     """Only the text."""
 
+    PROGRAM = "read by a program"
+    """There is no model: a program reads the structure."""
+
 
 class Overflow(StrEnum):
     """What a client does with skills that it reads itself and that exceed its budget."""

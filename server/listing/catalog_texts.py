@@ -1,15 +1,16 @@
-"""The two texts that tell a model of skills: the description of `activate_skill`, and the server's instructions.
+"""The texts that tell a model of skills: the description of `activate_skill`, and the server's instructions.
 
 Clients cut texts at different places, and some show only the beginning of the instructions. So the instructions open
 with a lead of at most 250 characters: the rule, the names of the tools, and what the skills are about. The catalog
-stands where the client shows it.
+stands where the client shows it, and goes on in other texts where the client cuts each: in the instructions, and in the
+description of `find_skills`.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, islice
@@ -19,11 +20,11 @@ from server.listing.layout import MAX_INSTRUCTIONS, CatalogPlace, ListingLayout,
 from skills_core.diagnostics import one_line, shortened
 from skills_core.rendering.catalog import (
     activation_rule,
-    entries_within,
+    entries_budget,
+    entry_beginning,
+    fit_entries,
     listing_order,
-    render_catalog,
     render_entries,
-    render_entry,
     texts_within,
     utf16_length,
 )
@@ -32,7 +33,6 @@ from skills_core.rendering.escaping import escape_line
 if TYPE_CHECKING:
     from server.config.settings.skills import CatalogSettings
     from skills_core.catalog.catalog import Catalog
-    from skills_core.rendering.catalog import CatalogText
     from skills_core.skills.skill import Skill
 
 
@@ -45,7 +45,11 @@ TOPICS = "Skills on"
 _SEPARATOR = ", "
 _MAX_TOPIC = 60
 _MAX_LEADING = 3
+_MAX_READ = 500
+# Characters of a description that are read for its words.
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_THING = re.compile(r"\b(?:an?|the|of|for|from|with|in|into|your|their|this|these|any) ([^\W\d_]{2,})\b")
+_ACTION = re.compile(r"(?:^|[.:!?] |\bto |\byou |\bcan )([^\W\d_]{2,})\b")
 _COMMON = frozenset(
     "a an and as at by for from in into is it of on or skill skills the this to use using with".split()  # noqa: SIM905
 )
@@ -62,15 +66,10 @@ def topics_within(room: int, skills: Iterable[Skill], first: Sequence[Skill] = (
         return names
     leading = [topic_of(skill) for skill in first[:_MAX_LEADING]]
     said = {word for name in leading for word in name.lower().split()}
-    words = _words_of(tuple((skill.key, skill.frontmatter.triggers) for skill in read))
+    words = _words_of(tuple((skill.key, skill.frontmatter.triggers, skill.description[:_MAX_READ]) for skill in read))
     # Names of symbols, of digits or of single letters have no words.
     others = (word for word in words if word not in said) if words else map(topic_of, read)
     return _joined(room, chain(leading, others))
-
-
-def shortened_topics(topics: str, room: int) -> str:
-    """Return the first of `topics` within `room` characters."""
-    return _joined(room, topics.split(_SEPARATOR))
 
 
 def topic_of(skill: Skill) -> str:
@@ -95,13 +94,17 @@ def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
 
 # Cached because several texts for several kinds of clients list the same words, and most edits change none of them.
 @lru_cache(16)
-def _words_of(named: tuple[tuple[str, tuple[str, ...]], ...]) -> tuple[str, ...]:
-    """Return the words of names and triggers, those of most skills first."""
+def _words_of(named: tuple[tuple[str, tuple[str, ...], str], ...]) -> tuple[str, ...]:
+    """Return the words of names and triggers: things before actions, as they tell skills apart; then by their skills."""
     counts: Counter[str] = Counter()
-    for name, triggers in named:
+    things: Counter[str] = Counter()
+    for name, triggers, description in named:
         counts.update(_distinct_words(name, triggers))
+        things.update(_things_in(description))
+        things.subtract(_actions_in(description))
     # `most_common` keeps the order of words that are equally frequent, but a set has no order.
-    return tuple(word for word, _ in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])))
+    ordered = sorted(counts.items(), key=lambda pair: (things[pair[0]] < 0, -pair[1], pair[0]))
+    return tuple(word for word, _ in ordered)
 
 
 @lru_cache(MAX_SKILLS)
@@ -109,6 +112,19 @@ def _distinct_words(name: str, triggers: tuple[str, ...]) -> frozenset[str]:
     texts = (name, *(trigger for trigger in triggers if len(trigger) <= _MAX_TOPIC))
     words = {word for text in texts for word in _WORD.findall(text.lower())}
     return frozenset(word for word in words if word not in _COMMON and len(word) <= _MAX_TOPIC)
+
+
+@lru_cache(MAX_SKILLS)
+def _things_in(description: str) -> frozenset[str]:
+    """Return the words that follow an article or a preposition."""
+    return frozenset(match[1] for match in _THING.finditer(description.lower()))
+
+
+@lru_cache(MAX_SKILLS)
+def _actions_in(description: str) -> frozenset[str]:
+    """Return the words that begin a sentence or follow `to`, also without the ending of the third person."""
+    words = {match[1] for match in _ACTION.finditer(description.lower())}
+    return frozenset(words | {word.removesuffix("s") for word in words} | {word.removesuffix("es") for word in words})
 
 
 def _joined(room: int, topics: Iterable[str]) -> str:
@@ -143,16 +159,26 @@ ALL_NAMES = re.compile(r"\d+ skills?:")
 _MAX_NAMED = 20
 # Most names of pinned and used skills in the instructions.
 
-_MARGIN = 200
-# Characters for the lines that count what is not shown.
+_MARGIN = 100
+# Characters for the lines around entries in the instructions.
+
+_PREFERRED_ROOM = 700
+# Longest line of pinned and used names.
+
+MAX_SEARCH = 500
+"""Characters that the description of `find_skills` has at most besides entries."""
 
 
 class CatalogTexts(NamedTuple):
-    """The description of `activate_skill`, and the instructions."""
+    """The description of `activate_skill`, the instructions, and what the description of `find_skills` adds."""
 
     description: str
     instructions: str
+    search: str = ""
 
+
+NO_TEXTS = CatalogTexts("", "")
+"""Without skills for models."""
 
 _MAX_FAULTS = 3
 _MAX_FAULT = 400
@@ -178,8 +204,7 @@ def catalog_texts(
     catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
 ) -> CatalogTexts:
     """Return the texts for one layout, with the skills that are `first` in front."""
-    writer = _Writer(catalog, first, layout, settings)
-    return writer.in_instructions() if layout.place is CatalogPlace.INSTRUCTIONS else writer.in_description()
+    return _Writer(catalog, first, layout, settings).texts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,32 +214,46 @@ class _Writer:
     layout: ListingLayout
     settings: CatalogSettings
 
-    def in_instructions(self) -> CatalogTexts:
-        """Return the texts with the catalog in the instructions."""
-        listing = self._listing(self._lead())
-        parts = [listing.text, self._further_names(listing)]
-        parts.append(_named(_ALWAYS, always_on(self.catalog), MAX_INSTRUCTIONS))
-        parts.append(self._preferred(MAX_INSTRUCTIONS))
-        description = f"{self._rule} The server's instructions list them; find_skills searches them."
-        return CatalogTexts(description, _lines(parts))
+    def texts(self) -> CatalogTexts:
+        """Return the texts, with the entries of the catalog where the layout places them."""
+        head = self._head()
+        rooms = [entries_budget(self.layout.catalog, self._rule)]
+        if self.layout.place is CatalogPlace.EVERYWHERE:
+            rooms += [self.layout.instructions - utf16_length(head) - _MARGIN, self.layout.catalog - MAX_SEARCH]
+        # An empty room is none.
+        rooms = [max(room, 0) for room in rooms]
+        ordered = [*listing_order(self.catalog, self.first)]
+        pages = fit_entries(rooms, ordered, self.settings.entry_limit)
+        listed, *further = pages
+        shown = sum(map(len, pages))
+        hidden = len(ordered) - shown
+        names = self._further_names(ordered, pages) if hidden else ""
+        goes_on = shown > len(listed)
+        listing = _lines([*render_entries(listed, 0 if goes_on else hidden), names])
+        if self.layout.place is CatalogPlace.INSTRUCTIONS:
+            rule = f"{self._rule} The server's instructions list them; find_skills searches them."
+            instructions = _lines([self._lead(), self._rule, listing, self._always(), self._preferred()])
+            return CatalogTexts(rule, instructions, self._topics(hidden))
+        if goes_on:
+            listing = (
+                f"{listing}\nMore skills stand in the server's instructions and in the description of find_skills."
+            )
+        in_instructions, in_search = [*map(_continued, further), "", ""][:2]
+        where = self._where(shown, hidden)
+        return CatalogTexts(
+            _lines([self._rule, listing]),
+            _lines([self._lead(), where, self._always(), self._preferred(), in_instructions]),
+            _lines([in_search, _more(hidden)]) if goes_on else self._topics(hidden),
+        )
 
-    def in_description(self) -> CatalogTexts:
-        """Return the texts with the catalog in the description; the instructions may go on where it ends."""
-        listing = self._listing(self._rule)
-        text = _lines([self._lead(), self._overview(listing)])
-        if always := always_on(self.catalog):
-            text = _lines([text, *self._always(always, text)])
-        text = _lines([text, self._preferred(self.layout.instructions - utf16_length(text))])
-        if self.layout.place is CatalogPlace.BOTH and listing.hidden:
-            text = _lines([text, *self._continued(listing, text)])
-        return CatalogTexts(_lines([listing.text, self._further_names(listing)]), text)
+    def _head(self) -> str:
+        """Return the longest instructions without entries."""
+        total = len(self.catalog.offered)
+        return _lines([self._lead(), self._where(total, total), self._always(), self._preferred()])
 
     @property
     def _rule(self) -> str:
         return activation_rule(self.layout.activation_tool, self.layout.link_reader)
-
-    def _listing(self, rule: str) -> CatalogText:
-        return render_catalog(self.catalog, self.layout.catalog, self.first, self.settings.entry_limit, rule)
 
     def _lead(self) -> str:
         """Return the beginning of the instructions, which every client shows that shows any."""
@@ -226,10 +265,15 @@ class _Writer:
         return lead + self._summary(MAX_LEAD - utf16_length(lead))
 
     def _summary(self, room: int) -> str:
-        """Return how many skills there are and their names, or some names and the topics, within `room` characters."""
+        """Return how many skills there are and their names, or some names and the topics, within `room` characters.
+
+        Where the model sees the catalog anyway, they are only counted.
+        """
         ordered = tuple(islice(listing_order(self.catalog, self.first), _MAX_NAMED))
         total = len(self.catalog.offered)
         count = f"{total} skill{'s' if total > 1 else ''}"
+        if self.layout.in_sight:
+            return f"{count}."
         named = f"{count}: {', '.join(map(_name, ordered))}."
         if len(ordered) == total and utf16_length(named) <= room:
             return named
@@ -242,46 +286,46 @@ class _Writer:
         topics = topics_within(room - utf16_length(f"{summary}{_ON} ."), self.catalog.offered)
         return f"{summary}{_ON} {topics}." if topics else f"{summary}."
 
-    def _overview(self, listing: CatalogText) -> str:
-        shown, all_skills = listing.shown, listing.shown + listing.hidden
-        which = f"{shown} of {all_skills} skills; find_skills finds the others" if listing.hidden else "the skills"
+    def _where(self, shown: int, hidden: int) -> str:
+        which = f"{shown} of {shown + hidden} skills; find_skills finds the others" if hidden else "the skills"
         reader = self.layout.link_reader
         link = f"A skill returns a link: read it with {reader}, and follow what it says."
         then = link if reader else "Follow the instructions that a skill returns."
         return f"{then} The description of {self.layout.activation_tool} lists {which}."
 
-    def _always(self, always: Sequence[Skill], before: str) -> Iterator[str]:
-        """Yield the lines on skills that apply to every task, with their entries as far as they fit."""
-        yield f"{_ALWAYS}:"
-        room = self.layout.instructions - utf16_length(before) - _MARGIN
-        shown = entries_within(room, always, self.settings.entry_limit)
-        yield from render_entries(shown, 0)
-        if more := len(always) - len(shown):
-            yield f"And {more} more, which stand first in the description of {self.layout.activation_tool}."
-
-    def _preferred(self, room: int) -> str:
-        """Return the line with the names of the skills that are pinned or used most, within `room` characters."""
-        return _named(_PREFERRED, (skill for skill in self.first if not skill.frontmatter.always_on), room)
-
-    def _continued(self, listing: CatalogText, before: str) -> Iterator[str]:
-        """Yield the lines with entries that the description does not hold, as far as they fit."""
-        room = self.layout.instructions - utf16_length(before) - _MARGIN
-        rest = (skill for skill in self._unlisted(listing) if not skill.frontmatter.always_on)
-        if entries := entries_within(room, rest, self.settings.entry_limit):
-            yield "More skills, which that description does not list:"
-            yield from render_entries(entries, 0)
-
-    def _further_names(self, listing: CatalogText) -> str:
-        """Return a line with the names that no entry shows, for clients whose schema lists no names."""
-        if not listing.hidden or enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
+    def _topics(self, hidden: int) -> str:
+        """Return what the skills are about, for a model that may not see the entries of all."""
+        if self.layout.in_sight and not hidden:
             return ""
-        return _named(_FURTHER, self._unlisted(listing), MAX_FURTHER_NAMES, most=None)
+        topics = topics_within(self.layout.topics, self.catalog.offered, self.first)
+        return f"{TOPICS}: {topics}." if topics else ""
 
-    def _unlisted(self, listing: CatalogText) -> Iterator[Skill]:
-        """Yield the skills without an entry, in the order of the list."""
-        entries = frozenset(listing.text.split("\n"))
-        ordered = listing_order(self.catalog, self.first)
-        yield from (skill for skill in ordered if render_entry(skill, self.settings.entry_limit) not in entries)
+    def _always(self) -> str:
+        """Return the line with the names of the skills that apply to every task; their entries stand first."""
+        return _named(_ALWAYS, always_on(self.catalog), MAX_INSTRUCTIONS // 2)
+
+    def _preferred(self) -> str:
+        """Return the line with the names of the skills that are pinned or used most, unless their entries are seen."""
+        if self.layout.in_sight:
+            return ""
+        return _named(_PREFERRED, (skill for skill in self.first if not skill.frontmatter.always_on), _PREFERRED_ROOM)
+
+    def _further_names(self, ordered: Sequence[Skill], pages: Iterable[Sequence[str]]) -> str:
+        """Return a line with the names that no entry shows, for clients whose schema lists no names."""
+        if enum_names(self.catalog, self.first, self.layout, self.settings.enum_limit):
+            return ""
+        entries = frozenset(entry.partition(": ")[0] for page in pages for entry in page)
+        unlisted = (skill for skill in ordered if entry_beginning(skill).removesuffix(":") not in entries)
+        return _named(_FURTHER, unlisted, MAX_FURTHER_NAMES, most=None)
+
+
+def _continued(entries: Sequence[str]) -> str:
+    """Return the lines with entries that the description of `activate_skill` does not hold."""
+    return _lines(["More skills:", *render_entries(entries, 0)]) if entries else ""
+
+
+def _more(hidden: int) -> str:
+    return f"{hidden} more skills are not listed: search for them." if hidden else ""
 
 
 def _named(label: str, skills: Iterable[Skill], room: int, most: int | None = _MAX_NAMED) -> str:

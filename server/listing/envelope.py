@@ -48,6 +48,18 @@ def tool_result(content: list[dict[str, Any]], *, is_error: bool = False) -> dic
     return {"content": content, "isError": is_error, **COMPLETE}
 
 
+def with_joined_texts(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result with its texts in one block, at the place of the first: some clients show no further one."""
+    content: list[dict[str, Any]] = result["content"]
+    texts = [block["text"] for block in content if block["type"] == "text"]
+    if len(texts) < 2:  # noqa: PLR2004 - nothing to join
+        return result
+    at = next(number for number, block in enumerate(content) if block["type"] == "text")
+    joined = texts[0] + "".join(f"\n{text}" if text.startswith("\n") else f"\n\n{text}" for text in texts[1:])
+    others = [block for block in content if block["type"] != "text"]
+    return {**result, "content": [*others[:at], text_block(joined), *others[at:]]}
+
+
 def without_envelope(result: dict[str, Any]) -> dict[str, Any]:
     """Return the result without the envelope, for the handshake era."""
     return {key: value for key, value in result.items() if key not in _ENVELOPE}

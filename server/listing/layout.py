@@ -35,8 +35,8 @@ class CatalogPlace(StrEnum):
 
     DESCRIPTION = "description of activate_skill"
     INSTRUCTIONS = "instructions"
-    BOTH = "both"
-    """The description, and the instructions go on where it ends."""
+    EVERYWHERE = "everywhere"
+    """The description; the instructions go on where it ends, and the description of find_skills where they end."""
 
 
 class NameEnum(StrEnum):
@@ -58,7 +58,8 @@ class ListingLayout(NamedTuple):
     - `topics`: characters of the topics in the description of `find_skills`.
     - `schema`: bytes of a tool's input schema; None is unlimited. `enum`: when the schema lists names.
     - `structured`: results have `structuredContent` beside their text.
-    - `deferred`: models have to search for tools first; `search_hint`: tools carry words for the client's search.
+    - `deferred`: models have to search for tools first; `in_sight`: they are known to see the tools from the start.
+    - `search_hint`: tools carry words for the client's search.
     - `activation_tool`: what models call our tool `activate_skill`.
     - `link_reader`: the client's tool for resources, if activations link the instructions; else None.
     """
@@ -71,6 +72,7 @@ class ListingLayout(NamedTuple):
     enum: NameEnum = NameEnum.ALWAYS
     structured: bool = True
     deferred: bool = False
+    in_sight: bool = False
     search_hint: bool = False
     activation_tool: str = ACTIVATION_TOOL
     link_reader: str | None = None

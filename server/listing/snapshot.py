@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from server.listing import prompts, resources, tools
-from server.listing.catalog_texts import CatalogTexts, catalog_texts, faults_text
+from server.listing.catalog_texts import NO_TEXTS, CatalogTexts, catalog_texts, faults_text
 from server.listing.envelope import cacheable
 from server.listing.layout import ListingLayout, first_of
 from skills_core.live.watch_options import WatchMode
@@ -69,10 +69,8 @@ class Snapshot:
     def tools(self, layout: ListingLayout) -> dict[str, Any]:
         """Return the result of `tools/list` for a client's layout."""
         if layout not in self._tools:
-            description = self._catalog_texts(layout).description if self.catalog.offered else ""
-            entries = tools.entries(
-                self.catalog, self.settings, self.first, layout, description, self.declared, self.faults
-            )
+            texts = self._catalog_texts(layout)
+            entries = tools.entries(self.catalog, self.settings, self.first, layout, texts, self.declared, self.faults)
             # The list depends on the layout for the client, so no cache may share it.
             self._tools[layout] = {"tools": entries, **self.envelope, "cacheScope": "private"}
         return self._tools[layout]
@@ -105,7 +103,7 @@ class Snapshot:
 
     def instructions(self, layout: ListingLayout) -> str | None:
         """Return the server's instructions for a client's layout, None if there is nothing to tell models."""
-        offer = self._catalog_texts(layout).instructions if self.catalog.offered else ""
+        offer = self._catalog_texts(layout).instructions
         return "\n\n".join(filter(None, (self.faults, offer))) or None
 
     @cached_property
@@ -114,6 +112,8 @@ class Snapshot:
         return faults_text(self.catalog, is_watched=self.settings.watch.mode is not WatchMode.OFF)
 
     def _catalog_texts(self, layout: ListingLayout) -> CatalogTexts:
+        if not self.catalog.offered:
+            return NO_TEXTS
         if layout not in self._texts:
             self._texts[layout] = catalog_texts(self.catalog, self.first, layout, self.settings.catalog)
         return self._texts[layout]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from server.capabilities import CAPABILITIES
 from server.capability import ToolModule
 from server.config.settings.tools import SKILL_CONTEXT
-from server.listing.catalog_texts import topics_within
+from server.listing.catalog_texts import CatalogTexts, topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
 from server.listing.schemas import NEWS
 from skills_core.rendering.catalog import ACTIVATION_TOOL, render_entry
@@ -50,16 +50,16 @@ TOOL_MODULES: Final = (
 class ToolListing(NamedTuple):
     """What the entries of tools depend on.
 
-    `first` are the skills that are offered in front of the others, `description` is the text that offers skills, and
-    `topics` is what the skills are about, for the client's `layout`. `faults` tells of folders that cannot be used.
+    `first` are the skills that are offered in front of the others, `texts` are those that offer skills in the client's
+    `layout`, and `hint` is for the client's own search. `faults` tells of folders that cannot be used.
     """
 
     catalog: Catalog
     settings: Settings
     layout: ListingLayout
     first: Sequence[Skill]
-    description: str
-    topics: str
+    texts: CatalogTexts
+    hint: str
     faults: str = ""
 
 
@@ -103,23 +103,22 @@ def entries(
     settings: Settings,
     first: Sequence[Skill],
     layout: ListingLayout,
-    description: str,
+    texts: CatalogTexts,
     of_skills: Mapping[str, tuple[Skill, ToolDeclaration]],
     faults: str = "",
 ) -> list[dict[str, Any]]:
     """Return the entries of `tools/list` in a client's `layout`, with the skills that are `first` in front.
 
-    `description` is that of the tool that activates skills. `of_skills` are the tools that skills declare. `faults`
-    tells of folders that cannot be used.
+    `texts` are those that offer skills. `of_skills` are the tools that skills declare. `faults` tells of folders that
+    cannot be used.
     """
-    skills = catalog.offered
-    topics = topics_within(MAX_HINT if layout.search_hint else layout.topics, skills, first) if skills else ""
-    listing = ToolListing(catalog, settings, layout, first, description, topics, faults)
+    hint = topics_within(MAX_HINT, catalog.offered, first) if layout.search_hint else ""
+    listing = ToolListing(catalog, settings, layout, first, texts, hint, faults)
     listed = [tool.entry(listing) for tool in load_tools(settings) if tool.is_listed(catalog)]
     tools = [entry if entry["name"] in CORE_TOOLS else _renamed(entry, layout) for entry in listed]
     if of_skills and (declared := tools_of_skills()) is not None:
         tools += declared.entries(of_skills)
-    return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
+    return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in map(_with_nullable, tools)]
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
@@ -129,13 +128,24 @@ def describe(skill: Skill) -> tuple[object, ...]:
     return skill.key, skill.model_invocable, skill.frontmatter.always_on, render_entry(skill), own
 
 
-def metadata_for(layout: ListingLayout, topics: str = "") -> dict[str, Any]:
+def metadata_for(layout: ListingLayout, hint: str = "") -> dict[str, Any]:
     """Return what asks a client to load a tool always, and to pass its results on uncut."""
     meta: dict[str, Any] = {"anthropic/alwaysLoad": True, "anthropic/maxResultSizeChars": MAX_RESULT}
     if layout.search_hint:
         # Found by where the user has switched off that tools are always loaded.
-        meta["anthropic/searchHint"] = f"skills, {topics}" if topics else "skills"
+        meta["anthropic/searchHint"] = f"skills, {hint}" if hint else "skills"
     return meta
+
+
+def _with_nullable(tool: dict[str, Any]) -> dict[str, Any]:
+    """Return an entry that says of optional arguments that they may be null: smolagents demands all others."""
+    schema = tool["inputSchema"]
+    required = schema.get("required", ())
+    properties = {
+        name: each if name in required or not isinstance(each, dict) else {**each, "nullable": True}
+        for name, each in schema.get("properties", {}).items()
+    }
+    return {**tool, "inputSchema": {**schema, "properties": properties}} if properties else tool
 
 
 def _with_news(tool: dict[str, Any]) -> dict[str, Any]:

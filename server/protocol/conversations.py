@@ -122,7 +122,6 @@ class Conversation:
         values: Mapping[str, str],
         *,
         have: str | None = None,
-        force: bool = False,
         keeps: bool = True,
     ) -> ActivationAnswer:
         """Decide how to answer an activation of `skill` with parameter `values`, and remember the answer.
@@ -132,7 +131,7 @@ class Conversation:
         """
         claimed = have is not None and have == skill.digest and not values
         if not self._continues:
-            return ActivationAnswer(force or not claimed, have if have != skill.digest else None)
+            return ActivationAnswer(not claimed, have if have != skill.digest else None)
         before = self._loaded.get(skill.path)
         if before is not None and before.content() is skill.content:
             now = before.known
@@ -141,7 +140,7 @@ class Conversation:
         given = _digest_of(sorted(values.items())) if values else ""
         remembered = before is not None and keeps and _is_same(before, now, given)
         claimed = claimed and (before is None or not _differing(before.given, now))
-        short = (remembered or claimed) and not force and not (before is not None and before.short)
+        short = (remembered or claimed) and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, now, now, weakref.ref(skill.content), given, short)
         self._loaded.move_to_end(skill.path)
         if len(self._loaded) > MAX_LOADED:
@@ -149,15 +148,22 @@ class Conversation:
         older = have or (before.given.main if before is not None else None)
         return ActivationAnswer(not short, older if older != skill.digest and not short else None)
 
-    def news(self, catalog: Catalog, changes: OfferChanges | None = None, *, tool: str = ACTIVATION_TOOL) -> list[str]:
+    def news(
+        self,
+        catalog: Catalog,
+        changes: OfferChanges | None = None,
+        *,
+        tool: str = ACTIVATION_TOOL,
+        may_refuse: bool = True,
+    ) -> list[str]:
         """Return the news of the skills in `catalog`, each once, as texts of at most `MAX_NEWS` characters together.
 
         There is a line for each loaded skill that has changed and, with the `changes` of the view, a text for the list
-        of skills. `tool` is what the model calls the tool that loads a skill.
+        of skills. `tool` is what the model calls the tool that loads a skill; its client `may_refuse` new names.
         """
         lines, told = self._news_of_loaded(catalog, tool)
         if changes is not None:
-            lines += self.pending(catalog, changes, told)
+            lines += self.pending(catalog, changes, told, may_refuse=may_refuse)
             self._seen = _SeenList(changes, changes.last)
         return within_limit(lines)
 
@@ -190,15 +196,17 @@ class Conversation:
                 loaded.known, loaded.content = now, weakref.ref(skill.content)
         return lines, told
 
-    def pending(self, catalog: Catalog, changes: OfferChanges, told: Container[str] = ()) -> list[str]:
+    def pending(
+        self, catalog: Catalog, changes: OfferChanges, told: Container[str] = (), *, may_refuse: bool = False
+    ) -> list[str]:
         """Return a text on the list of skills if there is news, without the skills that are `told` of.
 
-        A change of view is not news.
+        A change of view is not news. A client that `may_refuse` new names checks them against the list that it has.
         """
         seen = self._seen
         if seen is None or seen.changes is not changes or seen.number == changes.last:
             return []
-        return news_of_list(changes.since(seen.number, catalog, without=told))
+        return news_of_list(changes.since(seen.number, catalog, without=told), may_refuse=may_refuse)
 
 
 class _Key(NamedTuple):
@@ -301,15 +309,19 @@ _MAX_NAME = 100
 # A longer name is counted instead of shown: half a name cannot be called.
 
 
-def news_of_list(news: OfferNews | None) -> list[str]:
-    """Return the news as one text, if there are any; None stands for more than is remembered."""
+def news_of_list(news: OfferNews | None, *, may_refuse: bool = False) -> list[str]:
+    """Return the news as one text, if there are any; None stands for more than is remembered.
+
+    For a client that `may_refuse` new names, the text names the way that works in each.
+    """
     if news is None:
         return [TOO_MUCH]
     if not news:
         return []
     lines = ["The list of skills has changed since you received it.", *_described(news)]
     if news.added:
-        lines.append(f"{ACTIVATION_TOOL} takes the new names too.")
+        otherwise = " If your client refuses one, read_skill_file with path SKILL.md brings its text."
+        lines.append(f"{ACTIVATION_TOOL} takes the new names too.{otherwise if may_refuse else ''}")
     return ["\n".join(lines)]
 
 

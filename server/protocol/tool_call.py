@@ -49,7 +49,7 @@ class ToolCall(NamedTuple):
     @property
     def structured(self) -> bool:
         """Whether the result has `structuredContent` beside its text, as the list of tools says to this client."""
-        return is_structured(self.client)
+        return is_structured(self.client, self.view.settings)
 
     @property
     def room(self) -> ResultRoom | None:
@@ -57,7 +57,7 @@ class ToolCall(NamedTuple):
 
         Read it before the call changes the conversation: pending news need room too.
         """
-        room = room_of(self.ctx, self.client, self.name)
+        room = room_of(self.ctx, self.client, self.name, structured=self.structured)
         if room is None:
             return None
         changes = None if self.client.refreshes else self.view.changes
@@ -153,21 +153,25 @@ class ResultRoom(NamedTuple):
         return self._holds(result, self.most - self.news, lines - _NEWS_LINES if lines else None)
 
     def _holds(self, result: Mapping[str, Any], most: int, lines: int | None) -> bool:
-        if lines is not None and sum(text.count("\n") + 1 for text in _texts(result)) > lines:
+        # A blank line joins a text to the one before it.
+        if lines is not None and sum(text.count("\n") + 2 for text in _texts(result)) > lines:
             return False
         return result_size(result, self.limit.unit, structured=self.structured) <= most
 
 
-def room_of(ctx: ServerRequestContext[Any, Any], client: ClientProfile, tool: str) -> ResultRoom | None:
+def room_of(
+    ctx: ServerRequestContext[Any, Any], client: ClientProfile, tool: str, *, structured: bool
+) -> ResultRoom | None:
     """Return the room for a result of `tool` that answers a request of `client`; None if no limit is known.
 
+    `structured` tells whether the client is sent `structuredContent`.
     Clients that can be asked to raise their limit are asked in the entries of some tools.
     """
     limit = client.result_limit(_model_of(ctx))
     if client.raised_result is not None and tool in CORE_TOOLS:
         raised = client.raised_result
         limit = raised._replace(characters=min(raised.characters, MAX_RESULT))
-    return None if limit is None else ResultRoom(limit, structured=is_structured(client))
+    return None if limit is None else ResultRoom(limit, structured=structured)
 
 
 def _model_of(ctx: ServerRequestContext[Any, Any]) -> str | None:

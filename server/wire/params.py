@@ -238,18 +238,6 @@ def strings(arguments: Mapping[str, Any], name: str, most: int) -> tuple[str, ..
     return tuple(value)
 
 
-def flag(arguments: Mapping[str, Any], name: str) -> bool:
-    """Return a boolean argument, false if it is missing.
-
-    Raises:
-        InvalidRequestError: the value is neither true nor false.
-    """
-    value = arguments.get(name)
-    if value is not None and not isinstance(value, bool):
-        raise InvalidRequestError(f"{name} must be true or false")
-    return bool(value)
-
-
 def _missing(name: str, arguments: Mapping[str, Any]) -> InvalidRequestError:
     given = ", ".join(sorted(arguments))[:200] or "nothing"
     return InvalidRequestError(f"{name} is missing; the call has {given}")

@@ -58,7 +58,7 @@ def render_activation(
     than `MAX_FILLED` characters, they are listed once after the body instead.
     The text around the body depends on the `recipient`: it names the skill's folder if the recipient's own tools read
     it, and explains the tool names of other hosts that the body uses.
-    It ends with a receipt, the skill's digest. `replaces` is the digest of an older text that this one replaces.
+    Its receipt is the beginning of the skill's digest. `replaces` is the digest of the older text that it replaces.
     """
     return activation_pieces(skill, arguments, recipient, replaces=replaces).text
 
@@ -125,21 +125,19 @@ def render_link(skill: Skill, reader: str) -> str:
 
 
 def _opening_lines(skill: Skill, recipient: Recipient) -> tuple[str, ...]:
-    return (
-        f"<skill_content name={quote_attribute(skill.name)} uri={quote_attribute(skill.uri)}>",
-        *_adaptation_lines(skill, recipient),
-    )
+    named = f"name={quote_attribute(skill.name)} uri={quote_attribute(skill.uri)}"
+    return (f'<skill_content {named} receipt="{receipt_of(skill)}">', *_adaptation_lines(skill, recipient))
 
 
 def _closing_lines(skill: Skill, recipient: Recipient, replaces: str | None) -> list[str]:
-    lines = [*_compatibility_lines(skill), f"Skill root: {skill.root_uri}", *_file_lines(skill, recipient)]
+    lines = [*_compatibility_lines(skill), *_file_lines(skill, recipient)]
     if folder := recipient.folder_of(skill):
         lines.append(f"Skill directory: {escape_line(str(folder))}")
     lines += _requirement_lines(skill)
     if replaces:
-        older = escape_line(replaces)
+        older = escape_line(short_digest(replaces))
         lines.append(f"This text replaces the one of this skill that you were given before ({older}).")
-    return [*lines, f"<skill_receipt digest={quote_attribute(skill.digest or '')}/>", "</skill_content>"]
+    return [*lines, "</skill_content>"]
 
 
 def render_activations(
@@ -157,9 +155,19 @@ def render_activations(
 def render_unchanged(skill: Skill, recipient: Recipient = UNKNOWN_RECIPIENT) -> str:
     """Return the line for a model that asks again for an unchanged skill."""
     return (
-        f"The skill {escape_line(skill.key)} has not changed since you loaded it (receipt {skill.digest}). "
-        f"If its text is no longer before you, call {recipient.activation_tool} for it once more, with force: true."
+        f"The skill {escape_line(skill.key)} has not changed since you loaded it (receipt {receipt_of(skill)}). "
+        f"If its text is no longer before you, call {recipient.activation_tool} for it once more, without have."
     )
+
+
+def receipt_of(skill: Skill) -> str:
+    """Return the beginning of the skill's digest, by which a model names the text that it has."""
+    return short_digest(skill.digest or "")
+
+
+def short_digest(digest: str) -> str:
+    """Return the first 12 hexadecimal digits of a digest: a whole one takes as many tokens as three sentences."""
+    return digest.removeprefix("sha256:")[:12]
 
 
 def activation_inputs(
@@ -247,7 +255,7 @@ def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
         ways.append(_file_call(skill, recipient.file_tool))
     how = f"Read a file with {', or '.join(ways)}."
     without = "No tool here reads a file of it: say so where the result would need one."
-    yield f"Paths in these instructions are relative to the skill root. {how if ways else without}"
+    yield f"Paths in these instructions are relative to {skill.root_uri} (the skill root). {how if ways else without}"
     yield "<skill_resources>"
     for path in paths[:most]:
         yield f"<file>{escape_content(path if path.isprintable() else skill.file_uri(path))}</file>"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.diagnostics import printable
-from skills_core.rendering.escaping import escape_content, quote_attribute
+from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
     from skills_core.catalog.catalog import Catalog
@@ -19,18 +19,27 @@ if TYPE_CHECKING:
 
 ACTIVATION_TOOL = "activate_skill"
 
+SHORTEST = 40
+"""Fewest characters of a description that is shortened: fewer say little more than the name."""
+
+_OPENING = re.compile(
+    r"(?:this skill (?:is|can be|should be|must be)(?: used)?|(?:always )?use(?: this skill)?|triggers?)"
+    r" (?:when|whenever|if|for|to|on)\b(?: the user (?:asks|wants|needs|says)(?: you)?(?: to| for)?\b)?[ :]*",
+    re.IGNORECASE,
+)
+# How descriptions of many skills begin, which tells none apart.
+
 
 def activation_rule(tool: str = ACTIVATION_TOOL, reader: str | None = None) -> str:
     """Return the rule that tells a model when to activate a skill; `tool` is what the model calls our tool.
 
     With a `reader`, the model's tool for resources, the activation returns a link to the instructions.
     """
-    then = (
-        f"read the resource that it links with {reader}, and follow it"
-        if reader
-        else "follow the instructions it returns"
+    then = f"read the resource that it links with {reader}, and follow that" if reader else "follow what it returns"
+    return (
+        f"When a task matches one of these skills, call {tool} with its name before anything else, then {then} as "
+        "expert guidance for the task. Do not guess names."
     )
-    return f"When a task matches one of these skills, call {tool} with its name before anything else, then {then}."
 
 
 RULE = activation_rule()
@@ -54,10 +63,11 @@ def render_catalog(
 ) -> CatalogText:
     """Return the rule and the entries of the skills that `catalog` offers to models, within `budget` characters.
 
-    The skills of `first` come first, in their order, then those that are always on, then the others by name. An entry
-    is shown whole or not at all, and its text has at most `longest` characters. The text counts the hidden skills.
+    The skills of `first` come first, in their order, then those that are always on, then the others by name. What a
+    skill's entry says has at most `longest` characters, and fewer if the entries of all skills fit only then. The text
+    counts the hidden skills.
     """
-    entries = entries_within(entries_budget(budget, rule), listing_order(catalog, first), longest)
+    (entries,) = fit_entries([entries_budget(budget, rule)], listing_order(catalog, first), longest)
     hidden = len(catalog.offered) - len(entries)
     return CatalogText("\n".join([rule, *render_entries(entries, hidden)]), len(entries), hidden)
 
@@ -82,26 +92,68 @@ def listing_order(catalog: Catalog, first: Sequence[Skill] = ()) -> Iterator[Ski
     yield from (skill for skill in catalog.offered if skill.path not in known)
 
 
-def entries_within(budget: int, skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[str]:
-    """Return the entries of the first of `skills` that fit the budget, each with a line end.
+def fit_entries(rooms: Sequence[int], skills: Iterable[Skill], longest: int = MAX_ENTRY) -> list[list[str]]:
+    """Return the entries of `skills` that fit into texts with as many characters as `rooms` say, each with a line end.
 
-    An entry that exceeds the whole budget is skipped, so that it does not hide the others.
+    If not all fit, the longest entries are shortened to one length, but not below `SHORTEST`; only then the last ones
+    are left out. A name that exceeds a whole room is skipped, so that it does not hide the others.
     """
-    return texts_within(
-        budget, (render_entry(skill, longest) for skill in skills), lambda entry: utf16_length(entry) + 1
-    )
+    most = max(rooms, default=0)
+    chosen: list[Skill] = []
+    left = sum(rooms)
+    # No more are looked at than could fit: a catalog may have ten thousand skills.
+    for skill in skills:
+        size = utf16_length(entry_beginning(skill)) + 2
+        if size > most:
+            continue
+        left -= size
+        if left < 0:
+            break
+        chosen.append(skill)
+    texts = [entry_text(skill, longest) for skill in chosen]
+    length = min(longest, _even_length([len(text) for text in texts], left))
+    while True:
+        length = max(length, min(SHORTEST, longest))
+        entries = [_entry(skill, shortened_text(text, length)) for skill, text in zip(chosen, texts, strict=True)]
+        pages = _pages(rooms, entries)
+        if sum(map(len, pages)) == len(entries) or length <= SHORTEST:
+            return pages
+        # The ends of the texts stay empty where no whole entry fits, and escapes need room.
+        length = min(length - 1, length * 19 // 20)
 
 
-def texts_within(budget: int, texts: Iterable[str], size_of: Callable[[str], int]) -> list[str]:
+def _even_length(lengths: Sequence[int], room: int) -> int:
+    """Return the largest length such that texts of these `lengths`, each cut to it, fit into `room` characters."""
+    left, others = room, len(lengths)
+    for length in sorted(lengths):
+        if length * others > left:
+            return max(left // others, 0)
+        left -= length
+        others -= 1
+    return max(lengths, default=0)
+
+
+def _pages(rooms: Sequence[int], entries: Sequence[str]) -> list[list[str]]:
+    """Return the entries that fit into each room, in order."""
+    pages: list[list[str]] = []
+    done = 0
+    for room in rooms:
+        page = texts_within(room, entries[done:], lambda entry: utf16_length(entry) + 1, skip=False)
+        pages.append(page)
+        done += len(page)
+    return pages
+
+
+def texts_within(budget: int, texts: Iterable[str], size_of: Callable[[str], int], *, skip: bool = True) -> list[str]:
     """Return the first of `texts` that fit the budget, where `size_of` gives the size of each.
 
-    A text that exceeds the whole budget is skipped, so that it does not hide the others.
+    With `skip`, a text that exceeds the whole budget is left out, so that it does not hide the others.
     """
     fitting: list[str] = []
     left = budget
     for text in texts:
         size = size_of(text)
-        if size > budget:
+        if skip and size > budget:
             continue
         left -= size
         if left < 0:
@@ -116,8 +168,17 @@ def utf16_length(text: str) -> int:
 
 
 def render_entry(skill: Skill, longest: int = MAX_ENTRY) -> str:
-    """Return the catalog's entry for one skill, with a text of at most `longest` characters."""
-    return f"<skill name={quote_attribute(skill.key)}>{escape_content(entry_text(skill, longest))}</skill>"
+    """Return the catalog's line for one skill, `- name: text`, with a text of at most `longest` characters."""
+    return _entry(skill, entry_text(skill, longest))
+
+
+def _entry(skill: Skill, text: str) -> str:
+    return f"{entry_beginning(skill)} {escape_line(text)}" if text else entry_beginning(skill)
+
+
+def entry_beginning(skill: Skill) -> str:
+    """Return what the line of a skill begins with."""
+    return f"- {escape_line(skill.key)}:"
 
 
 def entry_text(skill: Skill, longest: int = MAX_ENTRY) -> str:
@@ -125,10 +186,21 @@ def entry_text(skill: Skill, longest: int = MAX_ENTRY) -> str:
     front = skill.frontmatter
     triggers = ", ".join(trigger for trigger in front.triggers if trigger != "*")
     parts = [f"Triggers: {triggers}." if triggers else "", front.description, front.when_to_use or ""]
-    text = " ".join(" ".join(part.split()) for part in parts if part)
+    return shortened_text(" ".join(" ".join(part.split()) for part in parts if part), longest)
+
+
+def shortened_text(text: str, longest: int) -> str:
+    """Return a text of at most `longest` characters; a longer one loses a usual opening, then its last words."""
     if len(text) > longest:
-        text = text[: longest - 1].rstrip() + "…" if longest > 0 else ""
-    return text
+        text = _OPENING.sub("", text, count=1) if _OPENING.match(text) else text
+    if len(text) <= longest:
+        return text
+    if longest <= 0:
+        return ""
+    kept = text[: longest - 1]
+    words = kept if text[longest - 1].isspace() else kept.rpartition(" ")[0]
+    # A text without blanks is cut anywhere.
+    return f"{(words if 2 * len(words) > longest else kept).rstrip(' ,;:')}…"
 
 
 _NOT_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

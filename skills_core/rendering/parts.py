@@ -185,7 +185,7 @@ def _note(pieces: ActivationPieces, end: int, recipient: Recipient) -> str:
     return (
         f"These are only the first {end} of the {len(skill.body)} characters of the instructions above; the rest is "
         f"missing. Read on before you act: {call} Go on until its answer says that the file ends. If it names another "
-        f"digest than this receipt, the skill has changed: activate it again.{_values_note(pieces)}"
+        f"digest than the receipt, the skill has changed: activate it again.{_values_note(pieces)}"
     )
 
 

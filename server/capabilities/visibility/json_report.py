@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from server.capabilities.visibility.report import advice
-from server.capabilities.visibility.served_listing import EntryState, Obstacle, Sight, entry_states, tokens
+from server.capabilities.visibility.served_listing import DESCRIBING, EntryState, Obstacle, Sight, shown_entries, tokens
 from server.clients.profile import FACTS, Commands, Fact, Limit
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
-from skills_core.rendering.catalog import utf16_length
+from skills_core.rendering.catalog import entry_beginning, utf16_length
 
 if TYPE_CHECKING:
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
-    from server.capabilities.visibility.report import ClientVisibility, NativeSkills, Repacking, VisibilityReport
+    from server.capabilities.visibility.report import ClientVisibility, NativeSkills, VisibilityReport
     from server.capabilities.visibility.served_listing import ServedSkills, VisibleText
     from server.clients.profile import ClientProfile
     from skills_core.skills.skill import Skill
@@ -44,7 +44,7 @@ def _client(visibility: ClientVisibility) -> dict[str, Any]:
         "known": _known(visibility.client),
         "served": _served(visibility.served, prompts_known=visibility.client.prompts is not None),
         "native": _native(visibility.native) if visibility.native else None,
-        "repacking": _repacking(visibility.repacking),
+        "shortened": {"skills": len(visibility.shortening.skills), "characters": visibility.shortening.characters},
         "advice": list(advice(visibility)),
     }
 
@@ -66,11 +66,12 @@ def _known(client: ClientProfile) -> dict[str, Any]:
 
 def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
     texts = served.texts
+    beginnings = frozenset(entry_beginning(shown.skill) for shown in served.skills)
     return {
         "budget": served.budget,
-        "description": _text(texts.description),
-        "find_skills": _text(texts.find_skills),
-        "instructions": _text(texts.instructions),
+        "description": _text(texts.description, beginnings),
+        "find_skills": _text(texts.find_skills, beginnings),
+        "instructions": _text(texts.instructions, beginnings),
         "tool_search": asdict(texts.search),
         "schema_bytes": texts.schema,
         "entries": _entries((shown.skill, shown.entry) for shown in served.skills),
@@ -87,20 +88,20 @@ def _served(served: ServedSkills, *, prompts_known: bool) -> dict[str, Any]:
     }
 
 
-def _text(text: VisibleText) -> dict[str, int]:
+def _text(text: VisibleText, beginnings: Container[str]) -> dict[str, int]:
     seen = utf16_length(text.loaded)
     return {
         "characters": utf16_length(text.text),
         "seen": seen,
         "tokens": tokens(seen),
-        "entries": _whole_entries(text.text, text.loaded),
+        "entries": _described(text.text, text.loaded, beginnings),
         "at_once": utf16_length(text.at_once),
-        "entries_at_once": _whole_entries(text.text, text.at_once),
+        "entries_at_once": _described(text.text, text.at_once, beginnings),
     }
 
 
-def _whole_entries(text: str, seen: str) -> int:
-    return sum(state is EntryState.WHOLE for state in entry_states(text, len(seen)).values())
+def _described(text: str, seen: str, beginnings: Container[str]) -> int:
+    return sum(entry.state in DESCRIBING for entry in shown_entries(text, len(seen), beginnings).values())
 
 
 def _native(native: NativeSkills) -> dict[str, Any]:
@@ -109,17 +110,6 @@ def _native(native: NativeSkills) -> dict[str, Any]:
         "characters": native.length,
         "tokens": tokens(native.length),
         "entries": _entries(native.skills),
-    }
-
-
-def _repacking(repacking: Repacking) -> dict[str, Any]:
-    return {
-        "shown": repacking.shown,
-        "offered": repacking.offered,
-        "lengths": [{"characters": length, "shown": shown} for length, shown in repacking.lengths],
-        "longest_that_shows_all": repacking.best,
-        "shortest_first": repacking.shortest_first,
-        "longest": [{"key": printable(skill.key), "characters": size} for skill, size in repacking.longest],
     }
 
 

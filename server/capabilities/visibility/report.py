@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, assert_never
-from xml.sax.saxutils import unescape
-
-from msgspec.structs import replace
 
 from server.capabilities.visibility.clashes import name_clashes, similar_descriptions
-from server.capabilities.visibility.served_listing import EntryState, Obstacle, ServedSkills, Sight, served_skills
-from server.clients.layout import layout_for
+from server.capabilities.visibility.served_listing import (
+    DESCRIBING,
+    EntryState,
+    Obstacle,
+    ServedSkills,
+    Sight,
+    served_skills,
+)
 from server.clients.profile import NativeListing, Overflow, Raises
-from server.listing.catalog_texts import catalog_texts
-from server.listing.layout import CatalogPlace, ListingLayout
-from skills_core.catalog.catalog import MAX_ENTRY
 from skills_core.diagnostics import one_line
-from skills_core.rendering.catalog import listing_order, render_entry, utf16_length
+from skills_core.rendering.catalog import entry_text, utf16_length
 
 if TYPE_CHECKING:
     from server.capabilities.visibility.clashes import NameClash, SimilarDescriptions
@@ -103,107 +102,25 @@ def _text(skill: Skill) -> str:
     return " ".join(part.strip() for part in parts if part.strip())
 
 
-_LENGTHS = (300, 250, 200, 150, 100)
-# The text lengths to try; a description shorter than the last tells a model little more than the name.
-
 _MAX_LONGEST = 5
-_ENTRY = '<skill name="'
+_TELLS_LITTLE = 100
+# A text shorter than this tells a model little more than the name.
 
 
 @dataclass(frozen=True, slots=True)
-class Repacking:
-    """How many of the `offered` skills the texts of a layout show with an entry, and would show after a change.
+class Shortening:
+    """The skills whose texts this server shortens for a client, and the longest of what is left of these."""
 
-    `budget` is the number of characters of these texts. `lengths` pairs a maximum text length with the number of skills
-    that it would show, `best` is the largest length that shows all (None if not even the names fit), `shortest_first`
-    the number shown in order of length. `longest` are the longest texts by skill, `unseen` the hidden skills in order.
-    """
-
-    budget: int
-    offered: int
-    shown: int
-    lengths: tuple[tuple[int, int], ...]
-    best: int | None
-    shortest_first: int
-    longest: tuple[tuple[Skill, int], ...]
-    unseen: tuple[Skill, ...]
-
-    @property
-    def advised(self) -> tuple[int, int] | None:
-        """The largest length that shows the most skills, with their number; None if none shows more than now."""
-        most = max((shown for _, shown in self.lengths), default=0)
-        fitting = [(length, shown) for length, shown in self.lengths if shown == most > self.shown]
-        return fitting[0] if fitting else None
+    skills: tuple[Skill, ...]
+    characters: int
 
 
-class Repacker:
-    """Renders the catalog of one snapshot repeatedly, and caches the result for each place and size of its texts."""
-
-    def __init__(self, snapshot: Snapshot) -> None:
-        """Measure the texts of the snapshot's skills."""
-        self._catalog = snapshot.catalog
-        self._first = snapshot.first
-        self._settings = snapshot.settings.catalog
-        self._limit = self._settings.entry_limit
-        self._texts = [(skill, len(text_of(skill, self._limit))) for skill in listing_order(self._catalog, self._first)]
-        self._found: dict[ListingLayout, Repacking] = {}
-
-    def repacking(self, layout: ListingLayout) -> Repacking:
-        """Return the possible changes for the texts of a layout."""
-        # All else in a layout changes no entry.
-        places = ListingLayout(layout.catalog, layout.place, layout.instructions)
-        if places not in self._found:
-            self._found[places] = self._repacking(places)
-        return self._found[places]
-
-    def _repacking(self, layout: ListingLayout) -> Repacking:
-        total, longest = len(self._texts), max((size for _, size in self._texts), default=0)
-        entries = self._entries(layout, self._limit, self._first)
-        lengths = [] if len(entries) == total else [length for length in _LENGTHS if length < longest]
-        unseen = (skill for skill, _ in self._texts if render_entry(skill, self._limit) not in entries)
-        return Repacking(
-            layout.catalog + (layout.instructions if layout.place is CatalogPlace.BOTH else 0),
-            total,
-            len(entries),
-            tuple((length, self._shown(layout, length)) for length in lengths),
-            self._best(layout, longest),
-            self._shortest_first(layout),
-            self._longest(),
-            tuple(unseen) if len(entries) < total else (),
-        )
-
-    def _shown(self, layout: ListingLayout, length: int) -> int:
-        return len(self._entries(layout, length, self._first))
-
-    def _best(self, layout: ListingLayout, longest: int) -> int | None:
-        """Return the largest length of texts that shows all skills, None if not even the names of all fit."""
-
-        def hides(length: int) -> bool:
-            return self._shown(layout, length) < len(self._texts)
-
-        if not hides(longest):
-            return longest
-        found = bisect_left(range(longest), True, key=hides)
-        return found - 1 if found else None
-
-    def _shortest_first(self, layout: ListingLayout) -> int:
-        ordered = sorted((skill for skill, _ in self._texts), key=lambda skill: len(render_entry(skill, self._limit)))
-        return len(self._entries(layout, self._limit, ordered))
-
-    def _entries(self, layout: ListingLayout, length: int, first: Sequence[Skill]) -> frozenset[str]:
-        """Return the distinct entries, with texts of at most `length`, that both texts of a layout show."""
-        texts = catalog_texts(self._catalog, first, layout, replace(self._settings, entry_limit=length))
-        lines = f"{texts.description}\n{texts.instructions}".split("\n")
-        return frozenset(line for line in lines if line.startswith(_ENTRY))
-
-    def _longest(self) -> tuple[tuple[Skill, int], ...]:
-        return tuple(sorted(self._texts, key=lambda pair: (-pair[1], pair[0].key))[:_MAX_LONGEST])
-
-
-def text_of(skill: Skill, longest: int = MAX_ENTRY) -> str:
-    """Return the catalog's text for a skill besides its name, with at most `longest` characters."""
-    entry = render_entry(skill, longest)
-    return unescape(entry[entry.index(">") + 1 : entry.rindex("<")])
+def shortening(served: ServedSkills) -> Shortening:
+    """Return what is shortened."""
+    shortened = [shown for shown in served.skills if shown.entry is EntryState.SHORTENED]
+    return Shortening(
+        tuple(shown.skill for shown in shortened), max((shown.characters for shown in shortened), default=0)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +132,7 @@ class ClientVisibility:
     """The version that was asked about; None stands for the latest."""
     served: ServedSkills
     native: NativeSkills | None
-    repacking: Repacking
+    shortening: Shortening
 
     @property
     def label(self) -> str:
@@ -224,8 +141,8 @@ class ClientVisibility:
 
     @property
     def hides_skills(self) -> bool:
-        """Whether the texts do not show a skill for models, or not completely, once the tools are loaded."""
-        return any(shown.skill.model_invocable and shown.entry is not EntryState.WHOLE for shown in self.served.skills)
+        """Whether the texts do not describe a skill for models, once the tools are loaded."""
+        return any(shown.skill.model_invocable and shown.entry not in DESCRIBING for shown in self.served.skills)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,13 +163,13 @@ def visibility_report(
 
     `window` is the model's context in tokens, for budgets that are a share of it.
     """
-    catalog, repacker = snapshot.catalog, Repacker(snapshot)
+    catalog = snapshot.catalog
     shown: list[ClientVisibility] = []
     for client, version in clients:
         profile = client.of_version(version)
         native = native_skills(catalog.offered, profile.native, window) if profile.native else None
-        repacking = repacker.repacking(layout_for(profile, snapshot.settings))
-        shown.append(ClientVisibility(profile, version, served_skills(snapshot, profile), native, repacking))
+        served = served_skills(snapshot, profile)
+        shown.append(ClientVisibility(profile, version, served, native, shortening(served)))
     # Each client once, however many of its versions are asked about.
     distinct = {client.key: client for client, _ in clients}.values()
     similar = similar_descriptions(catalog.offered)
@@ -264,8 +181,7 @@ _MAX_NAMES = 5
 
 def advice(visibility: ClientVisibility) -> Iterator[str]:
     """Yield one sentence for each change that would make the client show more, the most effective first."""
-    if visibility.repacking.shown < visibility.repacking.offered:
-        yield from _repacked(visibility.repacking)
+    yield from _room(visibility)
     yield from _deferred(visibility)
     refused = sum(Obstacle.REFUSED_NAME in shown.obstacles for shown in visibility.served.skills)
     if refused:
@@ -317,27 +233,23 @@ def _shows_all(visibility: ClientVisibility) -> bool:
     return all(shown.sight in {None, Sight.DESCRIBED} for shown in visibility.served.skills)
 
 
-def _repacked(packed: Repacking) -> Iterator[str]:
-    if packed.advised:
-        length, shown = packed.advised
+def _room(visibility: ClientVisibility) -> Iterator[str]:
+    """Yield what would give more skills an entry, or a longer one."""
+    served, shortened = visibility.served, visibility.shortening
+    offered = [shown for shown in served.skills if shown.skill.model_invocable]
+    hidden = [shown.skill.key for shown in offered if Obstacle.BEYOND_BUDGET in shown.obstacles]
+    if hidden:
         yield (
-            f"With SKILLSERVE_ENTRY_LIMIT={length}, {shown:,} instead of {packed.shown:,} of {packed.offered:,} "
-            "skills are listed."
+            f"Not even short texts of all {len(offered):,} fit into {served.budget:,} characters: find_skills finds "
+            f"the others; serve fewer, or split them between several servers. Not listed unless --pin puts them first: "
+            f"{summarized(hidden)}."
         )
-    if packed.best is None:
-        yield (
-            f"Not even the names of all {packed.offered:,} fit into {packed.budget:,} characters: find_skills finds "
-            "the others; serve fewer, or split them between several servers."
-        )
-    elif packed.best < _LENGTHS[-1]:
-        yield (
-            f"All fit only with texts of at most {packed.best} characters, which tell a model little: rely on "
-            "find_skills for the others, or serve fewer."
-        )
-    else:
-        yield f"All fit with SKILLSERVE_ENTRY_LIMIT={packed.best}."
-    if packed.shortest_first > packed.shown:
-        yield f"Ordered by length, shortest first, {packed.shortest_first:,} would be listed."
-    longest = (f"{skill.key} ({size:,})" for skill, size in packed.longest)
-    yield f"The longest texts: {summarized(longest)} characters."
-    yield f"Not listed unless --pin puts them first: {summarized(skill.key for skill in packed.unseen)}."
+    if not shortened.skills:
+        return
+    little = ", which tell a model little: serve fewer" if shortened.characters < _TELLS_LITTLE else ""
+    yield f"{len(shortened.skills):,} texts are shortened to {shortened.characters:,} characters or less{little}."
+    lengths = sorted(
+        ((len(entry_text(skill)), skill.key) for skill in shortened.skills), key=lambda each: (-each[0], each[1])
+    )
+    longest = [f"{key} ({size:,})" for size, key in lengths[:_MAX_LONGEST]]
+    yield f"Shorter descriptions leave room for others. The longest: {', '.join(map(one_line, longest))} characters."

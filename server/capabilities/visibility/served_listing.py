@@ -4,29 +4,29 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
-from xml.sax.saxutils import unescape
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.clients.layout import instructions_for, layout_for, tools_for
 from server.clients.profile import CHARACTERS_A_TOKEN, holds
 from server.listing.catalog_texts import ALL_NAMES, NAME_LISTS, topic_of
-from server.listing.layout import size_of
+from server.listing.layout import CatalogPlace, size_of
 from server.listing.tools import ACTIVATE, FIND, READ
-from skills_core.diagnostics import printable
-from skills_core.rendering.catalog import listing_order, utf16_length
+from skills_core.rendering.catalog import entry_beginning, listing_order, utf16_length
 from skills_core.rendering.escaping import escape_line
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
     from server.listing.snapshot import Snapshot
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 _LIST_OF_NAMES = re.compile(rf"(?:{ALL_NAMES.pattern}|{'|'.join(map(re.escape, NAME_LISTS))}) ([^\n;]*)")
-_ENTRY = "<skill "
+_ENTRY = "- "
+_COLON = re.compile(":(?= |$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,10 @@ class EntryState(StrEnum):
     """How much of a skill the list for the model shows."""
 
     WHOLE = "whole"
+    SHORTENED = "shortened"
+    """This server has shortened its text, so that there is room for others."""
     CUT = "cut"
+    """The client has cut its text."""
     NAME = "name"
     MISSING = "missing"
 
@@ -150,7 +153,7 @@ class Sight(StrEnum):
     """What a model has to do before it sees that a skill exists."""
 
     DESCRIBED = "described"
-    """Nothing: it sees the skill's entry from the start."""
+    """Nothing: it sees the skill's entry from the start, whole or shortened by this server."""
 
     NAMED = "named"
     """Nothing: it sees the skill's name from the start, and at most a part of its entry."""
@@ -198,21 +201,21 @@ def tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
-_OPENING = re.compile(r'<skill name="([^"]*)">')
-_CLOSING = "</skill>"
-_QUOTED = {"&quot;": '"', "&#10;": "\n", "&#13;": "\r"}
+DESCRIBING = frozenset({EntryState.WHOLE, EntryState.SHORTENED})
+"""The states of an entry that says what the skill does."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedSkill:
     """What a client shows of one active skill.
 
-    `entry` is the best state of the skill's entries, once the tool is loaded. `sight` is None for a skill that is not
-    for models, `prompt` if it is unknown whether the client shows prompts.
+    `entry` is the best state of the skill's entries, once the tool is loaded, and `characters` the length of its text
+    there. `sight` is None for a skill that is not for models, `prompt` if it is unknown whether prompts are shown.
     """
 
     skill: Skill
     entry: EntryState
+    characters: int
     sight: Sight | None
     in_enum: bool
     prompt: bool | None
@@ -223,7 +226,7 @@ class ServedSkill:
 class ServedSkills:
     """What a client shows of all active skills, those for models first, in the catalog's order.
 
-    `budget` is that of the catalog in characters.
+    `budget` is the number of characters of the texts that may have entries.
     """
 
     skills: tuple[ServedSkill, ...]
@@ -234,66 +237,95 @@ class ServedSkills:
 def served_skills(snapshot: Snapshot, client: ClientProfile) -> ServedSkills:
     """Return what `client` shows of a snapshot: the texts as sent to it, after the client's cuts."""
     texts = visible_texts(snapshot, client)
-    view = _View(texts, client)
     catalog = snapshot.catalog
+    view = _View(texts, client, catalog)
     others = (skill for skill in catalog.active if not skill.model_invocable)
     offered = listing_order(catalog, snapshot.first)
     shown = tuple(view.served(skill) for skill in (*offered, *others))
-    return ServedSkills(shown, layout_for(client, snapshot.settings).catalog, texts)
+    layout = layout_for(client, snapshot.settings)
+    more = layout.catalog + layout.instructions if layout.place is CatalogPlace.EVERYWHERE else 0
+    return ServedSkills(shown, layout.catalog + more, texts)
 
 
-def entry_states(text: str, cut: int) -> dict[str, EntryState]:
-    """Return the state of each entry in `text` once it is cut, by the skill's key as written there."""
-    found: dict[str, EntryState] = {}
-    for opening in _OPENING.finditer(text):
-        if opening.start() >= cut:
+class ShownEntry(NamedTuple):
+    """The state of an entry, and the length of its text."""
+
+    state: EntryState
+    characters: int
+
+
+_NO_ENTRY = ShownEntry(EntryState.MISSING, 0)
+
+
+def shown_entries(text: str, cut: int, beginnings: Container[str]) -> dict[str, ShownEntry]:
+    """Return the entries in `text` once it is cut, by what they begin with.
+
+    `beginnings` are those of the skills that there are: a name may have a colon.
+    """
+    found: dict[str, ShownEntry] = {}
+    at = 0
+    for line in text.split("\n"):
+        if at >= cut:
             break
-        end = text.find(_CLOSING, opening.end())
-        whole = 0 <= end <= cut - len(_CLOSING)
-        found[unescape(opening[1], _QUOTED)] = EntryState.WHOLE if whole else EntryState.CUT
+        end = at + len(line)
+        if line.startswith(_ENTRY) and (beginning := _beginning_of(line, beginnings)) is not None:
+            whole = EntryState.SHORTENED if line.endswith("…") else EntryState.WHOLE
+            state = whole if end <= cut else EntryState.CUT
+            found[beginning] = ShownEntry(state, max(min(end, cut) - at - len(beginning) - 1, 0))
+        at = end + 1
     return found
+
+
+def _beginning_of(line: str, beginnings: Container[str]) -> str | None:
+    """Return the longest beginning of an entry that is one of `beginnings`, None if none is."""
+    colons = [match.end() for match in _COLON.finditer(line)]
+    return next((line[:end] for end in reversed(colons) if line[:end] in beginnings), None)
 
 
 class _Seen:
     """The skills that the seen parts of all texts show: the best state of each entry, and the names outside of them."""
 
-    def __init__(self, texts: VisibleTexts, part: Callable[[VisibleText], str]) -> None:
-        self._entries: dict[str, EntryState] = {}
+    def __init__(self, texts: VisibleTexts, beginnings: Container[str], part: Callable[[VisibleText], str]) -> None:
+        self._entries: dict[str, ShownEntry] = {}
         self.names: set[str] = set()
         for text in texts.all:
             seen = part(text)
             self.names |= names_in(text.text, seen)
-            for key, state in entry_states(text.text, len(seen)).items():
-                if self._entries.get(key) is not EntryState.WHOLE:
-                    self._entries[key] = state
+            for beginning, entry in shown_entries(text.text, len(seen), beginnings).items():
+                if self._entries.get(beginning, _NO_ENTRY).state not in DESCRIBING:
+                    self._entries[beginning] = entry
 
     def entry(self, skill: Skill) -> EntryState:
-        return self._entries.get(printable(skill.key), EntryState.MISSING)
+        return self.shown(skill).state
+
+    def shown(self, skill: Skill) -> ShownEntry:
+        return self._entries.get(entry_beginning(skill), _NO_ENTRY)
 
 
 class _View:
     """What one client shows of each skill."""
 
-    def __init__(self, texts: VisibleTexts, client: ClientProfile) -> None:
+    def __init__(self, texts: VisibleTexts, client: ClientProfile, catalog: Catalog) -> None:
         self._search = texts.search
         self._enum = texts.enum
         self._checks_enum = holds(client.checks_enum)
         self._prompt = client.prompts.value if client.prompts else None
-        self._sent = _Seen(texts, attrgetter("text"))
-        self._loaded = _Seen(texts, attrgetter("loaded"))
-        self._at_once = _Seen(texts, attrgetter("at_once"))
+        beginnings = frozenset(map(entry_beginning, catalog.offered))
+        self._sent = _Seen(texts, beginnings, attrgetter("text"))
+        self._loaded = _Seen(texts, beginnings, attrgetter("loaded"))
+        self._at_once = _Seen(texts, beginnings, attrgetter("at_once"))
 
     def served(self, skill: Skill) -> ServedSkill:
         obstacles = (*self._from_models(skill), *self._from_users(skill))
         prompt = self._prompt if skill.user_invocable else False
         in_enum = skill.key in self._enum
         if not skill.model_invocable:
-            return ServedSkill(skill, EntryState.MISSING, None, in_enum, prompt, obstacles)
-        return ServedSkill(skill, self._loaded.entry(skill), self._sight(skill), in_enum, prompt, obstacles)
+            return ServedSkill(skill, *_NO_ENTRY, None, in_enum, prompt, obstacles)
+        return ServedSkill(skill, *self._loaded.shown(skill), self._sight(skill), in_enum, prompt, obstacles)
 
     def _sight(self, skill: Skill) -> Sight:
         at_once = self._at_once.entry(skill)
-        if at_once is EntryState.WHOLE:
+        if at_once in DESCRIBING:
             return Sight.DESCRIBED
         names = {escape_line(skill.key), topic_of(skill)}
         in_enum = skill.key in self._enum

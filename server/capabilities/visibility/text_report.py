@@ -107,7 +107,7 @@ def sentence(visibility: ClientVisibility) -> str:
         for obstacle in each.obstacles
         if obstacle in _BECAUSE
     )
-    budget = visibility.repacking.budget
+    budget = visibility.served.budget
     because = " and ".join(_BECAUSE[obstacle].format(budget=budget) for obstacle, _ in why.most_common(2))
     hidden = summarized((each.skill.key for each in shown if each.sight is Sight.FIND_SKILLS), 3)
     named = f" ({hidden})" if hidden else ""

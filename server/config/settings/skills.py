@@ -108,7 +108,7 @@ class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     usage: bool = True
     """Whether the server counts in a file how often each skill is used, and lists frequently used skills first. Switch
     it off for an order that never changes, or where nothing may be written."""
-    budget: Annotated[int, Meta(ge=500)] = 32_000
+    budget: Annotated[int, Meta(ge=500)] = 16_000
     """Longest catalog in the description of `activate_skill`, in characters; four are about one token. Clients that
     are known to truncate it get a shorter catalog. Reduce it to save context."""
     entry_limit: Annotated[int, Meta(ge=20, le=MAX_ENTRY)] = MAX_ENTRY
@@ -117,7 +117,7 @@ class CatalogSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     serve_evals: bool = False
     """Whether clients see the eval files of skills: in `resources/list`, completions and `read_skill_file`. Switch it
     on for a client that works on evals. A model that performs a skill for skillserve never gets them."""
-    enum_limit: PositiveInt = 1000
+    enum_limit: PositiveInt = 400
     """Number of names in the enum of `activate_skill`; further active skills can be activated too. Reduce it
     for clients that reject large schemas."""
 
@@ -134,6 +134,10 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     adapt: bool = True
     """Whether an activation lists the client's own names for the tools and files that the skill mentions, and is a link
     for clients that would ignore its text."""
+    structured: bool = False
+    """Whether results of tools have `structuredContent` beside their text for every client. Switch it on for a program
+    of your own that reads it: models of many clients then see the structure instead of the text, or both. Clients that
+    are known to be programs get it in any case."""
     skill_folder: SkillFolder = SkillFolder.AUTO
     """Whether an activation over stdio names the folder of the skill on this disk, where the client's own tools can run
     its scripts: `auto` names it to clients that read there as far as is known, and to clients of which nothing is known

@@ -16,7 +16,7 @@ from server.listing.schemas import hints
 from server.listing.tools import ACTIVATE, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import Use, note_skill
-from server.wire.params import InvalidRequestError, flag, string
+from server.wire.params import InvalidRequestError, string
 from skills_core.diagnostics import one_line, printable
 from skills_core.rendering.activation import (
     activation_inputs,
@@ -45,13 +45,10 @@ META_SKILL = "skillserve/skill"
 MAX_ARGUMENTS = 100_000
 """Most characters of all arguments together: a body may repeat each of them."""
 
-_DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
+_DIGEST = re.compile(r"(?:sha256:)?([0-9a-f]{12,64})")
 
 _MESSAGE_SHARE = 6
 # The share of the room that a message may take: the model knows it, as it has sent it.
-
-# These annotations ask a host that drops old results to keep this one.
-_KEEP = {"audience": ["assistant"], "priority": 1.0}
 
 
 def _entry(listing: ToolListing) -> dict[str, Any]:
@@ -66,10 +63,10 @@ def _entry(listing: ToolListing) -> dict[str, Any]:
     return {
         "name": ACTIVATE,
         "title": "Activate a skill",
-        "description": listing.description,
+        "description": listing.texts.description,
         "inputSchema": schema,
         "annotations": hints("Activate a skill"),
-        "_meta": metadata_for(layout, listing.topics),
+        "_meta": metadata_for(layout, listing.hint),
     }
 
 
@@ -89,18 +86,16 @@ def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
         "arguments": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "Values for the skill's {{parameters}}, by name.",
+            "description": "Values of the skill's {{parameters}}.",
         },
         "message": {
             "type": "string",
-            "description": "The user's own words, where they bind how the skill is carried out.",
+            "description": "The user's own words, where they bind the skill.",
         },
         "have": {
             "type": "string",
-            "description": "The digest in the receipt of the text that you still have: answered by one line if the "
-            "skill has not changed.",
+            "description": "The receipt of the text that you still have: one line answers if it is still current.",
         },
-        "force": {"type": "boolean", "description": "Return the text even if it has not changed."},
     }
     return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
 
@@ -117,14 +112,8 @@ class _Activation:
         arguments, room = call.arguments, call.room
         skill = invocable(call.view.catalog, string(arguments, "name"))
         values, message = activation_inputs(skill, texts_of(arguments), string(arguments, "message", default=""))
-        have = string(arguments, "have", default="")
-        delivery = call.conversation.deliver(
-            skill,
-            values,
-            have=have if _DIGEST.fullmatch(have) else None,
-            force=flag(arguments, "force"),
-            keeps=not holds(call.client.compaction),
-        )
+        have = _digest_meant(string(arguments, "have", default=""), skill)
+        delivery = call.conversation.deliver(skill, values, have=have, keeps=not holds(call.client.compaction))
         if logger.isEnabledFor(logging.DEBUG):
             state = "" if delivery.text else " (unchanged)"
             logger.debug("activated %s %s%s", one_line(skill.key), skill.digest, state)
@@ -141,7 +130,7 @@ class _Activation:
         link = _link(skill, recipient)
 
         def answer(text: str) -> dict[str, Any]:
-            content = [*(link if delivery.text else ()), {**text_block(text), "annotations": _KEEP}, *request]
+            content = [*(link if delivery.text else ()), text_block(text), *request]
             return {**tool_result(content), "_meta": {META_SKILL: about}}
 
         def whole() -> dict[str, Any]:
@@ -159,6 +148,15 @@ class _Activation:
         return answer(text)
 
 
+def _digest_meant(have: str, skill: Skill) -> str | None:
+    """Return the digest that a model names by its beginning, whole where it is the skill's; None if it names none."""
+    found = _DIGEST.fullmatch(have)
+    if found is None:
+        return None
+    current = (skill.digest or "").removeprefix("sha256:")
+    return skill.digest if current.startswith(found[1]) else f"sha256:{found[1]}"
+
+
 def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:
     """Return the link to the instructions, as a block, for a model that ignores those in the text; else nothing."""
     main = skill.content.main
@@ -171,7 +169,6 @@ def _link(skill: Skill, recipient: Recipient) -> list[dict[str, Any]]:
         "name": printable(skill.key),
         "title": render_link(skill, recipient.link_reader),
         "mimeType": mime_type(main),
-        "annotations": _KEEP,
     }
     return [link]
 

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, cast
 
 from server.clients.known import client_of, without_additions
-from server.clients.layout import called_in, layout_for
+from server.clients.layout import called_in, is_structured, layout_for, may_refuse_names
 from server.config.settings.tools import SHARED_ONLY_TOOLS
-from server.listing.envelope import text_block, tool_result
+from server.listing.envelope import text_block, tool_result, with_joined_texts
 from server.listing.tools import ACTIVATE, CORE_TOOLS, load_tools, tools_of_skills
 from server.protocol.conversations import Conversations
 from server.protocol.tool_call import ToolCall, ToolServices, room_of
@@ -102,11 +102,14 @@ class ToolHandlers:
         changes = None if client.refreshes else view.changes
         news: list[str] = []
         if conversation.has_news(view.catalog, changes):
-            news = conversation.news(view.catalog, changes, tool=called_in(client, ACTIVATE, view.settings))
+            tool = called_in(client, ACTIVATE, view.settings)
+            may_refuse = may_refuse_names(client, view.settings)
+            news = conversation.news(view.catalog, changes, tool=tool, may_refuse=may_refuse)
             result = _with_news(result, news) if news else result
-        tool = self._tools.get(params.name)
-        advice = tool.when_cut if tool is not None else ""
-        return cut_to_room(result, room_of(ctx, client, params.name), advice, news=len(news))
+        called = self._tools.get(params.name)
+        advice = called.when_cut if called is not None else ""
+        room = room_of(ctx, client, params.name, structured=is_structured(client, view.settings))
+        return with_joined_texts(cut_to_room(result, room, advice, news=len(news)))
 
     def _handler(self, name: str, view: View) -> Handler | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from server.hosting.searches import matches_object
-from server.listing.catalog_texts import TOPICS, shortened_topics
 from server.listing.envelope import text_block, tool_result
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
@@ -54,7 +53,7 @@ _OUTPUT = {
 
 
 def _entry(listing: ToolListing) -> dict[str, Any]:
-    layout, topics = listing.layout, listing.topics
+    layout = listing.layout
     # With skills, the instructions suffice.
     description = f"{listing.faults}\n" if listing.faults and not listing.catalog.offered else ""
     description += (
@@ -62,8 +61,8 @@ def _entry(listing: ToolListing) -> dict[str, Any]:
         "and try again in other words if nothing fits or the matches are marked weak. "
         f"Then call {layout.activation_tool} with a name from the result."
     )
-    if topics:
-        description += f" {TOPICS}: {shortened_topics(topics, layout.topics)}."
+    if listing.texts.search:
+        description += f"\n{listing.texts.search}"
     return {
         "name": FIND,
         "title": "Find skills",
@@ -90,7 +89,7 @@ def _entry(listing: ToolListing) -> dict[str, Any]:
         },
         "outputSchema": _OUTPUT,
         "annotations": hints("Find skills"),
-        "_meta": metadata_for(layout, topics),
+        "_meta": metadata_for(layout, listing.hint),
     }
 
 

@@ -17,6 +17,7 @@ from server.listing.tools import READ, metadata_for
 from server.protocol.tool_call import Tool, has_active
 from server.requests import RequestReason, Use, note_denied, note_skill
 from server.wire.params import InvalidRequestError, string
+from skills_core.rendering.activation import short_digest
 from skills_core.rendering.escaping import escape_line
 from skills_core.rendering.parts import end_of_part, reading_call
 from skills_core.skills.skill import decode_path
@@ -165,7 +166,7 @@ def _range(arguments: Mapping[str, Any], file: SkillFile, total: int) -> tuple[i
 
 def _note(file: SkillFile, start: int, end: int, total: int, arguments: Mapping[str, Any]) -> str:
     """Return which part of a file an answer has, and where to read on; some clients join blocks without a break."""
-    which = f"Characters {start} to {end} of {total} of {escape_line(file.path)} ({file.digest})"
+    which = f"Characters {start} to {end} of {total} of {escape_line(file.path)} ({short_digest(file.digest)})"
     if end == total:
         return f"\n[{which}. Here the file ends.]"
     call = reading_call(arguments["skill"], arguments["path"], end, READ)

@@ -24,7 +24,7 @@ from skills_core.errors import (
 )
 from skills_core.guard.tool import IDEMPOTENCY_KEY, Effect, Role, Tool
 from skills_core.rendering.activation import activation_inputs, render_activation, render_request
-from skills_core.rendering.catalog import ACTIVATION_TOOL, entries_within
+from skills_core.rendering.catalog import ACTIVATION_TOOL, fit_entries
 from skills_core.rendering.escaping import quote_attribute
 from skills_core.rendering.recipient import Recipient
 from skills_core.runs.run_skills import MAX_ACTIVATIONS
@@ -323,7 +323,7 @@ def _within(limit: int, skill: Skill, text: str, request: str) -> str:
 
 def _description(skills: RunSkills) -> str:
     offered = [offer.skill for offer in skills.offers.values() if offer.skill is not None]
-    entries = entries_within(MAX_LISTED, offered)
+    (entries,) = fit_entries([MAX_LISTED], offered)
     lines = [_RULE, "<available_skills>", *entries, "</available_skills>"]
     if more := len(skills.offers) - len(entries):
         lines.append(f"{more} more are not described here; their names are those that `name` accepts.")
