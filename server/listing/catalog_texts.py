@@ -95,7 +95,7 @@ def _names_if_all_fit(room: int, skills: Iterable[Skill]) -> str:
 # Cached because several texts for several kinds of clients list the same words, and most edits change none of them.
 @lru_cache(16)
 def _words_of(named: tuple[tuple[str, tuple[str, ...], str], ...]) -> tuple[str, ...]:
-    """Return the words of names and triggers: things before actions, as they tell skills apart; then by their skills."""
+    """Return the words of names and triggers: things before actions, as they tell skills apart, then by frequency."""
     counts: Counter[str] = Counter()
     things: Counter[str] = Counter()
     for name, triggers, description in named:

@@ -70,7 +70,7 @@ class ListingLayout(NamedTuple):
     topics: int = MAX_TOPICS
     schema: int | None = None
     enum: NameEnum = NameEnum.ALWAYS
-    structured: bool = True
+    structured: bool = False
     deferred: bool = False
     in_sight: bool = False
     search_hint: bool = False

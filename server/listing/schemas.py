@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from skills_core.selection.policy import Band
@@ -65,3 +66,13 @@ def hints(title: str, *, read_only: bool = True) -> dict[str, Any]:
         "idempotentHint": True,
         "openWorldHint": False,
     }
+
+
+def with_nullable(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an input schema that says of optional arguments that they may be null: smolagents demands all others."""
+    required = schema.get("required", ())
+    properties = {
+        name: each if name in required or not isinstance(each, dict) else {**each, "nullable": True}
+        for name, each in schema.get("properties", {}).items()
+    }
+    return {**schema, "properties": properties} if properties else dict(schema)

@@ -17,7 +17,7 @@ from server.capability import ToolModule
 from server.config.settings.tools import SKILL_CONTEXT
 from server.listing.catalog_texts import CatalogTexts, topics_within
 from server.listing.layout import MAX_HINT, ListingLayout
-from server.listing.schemas import NEWS
+from server.listing.schemas import NEWS, with_nullable
 from skills_core.rendering.catalog import ACTIVATION_TOOL, render_entry
 
 if TYPE_CHECKING:
@@ -118,7 +118,8 @@ def entries(
     tools = [entry if entry["name"] in CORE_TOOLS else _renamed(entry, layout) for entry in listed]
     if of_skills and (declared := tools_of_skills()) is not None:
         tools += declared.entries(of_skills)
-    return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in map(_with_nullable, tools)]
+    tools = [{**tool, "inputSchema": with_nullable(tool["inputSchema"])} for tool in tools]
+    return [_with_news(tool) if layout.structured else _without_structure(tool) for tool in tools]
 
 
 def describe(skill: Skill) -> tuple[object, ...]:
@@ -135,17 +136,6 @@ def metadata_for(layout: ListingLayout, hint: str = "") -> dict[str, Any]:
         # Found by where the user has switched off that tools are always loaded.
         meta["anthropic/searchHint"] = f"skills, {hint}" if hint else "skills"
     return meta
-
-
-def _with_nullable(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return an entry that says of optional arguments that they may be null: smolagents demands all others."""
-    schema = tool["inputSchema"]
-    required = schema.get("required", ())
-    properties = {
-        name: each if name in required or not isinstance(each, dict) else {**each, "nullable": True}
-        for name, each in schema.get("properties", {}).items()
-    }
-    return {**tool, "inputSchema": {**schema, "properties": properties}} if properties else tool
 
 
 def _with_news(tool: dict[str, Any]) -> dict[str, Any]:

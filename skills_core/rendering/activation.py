@@ -202,6 +202,12 @@ def _adaptation_lines(skill: Skill, recipient: Recipient) -> list[str]:
     return render_adaptation(skill, recipient)
 
 
+def _paths_explained(skill: Skill, recipient: Recipient) -> frozenset[str]:
+    from skills_core.rendering.adaptation import paths_explained  # noqa: PLC0415 - as above
+
+    return paths_explained(skill, recipient)
+
+
 def _filled_length(body: str, given: Mapping[str, str]) -> int:
     """Return how many characters the values of `given` add to a body."""
     if not given:
@@ -244,7 +250,9 @@ def _file_lines(skill: Skill, recipient: Recipient) -> Iterable[str]:
     files = files_for_models(skill.content)
     found = (skill.content.file(reference) for reference in skill.frontmatter.references)
     named = [file.path for file in found if file is not None and file.path in files]
-    paths = [path for path in dict.fromkeys([*named, *files]) if main is None or path != main.path]
+    explained = _paths_explained(skill, recipient) if len(files) > 1 else frozenset()
+    own = explained if main is None else {main.path, *explained}
+    paths = [path for path in dict.fromkeys([*named, *files]) if path not in own]
     if not paths:
         return
     most, ways = min(MAX_LISTED_FILES, recipient.listed), []

@@ -132,13 +132,32 @@ def _replacement(purposes: tuple[ToolPurpose, ...], toolbox: Toolbox | None) -> 
     return f": no such tool here; {'; '.join(ways) or 'tell the user if a step cannot do without it'}"
 
 
-def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
+def paths_explained(skill: Skill, recipient: Recipient) -> frozenset[str]:
+    """Return the files of `skill` that the lines before its body name to a recipient, with how to read them."""
+    if not recipient.adapt:
+        return frozenset()
+    paths = _named_paths(_mentions(skill.body[:MAX_SEARCHED], skill))
+    return frozenset(paths[: min(MAX_PATHS, recipient.listed)])
+
+
+def _folder_names(skill: Skill) -> frozenset[str]:
+    return frozenset(name for name in (posixpath.basename(skill.content.folder), skill.name) if name)
+
+
+def _mentions(body: str, skill: Skill) -> PathMentions:
     main = skill.content.main
-    names = {name for name in (posixpath.basename(skill.content.folder), skill.name) if name}
     files = frozenset(path for path in files_for_models(skill.content) if main is None or path != main.path)
-    found = _paths_in(body, files, frozenset(names))
-    paths = [path for path in found.paths if path.isprintable()]
-    missing = [*_missing_lines(body, skill, frozenset(names))]
+    return _paths_in(body, files, _folder_names(skill))
+
+
+def _named_paths(found: PathMentions) -> list[str]:
+    return [path for path in found.paths if path.isprintable()]
+
+
+def _skill_path_lines(body: str, skill: Skill, recipient: Recipient) -> Iterator[str]:
+    found = _mentions(body, skill)
+    paths = _named_paths(found)
+    missing = [*_missing_lines(body, skill, _folder_names(skill))]
     if not paths and not missing:
         return
     yield "<skill_paths>"

@@ -22,7 +22,6 @@ _UNMISTAKABLE: Final = (
     "available_skills",
     "skill_content",
     "skill_paths",
-    "skill_receipt",
     "skill_resources",
     "user_request",
 )

@@ -21,6 +21,7 @@ from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
 from skills_core.live.watch_options import WatchMode
 from tests.server.sessions import (
+    PROGRAM,
     REPOSITORY,
     Connect,
     ConnectHosted,
@@ -72,7 +73,7 @@ def connect(skills: Path, transport: Transport, era: Era) -> Connect:
 
     @asynccontextmanager
     async def connect(
-        subscribe: tuple[str, ...] = (), *, client_name: str = "test", **settings: str
+        subscribe: tuple[str, ...] = (), *, client_name: str = PROGRAM, **settings: str
     ) -> AsyncGenerator[Session]:
         if transport == "stdio":
             command, *arguments = server_command(skills)
@@ -106,7 +107,7 @@ def in_memory() -> ConnectHosted:
 
     @asynccontextmanager
     async def connect(
-        skills: Path, *, watch: bool = True, client_name: str = "mcp", modern: bool = False, **settings: Any
+        skills: Path, *, watch: bool = True, client_name: str = PROGRAM, modern: bool = False, **settings: Any
     ) -> AsyncGenerator[HostedSession]:
         library = Library(explicit_sources([skills]), current_environment)
         watching = WatchMode.AUTO if watch else WatchMode.OFF

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -21,6 +22,9 @@ from mcp_types import Implementation
 from server.hosting.host import Host
 
 REPOSITORY = Path(__file__).parents[2]
+
+PROGRAM = "mcp-inspector"
+"""What a client calls itself that gets `structuredContent`."""
 
 Era = Literal["handshake", "modern"]
 Transport = Literal["stdio", "http"]
@@ -46,6 +50,19 @@ def server_environment(**settings: str) -> dict[str, str]:
         "SKILLSERVE_ANALYTICS": "false",
         **settings,
     }
+
+
+_JOINT = re.compile(
+    r"\n\n(?=The list of skills has changed|The skill \S+, which you loaded|The user's message is|More skills have"
+    r"|/[\w/-]+(?:\n\n|$)|\[(?:Cut here|Left out|This is the file|This result)|There is no further news)"
+    r"|(?=\n\[(?:Characters \d|This is the file))"
+)
+
+
+def texts_of(result: Any) -> list[str]:
+    """Return the texts that the server has joined in the one block of a result: what a tool says, then news."""
+    (joined,) = (block.text for block in result.content if block.type == "text")
+    return _JOINT.split(joined)
 
 
 @dataclass
@@ -111,8 +128,7 @@ class Session:
         """Return the text of an activation; some clients receive a link before it."""
         result = await self.client.call_tool("activate_skill", {"name": name, **arguments})
         assert not result.is_error, result.content
-        text: str = next(block.text for block in result.content if block.type == "text")
-        return text
+        return texts_of(result)[0]
 
 
 Connect = Callable[..., AbstractAsyncContextManager[Session]]

@@ -12,7 +12,7 @@ from server.clients.profile import holds
 from server.listing.envelope import text_block, tool_result
 from server.listing.layout import enum_names, names_within, size_of
 from server.listing.resources import mime_type
-from server.listing.schemas import hints
+from server.listing.schemas import hints, with_nullable
 from server.listing.tools import ACTIVATE, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import Use, note_skill
@@ -97,7 +97,10 @@ def _activation_schema(names: Sequence[str], offered: int) -> dict[str, Any]:
             "description": "The receipt of the text that you still have: one line answers if it is still current.",
         },
     }
-    return {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+    # Its size counts.
+    return with_nullable(
+        {"type": "object", "properties": properties, "required": ["name"], "additionalProperties": False}
+    )
 
 
 class _Activation:

@@ -247,7 +247,7 @@ def check_conversation(endpoint: ModelEndpoint, skill_text: Callable[[str], str]
 def digest_line(skills: Path) -> Callable[[str], str]:
     def line(name: str) -> str:
         digest = hashlib.sha256((skills / name / "SKILL.md").read_bytes()).hexdigest()
-        return f'<skill_receipt digest="sha256:{digest}"/>'
+        return f'receipt="{digest[:12]}">'
 
     return line
 

@@ -1,21 +1,27 @@
-"""What a client's own list shows, and the effect of shorter texts or another order on a catalog within a budget."""
+"""What a client's own list shows, and what is advised where texts are shortened or left out."""
 
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.capabilities.visibility.report import Repacker, native_skills, text_of
+from server.capabilities.visibility.report import (
+    ClientVisibility,
+    Shortening,
+    advice,
+    native_skills,
+    visibility_report,
+)
 from server.capabilities.visibility.served_listing import EntryState
+from server.clients.known import find_client
 from server.clients.profile import Evidence, NativeListing, Overflow
-from server.config.settings.model import Settings
-from server.config.settings.skills import CatalogSettings
-from server.listing.layout import CatalogPlace, ListingLayout
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
+from tests.server.settings import make_settings
 from tests.skill_values import catalog_of, skill_of
 
 SOMEWHERE = Evidence("here", "2026-01-01")
@@ -84,75 +90,42 @@ def test_a_share_of_the_context_grows_with_it() -> None:
     assert whole == [18, 50]
 
 
-TEXTS = st.lists(st.integers(1, 500).map(lambda size: "word " * (size // 5) + "x"), max_size=15)
-
-
-def repacker(catalog: Catalog, entry_limit: int = 1536) -> Repacker:
-    # A length below what a user can set is tried all the same.
-    return Repacker(Snapshot(catalog, Settings(catalog=CatalogSettings(entry_limit=entry_limit))))
-
-
-# With a budget in which each text has room by itself: what has none is passed over, until it is short enough to have.
-@given(TEXTS, st.integers(1000, 5000))
-def test_shorter_texts_never_show_less_and_the_best_length_shows_all(texts: list[str], budget: int) -> None:
-    found = repacker(catalog_of(*texts)).repacking(ListingLayout(budget))
-    assert found.offered == len(texts)
-    assert found.shown + len(found.unseen) == found.offered
-    shown = [found.shown, *(count for _, count in found.lengths)]
-    assert shown == sorted(shown)
-    assert found.shortest_first >= found.shown
-    if found.best is not None:
-        assert repacker(catalog_of(*texts), found.best).repacking(ListingLayout(budget)).shown == found.offered
-    for length, count in found.lengths:
-        assert (count == found.offered) == (found.best is not None and length <= found.best)
-
-
-def test_a_skipped_skill_is_hidden_and_the_next_ones_are_shown() -> None:
-    catalog = catalog_of("Short.", "&" * 1000, "Also short.")
-    found = repacker(catalog).repacking(ListingLayout(2048))
-    assert (found.shown, found.unseen) == (2, (catalog.skills[1],))
+def visible(catalog: Catalog, client: str = "somebody", **settings: Any) -> ClientVisibility:
+    snapshot = Snapshot(catalog, make_settings(**settings))
+    (found,) = visibility_report(snapshot, [(find_client(client), None)], 200_000).clients
+    return found
 
 
 def test_a_catalog_that_fits_needs_no_advice() -> None:
-    found = repacker(catalog_of("Short.", "Also short.")).repacking(ListingLayout(5000))
-    assert (found.shown, found.lengths, found.advised, found.unseen) == (2, (), None, ())
-    assert found.best == len("Also short.")
+    found = visible(catalog_of("Short.", "Also short."))
+    assert (found.shortening, [*advice(found)], found.hides_skills) == (Shortening((), 0), [], False)
 
 
-def test_the_longest_length_that_shows_most_is_advised() -> None:
-    found = repacker(catalog_of(*["word " * 60] * 10)).repacking(ListingLayout(2048))
-    length, shown = found.advised or (0, 0)
-    assert shown > found.shown
-    assert dict(found.lengths)[length] == shown
-    assert all(count < shown for other, count in found.lengths if other > length)
+def test_shortened_texts_are_counted_and_the_longest_are_named() -> None:
+    found = visible(catalog_of(*["word " * 60] * 10, "Short."), catalog_budget=2000)
+    assert len(found.shortening.skills) == 10
+    assert 100 < found.shortening.characters < 300
+    assert not found.hides_skills
+    lines = [*advice(found)]
+    assert lines[0] == f"10 texts are shortened to {found.shortening.characters} characters or less."
+    assert lines[1].startswith("Shorter descriptions leave room for others. The longest: skill-000 (299), ")
 
 
-def test_if_not_even_names_fit_no_length_shows_all() -> None:
-    assert repacker(catalog_of(*["Text."] * 100)).repacking(ListingLayout(500)).best is None
+def test_if_not_even_short_texts_fit_the_skills_without_an_entry_are_named() -> None:
+    found = visible(catalog_of(*["word " * 60] * 100), catalog_budget=1000)
+    assert found.hides_skills
+    (first, second, _) = advice(found)
+    assert first.startswith("Not even short texts of all 100 fit into 1,000 characters: find_skills finds the others; ")
+    assert "Not listed unless --pin puts them first: skill-" in first
+    assert "which tell a model little: serve fewer." in second
 
 
 def test_always_on_skills_stay_first_when_texts_are_cut() -> None:
     first = skill_of("z-first", "word " * 100, triggers=("*",))
-    others = catalog_of(*["word " * 100] * 20).skills
-    found = repacker(Catalog((*others, first))).repacking(ListingLayout(2048))
-    assert first not in found.unseen
-    assert found.longest[0][1] == len(text_of(first))
+    found = visible(Catalog((*catalog_of(*["word " * 100] * 40).skills, first)), catalog_budget=1000)
+    assert found.served.skills[0].skill is first
+    assert found.served.skills[0].entry is EntryState.SHORTENED
 
 
-def test_the_longest_texts_are_named() -> None:
-    found = repacker(catalog_of("a" * 10, "b" * 30, "c" * 20)).repacking(ListingLayout(5000))
-    assert [(skill.key, size) for skill, size in found.longest] == [
-        ("skill-001", 30),
-        ("skill-002", 20),
-        ("skill-000", 10),
-    ]
-
-
-def test_entries_in_both_texts_count_once_and_those_in_the_instructions_alone_too() -> None:
-    catalog = Catalog((*catalog_of(*["word " * 40] * 30).skills, skill_of("rule", "Always.", triggers=("*",))))
-    alone, instructions, both = (
-        repacker(catalog).repacking(ListingLayout(2500, place, 2500)) for place in CatalogPlace
-    )
-    assert instructions.shown <= alone.shown < both.shown < 31
-    assert (alone.budget, both.budget) == (2500, 5000)
-    assert len(both.unseen) == 31 - both.shown
+def test_where_three_texts_have_entries_all_their_room_counts() -> None:
+    assert visible(catalog_of("One."), "claude-code").served.budget == 3 * 4096

@@ -9,18 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.capabilities.visibility.served_listing import (
+    DESCRIBING,
     EntryState,
     Obstacle,
     ServedSkills,
     Sight,
-    entry_states,
     served_skills,
+    shown_entries,
     tokens,
 )
 from server.clients.profile import ClientProfile, Evidence, Fact, Limit
 from server.listing.snapshot import Snapshot
 from skills_core.catalog.catalog import Catalog
-from skills_core.rendering.catalog import entries_budget, render_catalog, render_entry
+from skills_core.rendering.catalog import entry_beginning, render_catalog, render_entry
 from tests.server.settings import make_settings
 from tests.skill_values import catalog_of, skill_of
 
@@ -59,29 +60,26 @@ def test_every_skill_is_whole_or_cut_or_missing_with_a_reason(texts: list[str], 
     assert [shown.skill for shown in found.skills] == list(catalog.offered)
     assert sum(counts(found).values()) == len(texts)
     for shown in found.skills:
-        assert (shown.entry is EntryState.WHOLE) == (not shown.obstacles)
+        assert (shown.entry in DESCRIBING) == (not shown.obstacles)
         assert (Obstacle.BEYOND_BUDGET in shown.obstacles) == (shown.entry is EntryState.MISSING)
 
 
-@given(TEXTS, st.integers(0, 2000), st.integers(0, 2000))
-def test_a_larger_budget_never_shows_less_if_each_entry_fits_by_itself(texts: list[str], spare: int, more: int) -> None:
-    # An entry that exceeds the whole budget is skipped; with a larger budget it may take the place of several others.
+@given(TEXTS, st.integers(600, 3000), st.integers(0, 2000))
+def test_a_larger_budget_never_describes_fewer(texts: list[str], cut: int, more: int) -> None:
     catalog = catalog_of(*texts)
-    longest = max((2 * len(render_entry(skill)) for skill in catalog.offered), default=0)
-    cut = longest + 1 - entries_budget(0) + spare
     less, room = (counts(shown_by(catalog, client_with(size))) for size in (cut, cut + more))
-    assert room[EntryState.WHOLE] >= less[EntryState.WHOLE]
+    assert sum(room[state] for state in DESCRIBING) >= sum(less[state] for state in DESCRIBING)
 
 
 @given(TEXTS, st.integers(0, 5000))
 def test_an_entry_is_whole_exactly_where_all_of_it_is_before_the_cut(texts: list[str], cut: int) -> None:
     catalog = catalog_of(*texts)
     text = render_catalog(catalog, 100_000).text
-    found = entry_states(text, cut)
+    found = shown_entries(text, cut, {entry_beginning(skill) for skill in catalog.offered})
     for skill in catalog.offered:
-        entry = render_entry(skill)
-        assert (found.get(skill.key) is EntryState.WHOLE) == (entry in text[:cut])
-        assert (skill.key in found) == (text.index(f'<skill name="{skill.key}">') < cut)
+        beginning = entry_beginning(skill)
+        assert (beginning in found and found[beginning].state in DESCRIBING) == (render_entry(skill) in text[:cut])
+        assert (beginning in found) == (text.index(f"\n{beginning}") + 1 < cut)
 
 
 @given(st.text(min_size=1, max_size=30).filter(str.isprintable))

@@ -247,7 +247,8 @@ def test_any_body_stays_verbatim_except_for_our_tags(body: str, template: Skill)
     for recipient in (Recipient(), CLAUDE, CODEX, FAR):
         text = render_activation(skill, {}, recipient)
         told = escape_tags(body)
-        assert f"\n{told}\n\nSkill root: " in text or f"\n{told}\n\nParameters without" in text
+        after = ("Paths in these instructions", "Skill directory: ", "Parameters without", "</skill_content>")
+        assert any(f"\n{told}\n\n{line}" in text for line in after)
 
 
 def test_scripts_that_the_skill_lacks_are_told_with_and_without_others(make: Callable[..., Skill]) -> None:

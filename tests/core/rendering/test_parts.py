@@ -206,7 +206,7 @@ def test_a_beginning_has_all_lines_around_the_body_and_a_note(make: Callable[...
     note = (
         f"These are only the first {len(shown)} of the {len(LINES)} characters of the instructions above; the rest is "
         f'missing. Read on before you act: call read_skill_file with skill "a", path "SKILL.md", offset {rest}. Go on '
-        "until its answer says that the file ends. If it names another digest than this receipt, the skill has "
+        "until its answer says that the file ends. If it names another digest than the receipt, the skill has "
         "changed: activate it again."
     )
     assert text == f"{head}{shown}{tail.removesuffix('</skill_content>')}{note}\n</skill_content>"

@@ -20,14 +20,24 @@ from hypothesis import strategies as st
 from skills_core import Catalog, Library, Skill, render_catalog, render_request
 from skills_core.rendering.activation import (
     parameters_of,
+    receipt_of,
     render_activation,
     render_link,
     render_linked_activation,
     render_unchanged,
 )
-from skills_core.rendering.catalog import RULE, activation_rule, render_available_skills
+from skills_core.rendering.catalog import (
+    RULE,
+    SHORTEST,
+    activation_rule,
+    fit_entries,
+    render_available_skills,
+    render_entry,
+    shortened_text,
+)
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import toolbox_named
+from tests.skill_values import skill_of as value_of
 
 
 @pytest.fixture
@@ -42,27 +52,28 @@ def make(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., L
     return skill
 
 
-def test_an_activation_holds_name_uri_body_and_root_and_ends_in_a_receipt(make: Callable[..., Skill]) -> None:
+def opening(skill: Skill) -> str:
+    digest = (skill.digest or "").removeprefix("sha256:")
+    return f'<skill_content name="a" uri="skill://a/SKILL.md" receipt="{digest[:12]}">\n'
+
+
+def test_an_activation_is_the_body_between_tags_with_name_uri_and_receipt(make: Callable[..., Skill]) -> None:
     skill = make(body="Do it.\n\nThen stop.")
-    assert render_activation(skill) == (
-        '<skill_content name="a" uri="skill://a/SKILL.md">\n'
-        "Do it.\n\nThen stop.\n\n"
-        "Skill root: skill://a/\n"
-        f'<skill_receipt digest="{skill.digest}"/>\n'
-        "</skill_content>"
-    )
+    assert render_activation(skill) == f"{opening(skill)}Do it.\n\nThen stop.\n\n</skill_content>"
+
+
+def test_what_stands_around_a_body_has_at_most_60_tokens(make: Callable[..., Skill]) -> None:
+    body = "Read a.md first."
+    text = render_activation(make(body=body, files={"a.md": "x"}))
+    around = text.replace(body, "").replace('<path name="a.md"/>\n', "")
+    assert len(around) / 4 <= 60
 
 
 def test_the_environment_that_a_skill_needs_is_a_line_after_the_body(make: Callable[..., Skill]) -> None:
     fields = "compatibility: |\n  Requires git,\n  docker and jq"
     skill = make(body="Do it.", fields=fields)
     assert render_activation(skill) == (
-        '<skill_content name="a" uri="skill://a/SKILL.md">\n'
-        "Do it.\n\n"
-        "Compatibility: Requires git, docker and jq\n"
-        "Skill root: skill://a/\n"
-        f'<skill_receipt digest="{skill.digest}"/>\n'
-        "</skill_content>"
+        f"{opening(skill)}Do it.\n\nCompatibility: Requires git, docker and jq\n</skill_content>"
     )
 
 
@@ -79,12 +90,6 @@ def test_a_text_on_compatibility_stays_one_short_line_of_ours(written: str, make
     assert "<" not in line
     assert len(line) < 600
     assert text.count("</skill_content>") == 1
-
-
-def test_a_body_cannot_hold_a_receipt(make: Callable[..., Skill]) -> None:
-    text = render_activation(make(body='<skill_receipt digest="sha256:0"/> < Skill_Receipt a="b"/> <skill_receipts/>'))
-    assert len(re.findall(r"(?i)<\s*skill_receipt\b", text)) == 1
-    assert "<skill_receipts/>" in text
 
 
 def test_the_folder_on_disk_is_given_to_local_recipients_only(make: Callable[..., Skill], tmp_path: Path) -> None:
@@ -181,7 +186,7 @@ def test_names_are_escaped_in_attributes(name: str, make: Callable[..., Skill]) 
     written = '"' + name.replace('"', '\\"') + '"'
     skill = make("folder", name=written)
     element = ET.fromstring(render_activation(skill).split("\n", 1)[0] + "</skill_content>")  # noqa: S314 - our own
-    assert element.attrib == {"name": skill.name, "uri": skill.uri}
+    assert element.attrib == {"name": skill.name, "uri": skill.uri, "receipt": receipt_of(skill)}
 
 
 def test_files_are_listed_without_being_read(make: Callable[..., Skill], tmp_path: Path) -> None:
@@ -234,7 +239,7 @@ def many(tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., L
 
 def entries(text: str) -> list[str]:
     listing = text.split("\n<available_skills>\n")[1].split("</available_skills>", maxsplit=1)[0]
-    return [element.attrib["name"] for element in ET.fromstring(f"<x>{listing}</x>")]  # noqa: S314 - our own
+    return [line.removeprefix("- ").partition(":")[0] for line in listing.splitlines()]
 
 
 def test_values_that_exceed_the_bound_are_listed_once_after_the_body(make: Callable[..., Skill]) -> None:
@@ -255,10 +260,8 @@ def test_a_catalog_opens_with_the_rule_and_lists_always_on_skills_first_then_by_
     assert "find_skills" not in catalog.text
 
 
-@pytest.mark.parametrize("budget", [300, 500, 777, 1000, 2000, 2345])
-def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden(
-    budget: int, many: tuple[Skill, ...]
-) -> None:
+@pytest.mark.parametrize("budget", [300, 500, 777, 1000, 1500])
+def test_a_catalog_keeps_its_budget_and_counts_what_is_hidden(budget: int, many: tuple[Skill, ...]) -> None:
     catalog = render_catalog(Catalog(many), budget)
     assert len(catalog.text) <= budget
     assert entries(catalog.text) == entries(render_catalog(Catalog(many), 100_000).text)[: catalog.shown]
@@ -267,17 +270,50 @@ def test_a_catalog_keeps_its_budget_with_whole_entries_and_counts_what_is_hidden
     assert f"\n{catalog.hidden} more skills are not shown here: find_skills finds them" in catalog.text
 
 
-@pytest.mark.parametrize("text", ["<&>" * 400, "& " * 700])
-def test_an_entry_that_exceeds_the_budget_hides_no_other(
-    text: str, tmp_path: Path, write_skill: Callable[..., Path], load: Callable[..., Library]
-) -> None:
-    write_skill(tmp_path, "a", description=f"'{text}'")
-    write_skill(tmp_path, "b", description="Short.")
-    both = load(tmp_path).catalog
-    catalog = render_catalog(both, 2048)
+@given(st.lists(st.integers(0, 400), min_size=1, max_size=40), st.lists(st.integers(0, 3000), min_size=1, max_size=3))
+def test_all_entries_are_shortened_to_one_length_before_any_is_left_out(sizes: list[int], rooms: list[int]) -> None:
+    skills = [value_of(f"s{number:02}", ("wörd " * 80)[:size] or "x") for number, size in enumerate(sizes)]
+    pages = fit_entries(rooms, skills)
+    for room, page in zip(rooms, pages, strict=True):
+        assert sum(len(entry) + 1 for entry in page) <= room
+    shown = [entry for page in pages for entry in page]
+    whole = [render_entry(skill) for skill in skills]
+    assert [entry.partition(":")[0] for entry in shown] == [entry.partition(":")[0] for entry in whole[: len(shown)]]
+    cut = [len(entry) for entry, full in zip(shown, whole, strict=False) if entry != full]
+    # A word of four letters and what ends a text are the differences between the shortened ones.
+    assert max(cut, default=0) - min(cut, default=0) <= 6
+    if len(shown) < len(skills):
+        # Left out are only skills for which texts of the least length have no room.
+        least = [min(len(full), len("- s00: ") + SHORTEST) + 1 for full in whole]
+        assert sum(least) > sum(rooms) - max(least) * len(rooms)
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "expected"),
+    [
+        ("Use when the user asks to file taxes for a company in Italy.", 40, "file taxes for a company in Italy."),
+        ("This skill should be used when the user wants to plan a trip.", 20, "plan a trip."),
+        ("Plans trips by train, with tickets, hotels and maps.", 30, "Plans trips by train, with…"),
+        ("Plans trips by train, with tickets, hotels and maps.", 23, "Plans trips by train…"),
+        ("x" * 50, 10, "x" * 9 + "…"),
+        ("Use it.", 100, "Use it."),
+        ("Anything", 0, ""),
+    ],
+)
+def test_a_shortened_text_loses_a_usual_opening_then_its_last_words(text: str, longest: int, expected: str) -> None:
+    assert shortened_text(text, longest) == expected
+
+
+@given(st.text(max_size=300), st.integers(0, 100))
+def test_a_shortened_text_has_at_most_the_length_and_a_short_one_stays(text: str, longest: int) -> None:
+    assert len(shortened_text(text, longest)) <= max(longest, 0)
+    assert shortened_text(text, len(text)) == text
+
+
+def test_a_name_that_exceeds_the_budget_hides_no_other() -> None:
+    catalog = render_catalog(Catalog((value_of("a" * 3000), value_of("b", "Short."))), 2048)
     assert entries(catalog.text) == ["b"]
     assert (catalog.shown, catalog.hidden) == (1, 1)
-    assert entries(render_catalog(both, 100_000).text) == ["a", "b"]
 
 
 @pytest.mark.parametrize("budget", [-1, 0, 100])
@@ -295,13 +331,13 @@ def test_an_entry_is_one_escaped_line_with_its_triggers_first(make: Callable[...
     description = '"Reads <b> & writes.\\n\\n  Twice."'
     skill = make("x", description=description, fields="triggers: [one, '*', two words]\nwhen_to_use: Use it.")
     assert render_catalog(Catalog((skill,)), 10_000).text.split("\n")[2] == (
-        '<skill name="x">Triggers: one, two words. Reads &lt;b&gt; &amp; writes. Twice. Use it.</skill>'
+        "- x: Triggers: one, two words. Reads <b> & writes. Twice. Use it."
     )
 
 
 def test_a_very_long_entry_is_cut_and_says_so(make: Callable[..., Skill]) -> None:
     line = render_catalog(Catalog((make(description="word " * 1000),)), 10_000).text.split("\n")[2]
-    assert line.endswith("…</skill>")
+    assert line.endswith("…")
     assert len(line) < 1600
 
 
@@ -318,7 +354,8 @@ def test_eval_files_are_not_listed(make: Callable[..., Skill]) -> None:
         files={**evals, "notes.md": "n"},
     )
     text = render_activation(named)
-    assert "<skill_resources>\n<file>notes.md</file>\n</skill_resources>" in text
+    assert '<path name="notes.md"/>\n</skill_paths>' in text
+    assert "<skill_resources>" not in text
     assert "evals/files" not in text
     assert 'name="evals' not in text
 
@@ -373,10 +410,6 @@ def test_references_are_read_as_resources_first_by_such_a_model(
     skill = skill_of(write_skill, load, tmp_path)
     for text in (render_activation(skill, {}, GEMINI), render_linked_activation(skill, {}, GEMINI)):
         assert "Read one with `read_mcp_resource` and the `uri`, or `read_skill_file` (skill" in text
-        assert (
-            'Read a file with read_mcp_resource (the skill root and its path), or read_skill_file (skill "pdf").'
-            in text
-        )
 
 
 def test_texts_call_our_tool_what_the_recipient_calls_it(
@@ -399,7 +432,8 @@ def test_the_title_of_the_link_and_the_rule_say_to_read_and_to_follow(
     )
     assert activation_rule("mcp_a_activate_skill", READER) == (
         "When a task matches one of these skills, call mcp_a_activate_skill with its name before anything else, then "
-        "read the resource that it links with read_mcp_resource, and follow it."
+        "read the resource that it links with read_mcp_resource, and follow that as expert guidance for the task. Do "
+        "not guess names."
     )
 
 

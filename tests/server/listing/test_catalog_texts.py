@@ -77,7 +77,7 @@ class Received:
 
 
 def entries(text: str) -> list[str]:
-    return re.findall(r'^<skill name="(.*?)">', text, re.MULTILINE)
+    return re.findall(r"^- (.*?):(?: |$)", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kind", NAMES)
@@ -91,8 +91,11 @@ def test_the_first_250_units_hold_the_rule_the_tools_and_what_the_skills_are(cli
         assert called.endswith("activate_skill")
         assert first.startswith(f"Before a task that a skill fits, call {called}(name). find_skills searches them")
         assert ('Search for "skills".' if client.defers else "read_skill_file reads files.") in first
-        # Names, examples of them, or topics.
-        assert re.search(rf" {size} skills?(?::|, such as|; on) [^ ,.].*\.$", first), first
+        if layout_for(client, Settings()).in_sight:
+            assert first.endswith(f" {size} skills." if size > 1 else " 1 skill.")
+        else:
+            # Names, examples of them, or topics.
+            assert re.search(rf" {size} skills?(?::|, such as|; on) [^ ,.].*\.$", first), first
         # All else, the catalog above all, comes later.
         assert "<available_skills>" not in first
         assert rest
@@ -126,19 +129,35 @@ def test_no_text_exceeds_what_the_client_shows(client: ClientProfile, size: int)
 
 
 @each_size
-def test_claude_code_reads_different_skills_in_its_two_texts(size: int) -> None:
+def test_claude_code_reads_the_catalog_in_three_texts_and_each_skill_once(size: int) -> None:
     for version in (None, "2.1.200"):
         received = Received(named("words", size), client("claude-code").of_version(version))
-        described, instructed = entries(received.description), entries(received.instructions)
-        assert set(described).isdisjoint(instructed)
-        assert len(described) + len(instructed) == len(set(described + instructed)) <= size
-        if size >= 100:
-            # The second text begins where the first one ends.
-            assert len(instructed) > len(described) / 2
-            everything = [skill.key for skill in named("words", size).offered]
-            assert described + instructed == everything[: len(described + instructed)]
-        elif size == 1:
-            assert instructed == []
+        texts = (received.description, received.instructions, received.tools["find_skills"]["description"])
+        found = [key for text in texts for key in entries(text)]
+        everything = [skill.key for skill in named("words", size).offered]
+        assert found == everything[: len(found)]
+        if version is None:
+            # A hundred skills are described, which the client's own list of native ones does not do.
+            assert len(found) >= min(size, 100)
+
+
+def test_what_models_that_see_the_catalog_read_says_nothing_twice() -> None:
+    received = Received(usual("words", 20), client("gemini"))
+    assert entries(received.description) == [skill.key for skill in named("words", 20).offered]
+    assert [
+        text for text in (received.instructions, received.tools["find_skills"]["description"]) if "-check-" in text
+    ] == []
+
+
+def test_the_lead_prefers_things_to_actions() -> None:
+    skills = [
+        skill_of(f"polish-{thing}", f"Helps to polish a {thing}.") for thing in ("table", "violin", "lamp", "shoe")
+    ]
+    skills += [
+        skill_of(f"repair-{thing}", f"Repairs the {thing}.") for thing in map("clock{}".format, "abcdefghijklmnopqrst")
+    ]
+    lead = Received(Catalog(tuple(skills)), client("codex")).lead
+    assert re.search(r"; on (?!polish|repair)[a-z]+, (?!polish|repair)[a-z]+", lead), lead
 
 
 @each_size
@@ -148,7 +167,7 @@ def test_qwen_finds_the_catalog_in_the_instructions_and_may_call_every_name(kind
     received = Received(catalog, client("qwen"))
     assert received.enum == []
     assert entries(received.description) == []
-    assert len(entries(received.instructions)) > min(size, 50) * 0.9
+    assert len(entries(received.instructions)) >= min(size, 100)
     skill_tools = [
         {key: tool[key] for key in ("name", "description", "inputSchema")}
         for name, tool in received.tools.items()
@@ -185,21 +204,15 @@ def test_a_name_of_any_length_hides_no_other_name() -> None:
     preferred = "release-check-4"
     for key in ("codex", "qwen", "claude-code", "zed", "gemini"):
         received = Received(catalog, client(key), make_settings(pinned=(endless.key, preferred)))
-        assert f"Pinned or used most: {preferred}." in received.instructions
-        assert "check" in received.lead
+        assert (entries(received.description) or entries(received.instructions))[0] == preferred
+        if not layout_for(client(key), Settings()).in_sight:
+            assert f"Pinned or used most: {preferred}." in received.instructions
+            assert "check" in received.lead
         assert len(received.instructions) < 32_000
     always = Catalog((skill_of("z" * 50_000, "Endless.", triggers=("*",)), skill_of("rule", triggers=("*",))))
     for key in ("codex", "qwen", "claude-code"):
         assert "rule" in Received(always, client(key)).instructions
         assert len(Received(always, client(key)).instructions) < 5_000
-
-
-def test_entries_of_skills_that_apply_to_every_task_keep_the_limit_of_entries() -> None:
-    catalog = Catalog((skill_of("rule", "word " * 100, triggers=("*",)),))
-    received = Received(catalog, UNKNOWN, make_settings(entry_limit=50))
-    assert entries(received.instructions) == ["rule"]
-    for line in received.instructions.split("\n"):
-        assert not line.startswith("<skill ") or len(line) < 100
 
 
 def test_the_name_of_the_server_leaves_the_rule_and_topics_whole() -> None:
@@ -208,8 +221,7 @@ def test_the_name_of_the_server_leaves_the_rule_and_topics_whole() -> None:
     first = received.instructions.split("\n")[0]
     assert first.startswith(f"Before a task that a skill fits, call mcp_{'s' * 64}_activate_skill(name). find_skills")
     assert "read_skill_file" in first
-    assert " 50 skills" in first
-    assert "check" in first
+    assert first.endswith(" 50 skills.")
     assert len(first) <= MAX_LEAD
 
 
@@ -233,8 +245,5 @@ def test_no_name_opens_or_closes_one_of_our_elements(names: list[str], key: str)
         for line in text.split("\n"):
             if line in {"<available_skills>", "</available_skills>"}:
                 continue
-            if line.startswith('<skill name="'):
-                assert re.fullmatch(r'<skill name="[^"<>\n]*">[^<>]*</skill>', line), line
-            else:
-                assert escape_line(line) == line
+            assert escape_line(line) == line
         assert text.count("<available_skills>") == text.count("</available_skills>") <= 2

@@ -18,7 +18,7 @@ from server.config.settings.layers import load_settings
 from server.config.settings.model import Settings
 from server.config.settings.server import Transport
 from server.hosting.usage import MAX_REMEMBERED, UsageCounts, read_counts
-from server.listing.layout import MAX_INSTRUCTIONS, ListingLayout, size_of
+from server.listing.layout import ListingLayout, size_of
 from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Environment, Library, explicit_sources
 from tests.conftest import write_skill
@@ -29,7 +29,7 @@ CLAUDE_CODE = client_called("claude-code")
 
 
 def shown(text: str | None) -> list[str]:
-    return re.findall(r'<skill name="([^"]+)">', text or "")
+    return re.findall(r"^- ([^:\n]+):", text or "", re.MULTILINE)
 
 
 async def description(session: Session) -> str:
@@ -54,10 +54,13 @@ async def test_a_client_that_cuts_is_sent_what_it_shows(connect: Connect) -> Non
     async with connect(client_name="claude-code") as session:
         text = await description(session)
         assert len(text) <= 4096
-        assert len(shown(text)) > 20
-        assert text.endswith(
-            f"\n{50 - len(shown(text))} more skills are not shown here: find_skills finds them by what they do."
-        )
+        tools = (await session.client.list_tools()).tools
+        further = shown(next(tool.description for tool in tools if tool.name == "find_skills"))
+        in_instructions = shown(session.client.instructions)
+        every = [f"s{number:02}" for number in range(50)]
+        # A client that did not ask for the instructions has none.
+        assert [*shown(text), *in_instructions, *further] == (every if in_instructions else [*shown(text), *further])
+        assert [*shown(text), *further] == [key for key in every if key in {*shown(text), *further}]
         assert len(await session.enum()) == 50
     async with connect(client_name="somebody") as session:
         assert len(shown(await description(session))) == 50
@@ -71,9 +74,9 @@ async def test_no_cache_may_hand_the_list_for_one_client_to_another(fifty: Path)
 @pytest.mark.parametrize(
     ("settings", "known", "unknown"),
     [
-        (Settings(), 4096, 32_000),
+        (Settings(), 4096, 16_000),
         (make_settings(catalog_budget=1000), 1000, 1000),
-        (make_settings(client_budgets={"claude-code": 9000}), 9000, 32_000),
+        (make_settings(client_budgets={"claude-code": 9000}), 9000, 16_000),
         (make_settings(client_budgets={"unknown": 700}), 4096, 700),
     ],
 )
@@ -106,23 +109,19 @@ def test_pinned_skills_come_first_then_those_always_on_then_those_used_most_then
     assert activate["inputSchema"]["properties"]["name"]["enum"] == ["g", "b", "always", "e"]
 
 
-def test_shorter_entries_show_more_skills(fifty: Path) -> None:
-    catalog = catalog_of(fifty)
-    long, short = (
-        shown(Snapshot(catalog, make_settings(entry_limit=limit)).tools(ListingLayout(2000))["tools"][0]["description"])
-        for limit in (1536, 30)
-    )
-    assert len(long) < 15
-    assert len(short) > 25
-    text = Snapshot(catalog, make_settings(entry_limit=30)).tools(ListingLayout(2000))["tools"][0]["description"]
-    assert '<skill name="s00">Does thing 0. Use it for that…</skill>' in text
+def test_the_limit_of_entries_holds_where_all_fit(fifty: Path) -> None:
+    snapshot = Snapshot(catalog_of(fifty), make_settings(entry_limit=30))
+    text = snapshot.tools(ListingLayout(16_000))["tools"][0]["description"]
+    assert len(shown(text)) == 50
+    assert "\n- s00: Does thing 0. Use it for that…\n" in text
 
 
 def test_a_client_that_drops_a_tool_for_its_size_gets_as_many_names_as_it_takes(skills: Path) -> None:
     for number in range(700):
         write_skill(skills, f"a-skill-with-a-name-of-some-length-{number:03}")
-    snapshot = Snapshot(catalog_of(skills), Settings())
-    rooms = [layout_for(client_called(name), Settings()) for name in ("claude-ai", "somebody")]
+    settings = make_settings(enum_limit=1000)
+    snapshot = Snapshot(catalog_of(skills), settings)
+    rooms = [layout_for(client_called(name), settings) for name in ("claude-ai", "somebody")]
     small, whole = (snapshot.tools(room)["tools"][0]["inputSchema"] for room in rooms)
     assert size_of(small) <= 16_384 < size_of(whole)
     names = small["properties"]["name"]["enum"]
@@ -180,17 +179,16 @@ def test_entries_are_counted_as_clients_in_javascript_do(skills: Path) -> None:
     assert len(shown(text)) > 5
 
 
-def test_instructions_carry_what_is_always_on_within_their_bound(skills: Path) -> None:
-    for number in range(30):
-        write_skill(skills, f"rule-{number:02}", description="Apply this. " * 12, fields="triggers: ['*']")
+def test_instructions_name_what_is_always_on_and_its_entries_come_first(skills: Path) -> None:
+    for name in ("z-rule", "y-rule"):
+        write_skill(skills, name, description="Apply this. " * 12, fields="triggers: ['*']")
     write_skill(skills, "other")
-    text = Snapshot(catalog_of(skills), Settings()).instructions(ListingLayout(32_000)) or ""
+    snapshot = Snapshot(catalog_of(skills), Settings())
+    text = snapshot.instructions(ListingLayout(16_000)) or ""
     assert text.startswith("Before a task that a skill fits, call activate_skill(name). find_skills searches them")
-    assert len(text) <= MAX_INSTRUCTIONS
-    names = shown(text)
-    assert names == [f"rule-{number:02}" for number in range(len(names))]
-    assert 5 < len(names) < 30
-    assert f"And {30 - len(names)} more" in text
+    assert "\nThese apply to every task, so activate them first: y-rule, z-rule." in text
+    assert shown(text) == []
+    assert shown(snapshot.tools(ListingLayout(16_000))["tools"][0]["description"]) == ["y-rule", "z-rule", "other"]
 
 
 @pytest.fixture
@@ -205,7 +203,7 @@ async def test_what_was_used_most_is_offered_first_by_the_next_server(
         write_skill(skills, name)
     async with connect(**state) as session:
         for name in ("c", "b", "c"):
-            await session.activate(name, force=True)
+            await session.activate(name)
         # The order must not change under a client.
         assert shown(await description(session)) == ["a", "b", "c"]
     async with connect(**state) as session:

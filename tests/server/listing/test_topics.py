@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.listing.catalog_texts import MAX_SKILLS, shortened_topics, topic_of, topics_within
+from server.listing.catalog_texts import MAX_SKILLS, topic_of, topics_within
 from skills_core.rendering.catalog import utf16_length
 from skills_core.rendering.escaping import escape_line
 from tests.skill_values import skill_of
@@ -62,7 +62,6 @@ def test_topics_fit_stand_on_one_line_and_are_distinct(names: list[str], room: i
     assert utf16_length(topics) <= max(room, 0)
     assert "\n" not in topics
     assert escape_line(topics) == topics
-    assert utf16_length(shortened_topics(topics, room // 2)) <= max(room // 2, 0)
 
 
 @given(NAMES)

@@ -18,7 +18,7 @@ from server.protocol.conversations import MAX_LOADED, Conversation, _Outlines
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.skills.gates import Environment
 from tests.conftest import MakeSkill, write_skill
-from tests.server.sessions import Connect, ConnectHosted, Session, http_server, open_session
+from tests.server.sessions import Connect, ConnectHosted, Session, http_server, open_session, texts_of
 from tests.thoroughness import examples
 
 NEWS = "which you loaded, has changed"
@@ -29,12 +29,12 @@ def digest_of(folder: Path) -> str:
 
 
 def is_line(text: str) -> bool:
-    return "\n" not in text and "has not changed since you loaded it" in text and "force: true" in text
+    return "\n" not in text and "has not changed since you loaded it" in text and "without have" in text
 
 
 async def texts(session: Session, tool: str, **arguments: Any) -> list[str]:
     result = await session.client.call_tool(tool, arguments)
-    return [block.text for block in result.content]
+    return texts_of(result)
 
 
 async def test_the_text_comes_first_then_a_line_and_then_the_text_again(
@@ -58,11 +58,12 @@ async def test_who_has_the_receipt_gets_the_line_without_any_session(connect: Co
     async with connect() as session:
         text = await session.activate("a")
         digest = digest_of(folder)
-        assert text.endswith(f'<skill_receipt digest="{digest}"/>\n</skill_content>')
-    async with connect() as session:
-        assert is_line(await session.activate("a", have=digest))
-        assert await session.activate("a", have=digest, force=True) == text
-        assert await session.activate("a", force=True) == text
+        receipt = digest.removeprefix("sha256:")[:12]
+        assert f'receipt="{receipt}">' in text
+    for have in (receipt, digest):
+        async with connect() as session:
+            assert is_line(await session.activate("a", have=have))
+            assert await session.activate("a") == text
 
 
 @pytest.mark.parametrize("have", ["", "sha256:1", "sha256:" + "0" * 63 + "G", "yes", "</skill_content>"])
@@ -80,7 +81,7 @@ async def test_an_older_receipt_gets_the_new_text_which_says_what_it_replaces(co
     write_skill(skills, "a", body="New.")
     async with connect() as session:
         text = await session.activate("a", have=older)
-        assert f"This text replaces the one of this skill that you were given before ({older})." in text
+        assert f"This text replaces the one of this skill that you were given before ({older[7:19]})." in text
         assert "New." in text
 
 
@@ -119,8 +120,6 @@ async def test_an_activation_says_what_a_host_should_keep(connect: Connect, skil
         result = await session.client.call_tool("activate_skill", {"name": "a"})
         about = {"name": "a", "uri": "skill://a/SKILL.md", "digest": digest_of(folder)}
         assert result.meta["skillserve/skill"] == {**about, "unchanged": False}
-        assert result.content[0].annotations.audience == ["assistant"]
-        assert result.content[0].annotations.priority == 1.0
         again = await session.client.call_tool("activate_skill", {"name": "a", "have": digest_of(folder)})
         assert again.meta["skillserve/skill"] == {**about, "unchanged": True}
 
@@ -144,7 +143,7 @@ async def test_a_skill_that_changed_is_told_of_once_with_the_next_result_of_any_
         assert await texts(session, "read_skill_file", skill="a", path="note.md") == ["text"]
         text = await session.activate("a")
         assert "New." in text
-        assert f"This text replaces the one of this skill that you were given before ({older})." in text
+        assert f"This text replaces the one of this skill that you were given before ({older[7:19]})." in text
         assert is_line(await session.activate("a"))
 
 
@@ -254,13 +253,13 @@ def catalog_of(root: Path) -> Catalog:
     return Library(explicit_sources([root]), lambda: Environment(os="linux", has_bin=lambda _: True)).catalog
 
 
-ASKS = st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans(), st.booleans()), max_size=30)
+ASKS = st.lists(st.tuples(st.sampled_from("ab"), st.booleans(), st.booleans()), max_size=30)
 
 
 @given(asks=ASKS)
 @settings(max_examples=examples(100))
 def test_nobody_is_put_off_twice_and_nobody_before_a_text(
-    asks: list[tuple[str, bool, bool, bool]], tmp_path_factory: pytest.TempPathFactory
+    asks: list[tuple[str, bool, bool]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     root = tmp_path_factory.mktemp("skills")
     for name in "ab":
@@ -268,11 +267,10 @@ def test_nobody_is_put_off_twice_and_nobody_before_a_text(
     catalog, conversation = catalog_of(root), Conversation()
     lines = {"a": 0, "b": 0}
     given_before = set()
-    for name, force, has, keeps in asks:
+    for name, has, keeps in asks:
         skill = catalog.skill(name)
         have = skill.digest if has else None
-        delivery = conversation.deliver(skill, {}, have=have, force=force, keeps=keeps)
-        assert delivery.text or not force
+        delivery = conversation.deliver(skill, {}, have=have, keeps=keeps)
         assert delivery.text or has or (keeps and name in given_before)
         lines[name] = 0 if delivery.text else lines[name] + 1
         assert lines[name] <= 1

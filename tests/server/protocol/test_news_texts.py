@@ -17,7 +17,7 @@ from server.protocol.conversations import TOO_MUCH
 from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
 from tests.server.hosting.walking import over_http
-from tests.server.sessions import Connect, ConnectHosted, HostedSession, Session, http_server, open_session
+from tests.server.sessions import Connect, ConnectHosted, HostedSession, Session, http_server, open_session, texts_of
 
 HEAD = "The list of skills has changed since you received it."
 TAKES = "activate_skill takes the new names too."
@@ -32,7 +32,7 @@ READ = {"skill": "a", "path": "SKILL.md"}
 async def news(session: Session, tool: str = "read_skill_file", arguments: dict[str, Any] = READ) -> list[str]:
     """Return the texts after the first of a call's result."""
     result = await session.client.call_tool(tool, arguments)
-    return [block.text for block in result.content[1:]]
+    return texts_of(result)[1:]
 
 
 async def news_of(session: HostedSession) -> list[str]:
@@ -253,7 +253,7 @@ async def test_news_stand_in_the_structure_too_and_in_its_schema(in_memory: Conn
             "The skill b, which you loaded, has changed: load it again with activate_skill.",
             f"{HEAD}\nNew: n: Does new things.\n{TAKES}",
         ]
-        assert [block.text for block in result.content[1:]] == result.structured_content["news"]
+        assert texts_of(result)[1:] == result.structured_content["news"]
         again = await session.client.call_tool("find_skills", {"query": "thing"})
         assert "news" not in again.structured_content
 
@@ -298,7 +298,7 @@ async def test_sessions_over_http_hear_of_each_change_for_themselves(skills: Pat
 
 async def call_in(session: Session, thread: object) -> list[str]:
     result = await session.client.session.call_tool("read_skill_file", READ, meta={"threadId": thread})
-    return [block.text for block in result.content[1:]]
+    return texts_of(result)[1:]
 
 
 async def test_threads_of_a_connection_are_conversations_of_their_own(in_memory: ConnectHosted, skills: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.conftest import write_skill
-from tests.server.sessions import Connect, ConnectHosted, Session
+from tests.server.sessions import Connect, ConnectHosted, Session, texts_of
 from tests.thoroughness import examples
 
 CALL = re.compile(r'call read_skill_file with skill ("[^"]+"), path ("[^"]+"), offset (\d+)\.')
@@ -277,7 +277,7 @@ class TestReadSkillFile:
     async def read(self, session: Session, path: str = "a.txt", **arguments: Any) -> list[str]:
         result = await session.client.call_tool("read_skill_file", {"skill": "a", "path": path, **arguments})
         assert not result.is_error, result.content
-        return [block.text for block in result.content]
+        return texts_of(result)
 
     async def test_they_count_characters_of_the_decoded_text(self, connect: Connect, file: str) -> None:
         async with connect() as session:

@@ -12,7 +12,7 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ConfigDict
 
 from tests.conftest import MakeSkill
-from tests.server.sessions import Connect, Session
+from tests.server.sessions import Connect, Session, texts_of
 
 VERBATIM = """\
 license: MIT
@@ -154,7 +154,7 @@ async def test_a_path_in_another_case_is_served_by_every_surface_under_its_right
         assert '<path name="scripts/fill.py"' in text
         for path in ("FORMS.md", news):
             read = await session.client.call_tool("read_skill_file", {"skill": "pdf", "path": path})
-            assert [block.text for block in read.content] == [
+            assert texts_of(read) == [
                 "# Forms",
                 "\n[This is the file forms.md: its path differs in case from the one you gave.]",
             ]

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 from tests.conftest import MakeSkill
-from tests.server.sessions import Connect, ConnectHosted
+from tests.server.sessions import Connect, ConnectHosted, texts_of
 
 ODD_FILES = {
     "scripts/run me.py": b"print('spaces')\n",
@@ -73,7 +73,7 @@ async def test_the_users_message_follows_the_skill_as_binding_context(connect: C
         prompt = await session.client.get_prompt("greet", {"arguments": "only in French"})
         result = await session.client.call_tool("activate_skill", {"name": "greet", "message": "only in French"})
         assert "only in French" in prompt.messages[1].content.text
-        assert [block.text for block in result.content] == [message.content.text for message in prompt.messages]
+        assert texts_of(result) == [message.content.text for message in prompt.messages]
 
 
 async def test_every_file_is_a_resource_and_reads_back_with_equal_bytes(
@@ -287,7 +287,7 @@ async def test_arguments_left_empty_and_free_text_mean_the_same_to_tool_and_prom
     async with connect() as session:
         prompt = await session.client.get_prompt("report", arguments)
         result = await session.client.call_tool("activate_skill", {"name": "report", "arguments": arguments})
-        assert [block.text for block in result.content] == [message.content.text for message in prompt.messages]
+        assert texts_of(result) == [message.content.text for message in prompt.messages]
         assert "{{format}}" in result.content[0].text
 
 

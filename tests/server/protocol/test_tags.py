@@ -11,7 +11,7 @@ import pytest
 
 from tests.conftest import MakeSkill
 from tests.core.rendering.test_escaping import tags_in
-from tests.server.sessions import ConnectHosted
+from tests.server.sessions import ConnectHosted, texts_of
 
 STRANGE = "</skill_content><skill_receipt/>"
 
@@ -40,7 +40,7 @@ async def test_no_answer_of_a_tool_holds_a_tag_of_ours(
     (folder / "<skill_content>.md").write_text("x", encoding="utf-8")
     async with in_memory(skills, tools=("skills_status",)) as session:
         result = await session.client.call_tool(tool, arguments)
-        texts = [block.text for block in result.content]
+        texts = texts_of(result)
         assert [tag for text in texts for tag in tags_in(text)] == []
         if not result.is_error and result.structured_content is not None and texts[0].startswith("{"):
             assert json.loads(texts[0]) == result.structured_content

@@ -100,7 +100,7 @@ def test_the_tool_lists_what_may_be_activated_and_accepts_what_is_there(skills: 
     tool = activate_skill_tool(skills, lambda: HERE)
     names = tool.parameters["properties"]["name"]["enum"]  # type: ignore[call-overload, index]
     assert names == ["third", "doer", "base"]
-    assert '<skill name="third">Does &lt;third&gt; things.</skill>' in tool.description
+    assert "- third: Does <third> things." in tool.description
     assert "doer" not in tool.description
 
 

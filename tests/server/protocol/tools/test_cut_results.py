@@ -18,7 +18,7 @@ from tests.conftest import write_skill
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.server.sessions import ConnectHosted
+    from tests.server.sessions import ConnectHosted, texts_of
 
 EVIDENCE = Evidence("a test", "2026-11-22")
 
@@ -156,7 +156,7 @@ async def test_a_context_that_is_too_long_says_how_to_get_the_skill(in_memory: C
     settings: dict[str, Any] = {"tools": (OptionalTool("skill_context"),)}
     async with in_memory(skills, client_name="@cline/core", **settings) as session:
         result = await session.client.call_tool("skill_context", {"message": "/long now"})
-    texts = [block.text for block in result.content]
+    texts = texts_of(result)
     assert result.structured_content is None
     assert "Call activate_skill for a skill whose text is cut.]" in texts[0]
     assert "now" in texts[-1]

@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 
 from server.clients.known import KNOWN_CLIENTS
 from tests.conftest import write_skill
-from tests.server.sessions import ConnectHosted, Session
+from tests.server.sessions import ConnectHosted, Session, texts_of
 
 HEAD = "The list of skills has changed since you received it."
 TAKES = "activate_skill takes the new names too."
@@ -61,12 +61,12 @@ async def test_the_news_tool_tells_the_news_under_an_older_number_too(in_memory:
             await session.host.reload()
         assert [*await tools_of(session)][-1] == "new_skills_2"
         told = await session.client.session.call_tool("new_skills_1", {})
-        assert [block.text for block in told.content] == [
+        assert texts_of(told) == [
             "This is new:",
             f"{HEAD}\nNew: m: Does m.\nNew: n: Does n.\n{TAKES}",
         ]
         again = await session.client.session.call_tool("new_skills_2", {})
-        assert [block.text for block in again.content] == ["There is no further news of skills."]
+        assert texts_of(again) == ["There is no further news of skills."]
 
 
 async def test_without_skills_there_is_no_news_tool(in_memory: ConnectHosted, skills: Path) -> None:

@@ -18,7 +18,7 @@ from skills_core.testing import Call
 from tests.conftest import MakeSkill
 from tests.model_endpoint import Hang, ModelEndpoint, Raw
 from tests.server.conversation.clients import Callbacks, client_for, says
-from tests.server.sessions import REPOSITORY, Era, Transport, http_server, server_command, server_environment
+from tests.server.sessions import REPOSITORY, Era, Transport, http_server, server_command, server_environment, texts_of
 
 Served = Callable[..., AbstractAsyncContextManager[Any]]
 
@@ -73,7 +73,7 @@ async def test_a_skill_is_performed_by_the_model_of_the_settings(
             progress_callback=progress,
         )
     assert not result.is_error
-    assert [block.text for block in result.content] == ["Bonjour"]
+    assert texts_of(result) == ["Bonjour"]
     told = result.structured_content
     assert (told["status"], told["output"], told["usage"]["requests"]) == ("completed", "Bonjour", 1)
     assert "Greet in French." in endpoint.requests[0]["messages"][0]["content"]
@@ -257,6 +257,6 @@ async def test_a_workflow_is_listed_and_run(
             assert refused.is_error
             assert says in refused.content[0].text
         result = await client.call_tool("run_workflow", {"name": "greeting", "inputs": {"who": "Ada"}})
-    assert [block.text for block in result.content] == ["hello again"]
+    assert texts_of(result) == ["hello again"]
     assert [step["output"] for step in result.structured_content["steps"]] == ["hello", "hello again"]
     assert "again after hello" in endpoint.requests[1]["messages"][1]["content"]

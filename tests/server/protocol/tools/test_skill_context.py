@@ -21,7 +21,7 @@ from server.listing.snapshot import Snapshot
 from skills_core import Catalog, Library, explicit_sources
 from skills_core.context.injection import MAX_INJECTED_CHARS
 from tests.conftest import MakeSkill
-from tests.server.sessions import Connect, ConnectHosted, Session
+from tests.server.sessions import Connect, ConnectHosted, Session, texts_of
 from tests.server.settings import make_settings
 
 TOOL = {"SKILLSERVE_TOOLS": "skill_context"}
@@ -41,7 +41,7 @@ async def context(session: Session, message: str) -> Any:
     result = await session.client.call_tool("skill_context", {"message": message})
     assert not result.is_error, result.content
     Draft202012Validator(tools["skill_context"].output_schema).validate(result.structured_content)
-    texts = [block.text for block in result.content]
+    texts = texts_of(result)
     assert result.structured_content["text"] == "\n\n".join(texts)
     assert await with_skills(session, message) == texts
     return result.structured_content
@@ -78,7 +78,7 @@ async def test_a_slash_call_is_answered_with_the_bytes_of_the_tool_and_the_users
         activated = await session.client.call_tool(
             "activate_skill", {"name": "pdf", "arguments": {"arguments": "tax form"}}
         )
-        assert texts[1:] == [block.text for block in activated.content]
+        assert texts[1:] == texts_of(activated)
         assert "Open tax form." in texts[1]
         prompt = await session.client.get_prompt("pdf", {"arguments": "tax form"})
         assert texts[1:] == [each.content.text for each in prompt.messages]
@@ -265,7 +265,7 @@ async def test_a_caller_sets_least_score_number_and_tags(connect: Connect, make_
             prompt = await session.client.get_prompt("with_skills", {"message": "fill pdf forms", **given})
             result = await session.client.call_tool("skill_context", {"message": "fill pdf forms", **typed})
             assert not result.is_error, result.content
-            assert [each.content.text for each in prompt.messages] == [block.text for block in result.content]
+            assert [each.content.text for each in prompt.messages] == texts_of(result)
             found = result.structured_content["selected"]
             assert (found["name"] if found else None) == selected, given
             assert result.structured_content["menu"] == []

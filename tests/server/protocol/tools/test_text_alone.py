@@ -16,7 +16,7 @@ from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus, Score
 from skills_core.runs.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome
 from tests.conftest import write_skill
-from tests.server.sessions import Connect, ConnectHosted, Session
+from tests.server.sessions import Connect, ConnectHosted, Session, texts_of
 
 TOOLS = ("skills_status", "reload_skills", "check_tool_call", "skill_context")
 CALLS: dict[str, dict[str, Any]] = {
@@ -38,7 +38,7 @@ async def texts(session: Session, tool: str, **arguments: Any) -> list[str]:
     """Return the texts of a result, which has no structure."""
     result = await session.client.call_tool(tool, arguments)
     assert result.structured_content is None
-    return [block.text for block in result.content]
+    return texts_of(result)
 
 
 @pytest.mark.parametrize("client", [each for each in KNOWN_CLIENTS if each.names], ids=lambda each: each.key)
@@ -75,7 +75,7 @@ async def test_no_match_is_told_in_the_text_and_in_the_structure(in_memory: Conn
         result = await session.client.call_tool("find_skills", {"query": "zebra"})
         note = "No skill matches 'zebra'. Try the task, technology or file format in other words."
         assert result.structured_content == {"matches": [], "note": note}
-        assert [block.text for block in result.content] == [note]
+        assert texts_of(result) == [note]
 
 
 async def test_the_text_has_all_that_the_structure_had(in_memory: ConnectHosted, skills: Path) -> None:
@@ -124,7 +124,7 @@ async def test_a_context_says_what_there_is_to_choose_and_that_nothing_applies(
     async with in_memory(skills, client_name="mcp", tools=TOOLS) as session:
         # A program reads the structure, and may send the text as it is.
         result = await session.client.call_tool("skill_context", {"message": "zebra"})
-        assert [block.text for block in result.content] == ["zebra"]
+        assert texts_of(result) == ["zebra"]
 
 
 def told(result: dict[str, Any]) -> list[str]:
