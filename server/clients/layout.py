@@ -69,7 +69,7 @@ def is_structured(client: ClientProfile, settings: Settings) -> bool:
     Many clients then drop the text, or show their models both. So only programs get it, as far as they are known.
     """
     is_program = client.structure is not None and client.structure.value is StructureUse.PROGRAM
-    return is_program or settings.clients.structured
+    return is_program or settings.clients.structured_results
 
 
 def link_reader_of(client: ClientProfile, settings: Settings) -> str | None:

@@ -55,7 +55,7 @@ def with_joined_texts(result: dict[str, Any]) -> dict[str, Any]:
     if len(texts) < 2:  # noqa: PLR2004 - nothing to join
         return result
     at = next(number for number, block in enumerate(content) if block["type"] == "text")
-    joined = texts[0] + "".join(f"\n{text}" if text.startswith("\n") else f"\n\n{text}" for text in texts[1:])
+    joined = texts[0] + "".join(text if text.startswith("\n") else f"\n\n{text}" for text in texts[1:])
     others = [block for block in content if block["type"] != "text"]
     return {**result, "content": [*others[:at], text_block(joined), *others[at:]]}
 

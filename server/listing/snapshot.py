@@ -78,7 +78,7 @@ class Snapshot:
     @property
     def default_layout(self) -> ListingLayout:
         """The layout for unknown clients."""
-        return ListingLayout(self.settings.catalog.budget, structured=self.settings.clients.structured)
+        return ListingLayout(self.settings.catalog.budget, structured=self.settings.clients.structured_results)
 
     @property
     def layouts(self) -> frozenset[ListingLayout]:

@@ -61,7 +61,8 @@ _JOINT = re.compile(
 
 def texts_of(result: Any) -> list[str]:
     """Return the texts that the server has joined in the one block of a result: what a tool says, then news."""
-    (joined,) = (block.text for block in result.content if block.type == "text")
+    content = result["content"] if isinstance(result, dict) else result.model_dump()["content"]
+    (joined,) = (block["text"] for block in content if block["type"] == "text")
     return _JOINT.split(joined)
 
 

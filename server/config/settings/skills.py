@@ -134,7 +134,7 @@ class ClientSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     adapt: bool = True
     """Whether an activation lists the client's own names for the tools and files that the skill mentions, and is a link
     for clients that would ignore its text."""
-    structured: bool = False
+    structured_results: bool = False
     """Whether results of tools have `structuredContent` beside their text for every client. Switch it on for a program
     of your own that reads it: models of many clients then see the structure instead of the text, or both. Clients that
     are known to be programs get it in any case."""

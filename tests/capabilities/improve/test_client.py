@@ -26,6 +26,7 @@ async def test_a_server_improves_a_skill_after_the_run_of_a_client(
         "SKILLSERVE_RUN_TOOLS": "list_directory",
         "SKILLSERVE_WORKSPACE": str(tmp_path / "work"),
         "SKILLSERVE_WATCH": "off",
+        "SKILLSERVE_STRUCTURED_RESULTS": "true",
     }
     command, *words = server_command(skills)
     environment = server_environment(**settings)

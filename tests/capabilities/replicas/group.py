@@ -49,7 +49,10 @@ async def member(skills: Path, redis_server: RedisServer, **settings: str) -> As
     secret.write_text(f"{SECRET}\n")
     command = server_command(skills, "--transport", "http", "--port", "0")
     environment = server_environment(
-        SKILLSERVE_REPLICAS_REDIS_URL=redis_server.url, SKILLSERVE_REPLICAS_SECRET_FILE=str(secret), **settings
+        SKILLSERVE_REPLICAS_REDIS_URL=redis_server.url,
+        SKILLSERVE_REPLICAS_SECRET_FILE=str(secret),
+        SKILLSERVE_STRUCTURED_RESULTS="true",
+        **settings,
     )
     async with (
         await anyio.open_process(

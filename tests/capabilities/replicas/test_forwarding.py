@@ -54,7 +54,9 @@ def log(tmp_path: Path) -> Path:
 
 @asynccontextmanager
 async def member(redis_server: RedisServer, skills: Path, log: Path, callbacks: Callbacks) -> AsyncGenerator[Member]:
-    settings = make_settings(watch=WatchMode.OFF, replicas_redis_url=redis_server.url, replicas_secret=SECRET)
+    settings = make_settings(
+        watch=WatchMode.OFF, replicas_redis_url=redis_server.url, replicas_secret=SECRET, structured_results=True
+    )
     host = Host(Library(explicit_sources([skills]), current_environment), settings)
     server, replica = ScriptedServer(host, log, ExchangeLimits(), local=False), Replica(host)
     replica.attach(server)

@@ -54,7 +54,7 @@ def serve(
                 asked.append(params.message)
             return types.ElicitResult(action="accept", content={"answer": left.pop(0)})
 
-        given: dict[str, Any] = {"tools": SCHEDULE_TOOLS, "schedules": True, **more}
+        given: dict[str, Any] = {"tools": SCHEDULE_TOOLS, "schedules": True, "structured_results": True, **more}
         host = Host(Library(explicit_sources([skills]), current_environment), make_settings(**given))
         server = SkillServer(host, local=True)
         callback = elicit if answers else None

@@ -15,7 +15,9 @@ import mcp_types as types
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared._httpx_utils import create_mcp_http_client
+from mcp_types import Implementation
 
+from tests.server.sessions import PROGRAM as READER
 from tests.server.sessions import REPOSITORY, Era, address, server_environment
 
 PROGRAM = Path(__file__).with_name("program.py")
@@ -132,6 +134,7 @@ def client_for(target: Any, era: Era, callbacks: Callbacks, **more: Any) -> Clie
         sampling_capabilities=callbacks.sampling if callbacks.sample else None,
         elicitation_callback=callbacks.on_elicit if callbacks.elicit else None,
         cache=None,
+        client_info=Implementation(name=READER, version="1"),
         **more,
     )
 

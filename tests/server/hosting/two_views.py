@@ -130,7 +130,8 @@ def remove_team(root: Path, team: str) -> None:
 def host_of(
     sources: tuple[Path, ...], rule: ViewRule | None = RULE, records: Records | None = None, **settings: Any
 ) -> Host:
-    given = {"watch": WatchMode.OFF, "usage": False, "port": 0, "transport": Transport.HTTP, **SWITCHED_ON, **settings}
+    given = {"watch": WatchMode.OFF, "usage": False, "port": 0, "transport": Transport.HTTP, **SWITCHED_ON}
+    given |= {"structured_results": True, **settings}
     library = Library(explicit_sources([*sources]), current_environment)
     return Host(library, make_settings(**given), rule=rule, records=records)
 

@@ -54,9 +54,10 @@ class RootedClient:
         self.asked = asked
 
     async def activate(self) -> str:
-        result: Any = await self.client.call_tool("activate_skill", {"name": "pdf", "force": True})
+        result: Any = await self.client.call_tool("activate_skill", {"name": "pdf"})
         text: str = result.content[0].text
-        return text
+        # Asked again after the line that says that nothing has changed, the server sends the text.
+        return await self.activate() if "has not changed since" in text else text
 
     async def prompt(self) -> str:
         result: Any = await self.client.get_prompt("pdf", {})

@@ -238,7 +238,7 @@ async def test_sessions_over_http_know_nothing_of_each_other(skills: Path) -> No
         assert is_line(await one.activate("a"))
 
 
-@pytest.mark.parametrize(("name", "value"), [("have", 3), ("force", "yes"), ("force", 1)])
+@pytest.mark.parametrize(("name", "value"), [("have", 3), ("message", 1)])
 async def test_what_is_of_another_kind_is_an_error_that_says_so(
     in_memory: ConnectHosted, skills: Path, name: str, value: object
 ) -> None:

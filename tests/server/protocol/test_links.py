@@ -19,6 +19,7 @@ from server.protocol.server import SkillServer
 from skills_core.disk.sources import explicit_sources
 from skills_core.live.library import Library
 from tests.conftest import MakeSkill
+from tests.server.sessions import texts_of
 from tests.server.settings import make_settings
 
 GEMINI = "gemini-cli-mcp-client"
@@ -58,15 +59,16 @@ def kinds(make_skill: MakeSkill, skills: Path) -> Path:
 async def test_an_activation_links_a_listed_resource_that_holds_the_body(kinds: Path, name: str) -> None:
     async with connected(kinds, page_size=1) as client:
         result = await client.call_tool("activate_skill", {"name": name, "message": "Now."})
-        link, text, message = result.content
+        link, _ = result.content
+        text, message = texts_of(result)
         assert str(link.uri) in await listed_uris(client)
         assert "BODY-MARK" in (await client.read_resource(str(link.uri))).contents[0].text
     assert (link.type, link.name) == ("resource_link", name)
     assert link.title.startswith(f"Instructions of the skill {name}. Read them now with read_mcp_resource")
-    assert "BODY-MARK" not in text.text
-    assert f"The instructions are the resource {link.uri}" in text.text
-    assert "with read_skill_file" in text.text
-    assert "<user_request>\nNow." in message.text
+    assert "BODY-MARK" not in text
+    assert f"The instructions are the resource {link.uri}" in text
+    assert "with read_skill_file" in text
+    assert "<user_request>\nNow." in message
     assert result.meta["skillserve/skill"]["name"] == name
 
 
@@ -78,7 +80,7 @@ async def test_a_long_body_is_linked_whole_and_its_link_says_nothing_of_parts(
         result = await client.call_tool("activate_skill", {"name": "long"})
         link, text = result.content
         assert len((await client.read_resource(str(link.uri))).contents[0].text) > 100_000
-        digest = text.text.rpartition('digest="')[2].partition('"')[0]
+        digest = text.text.partition('receipt="')[2].partition('"')[0]
         (again,) = (await client.call_tool("activate_skill", {"name": "long", "have": digest})).content
     assert "rest" not in result.meta["skillserve/skill"]
     assert "offset" not in text.text + again.text
@@ -105,7 +107,7 @@ async def test_every_text_calls_our_tool_as_gemini_does(skills: Path, make_skill
     async with connected(skills) as client:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         first = (await client.call_tool("activate_skill", {"name": "pdf"})).content[1].text
-        digest = first.rpartition('digest="')[2].partition('"')[0]
+        digest = first.partition('receipt="')[2].partition('"')[0]
         again = (await client.call_tool("activate_skill", {"name": "pdf", "have": digest})).content[0].text
         error = (await client.call_tool("activate_skill", {"name": "pdf", "wrong": 1})).content[0].text
         texts = [client.instructions, error, again, *(tool.description for tool in tools.values())]
@@ -125,7 +127,7 @@ async def test_news_call_our_tool_as_gemini_does(make_skill: MakeSkill, skills: 
         make_skill("pdf", body="Another body.")
         await host.try_reload()
         result: Any = await client.call_tool("find_skills", {"query": "pdf"})
-    assert result.content[-1].text.endswith("has changed: load it again with mcp_tools_activate_skill.")
+    assert texts_of(result)[-1].endswith("has changed: load it again with mcp_tools_activate_skill.")
 
 
 def test_only_a_client_that_frames_results_and_not_resources_gets_links() -> None:

@@ -20,7 +20,8 @@ from tests.server.hosting.walking import over_http
 from tests.server.sessions import Connect, ConnectHosted, HostedSession, Session, http_server, open_session, texts_of
 
 HEAD = "The list of skills has changed since you received it."
-TAKES = "activate_skill takes the new names too."
+TAKES_KNOWN = "activate_skill takes the new names too."
+TAKES = f"{TAKES_KNOWN} If your client refuses one, read_skill_file with path SKILL.md brings its text."
 
 REFRESHING = [client.names[0] for client in KNOWN_CLIENTS if client.refreshes]
 OTHERS = [client.names[0] for client in KNOWN_CLIENTS if client.names and not client.refreshes]
@@ -100,7 +101,7 @@ async def test_news_begin_with_the_first_list_and_a_further_list_takes_none_away
         await session.host.reload()
         # Claude Code fetches the list and shows its model the old one.
         await session.client.list_tools()
-        assert await news_of(session) == [HEAD, "New: n: Does new things.", TAKES]
+        assert await news_of(session) == [HEAD, "New: n: Does new things.", TAKES_KNOWN]
 
 
 async def test_changed_and_removed_skills_are_told_of(in_memory: ConnectHosted, skills: Path) -> None:
@@ -243,7 +244,7 @@ async def test_news_come_with_errors_and_with_every_tool(in_memory: ConnectHoste
 
 
 async def test_news_stand_in_the_structure_too_and_in_its_schema(in_memory: ConnectHosted, skills: Path) -> None:
-    async with in_memory(skills, watch=False, client_name="a client of tomorrow") as session:
+    async with in_memory(skills, watch=False) as session:
         await session.activate("b")
         write_skill(skills, "n", "Does new things.")
         write_skill(skills, "b", body="Other.")
@@ -279,7 +280,7 @@ async def test_the_tool_of_a_skill_has_news_in_its_text(in_memory: ConnectHosted
         await session.host.reload()
         result = await session.client.call_tool("own__say", {})
         assert result.structured_content is None
-        assert result.content[-1].text.startswith(HEAD)
+        assert texts_of(result)[-1].startswith(HEAD)
 
 
 async def test_sessions_over_http_hear_of_each_change_for_themselves(skills: Path) -> None:

@@ -22,7 +22,7 @@ LINES = "\n".join(f"@{number:07d} Follow this step with “care”." for number 
 
 
 def text_of(result: dict[str, Any]) -> str:
-    return "".join(block["text"] for block in result["content"])
+    return "".jointexts_of(result)
 
 
 def utf16(text: str) -> int:
@@ -73,7 +73,7 @@ class Reader:
             skill, path, offset = json.loads(found[1]), json.loads(found[2]), int(found[3])
             result = await self.call("read_skill_file", skill=skill, path=path, offset=offset)
             assert not result["isError"], result
-            read += result["content"][0]["text"]
+            read += texts_of(result)[0]
         assert "Here the file ends." in text_of(result)
         return read
 
@@ -96,7 +96,7 @@ async def test_a_long_skill_comes_in_parts_that_this_client_shows_whole(
     async with in_memory(skills, client_name=client, adapt=not client.startswith("gemini")) as session:
         reader = Reader(session, model)
         result = await reader.call("activate_skill", name="long", message="Do it now.")
-        text, request = (block["text"] for block in result["content"])
+        text, request = texts_of(result)
         read = await reader.read_on(result)
     shown = shown_of(LINES, text)
     assert shown + read.rstrip("\n") == LINES
@@ -125,7 +125,7 @@ async def test_clients_that_pass_on_more_or_have_no_known_limit_get_it_whole(
         file = await reader.call("read_skill_file", skill="long", path="SKILL.md")
     assert LINES in text_of(result)
     assert result["_meta"]["skillserve/skill"].keys() == {"name", "uri", "digest", "unchanged"}
-    assert [block["text"] for block in file["content"]] == [read_file(skills, "long")]
+    assert texts_of(file) == [read_file(skills, "long")]
 
 
 async def test_claude_code_is_handed_over_half_a_million_characters_in_parts(
@@ -217,7 +217,7 @@ async def test_a_change_between_two_parts_is_told(in_memory: ConnectHosted, skil
         write_skill(skills, "long", body="New.\n" + LINES)
         await session.host.reload()
         after = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=int(found[3]))
-        _, note, news = (block["text"] for block in after["content"])
+        _, note, news = texts_of(after)
         assert digest not in note
         assert re.search(r"\(sha256:[0-9a-f]{64}\)", note)
         assert "which you loaded, has changed: load it again" in news
@@ -236,14 +236,14 @@ async def test_news_have_room_in_a_part(in_memory: ConnectHosted, skills: Path) 
             write_skill(skills, f"new-skill-number-{number}", description=f'Counts "{number}" things. ' * 9)
         await session.host.reload()
         second = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=5000)
-        text, note, news = (block["text"] for block in second["content"])
+        text, note, news = texts_of(second)
         third = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=5000)
     assert LINES.find(text) > 4000
     assert "The rest is missing" in note
     assert news.startswith("The list of skills has changed")
     assert "Left out by the server" not in news
     # Without news, a part is longer.
-    assert len(third["content"][0]["text"]) > len(text) + 1000
+    assert len(texts_of(third)[0]) > len(text) + 1000
     assert max(utf16(as_json(each)) for each in reader.results) < 8000
 
 
@@ -252,7 +252,7 @@ async def test_a_long_message_leaves_room_to_the_skill(in_memory: ConnectHosted,
     async with in_memory(skills, client_name="@cline/core") as session:
         reader = Reader(session)
         result = await reader.call("activate_skill", name="long", message="please " * 5000)
-    text, request = (block["text"] for block in result["content"])
+    text, request = texts_of(result)
     assert len(shown_of(LINES, text)) > 3000
     assert "of 35000 characters; the whole message is in your call.]" in request
     assert request.endswith("</user_request>")
@@ -285,7 +285,7 @@ class TestReadSkillFile:
             assert await self.read(session, offset=0) == [file]
             text, note = await self.read(session, offset=3, limit=10)
             assert text == file[3:13]
-            assert note.startswith("\n[Characters 3 to 13 of 7000 of a.txt (sha256:")
+            assert note.startswith("\n[Characters 3 to 13 of 7000 of a.txt (")
             assert note.endswith(
                 'The rest is missing. To read on, call read_skill_file with skill "a", path "a.txt", offset 13.]'
             )

@@ -49,7 +49,7 @@ async def test_claude_code_has_a_tool_of_a_new_name_while_there_is_news(
         assert entry.meta == {"anthropic/alwaysLoad": True}
         assert entry.annotations.read_only_hint
         result = await session.client.call_tool("read_skill_file", {"skill": "a", "path": "SKILL.md"})
-        assert result.content[1].text == text
+        assert texts_of(result)[1] == text
         assert [*await tools_of(session)] == OWN
 
 

@@ -16,7 +16,7 @@ from skills_core.guard.tool import CallDecision, ToolCall
 from skills_core.runs.outcome import RunOutcome, RunProblem, RunStatus, Score
 from skills_core.runs.workflow.model import StepKind, StepRecord, StepStatus, WorkflowOutcome
 from tests.conftest import write_skill
-from tests.server.sessions import Connect, ConnectHosted, Session, texts_of
+from tests.server.sessions import PROGRAM, Connect, ConnectHosted, Session, texts_of
 
 TOOLS = ("skills_status", "reload_skills", "check_tool_call", "skill_context")
 CALLS: dict[str, dict[str, Any]] = {
@@ -51,17 +51,17 @@ async def test_results_have_a_structure_where_the_list_says_so(
         for tool, arguments in CALLS.items():
             result = await session.client.call_tool(tool, arguments)
             assert (result.structured_content is not None) is (listed[tool] is not None), tool
-            assert (listed[tool] is not None) is (client.structure is None), tool
+            assert (listed[tool] is not None) is (client.key == "inspector"), tool
 
 
 @pytest.mark.every_way
 @pytest.mark.usefixtures("skills", "transport", "era")
-@pytest.mark.parametrize("name", ["claude-code", "test"])
+@pytest.mark.parametrize("name", ["claude-code", "a client of tomorrow", PROGRAM])
 async def test_list_and_results_agree_over_each_transport(connect: Connect, name: str) -> None:
     async with connect(client_name=name) as session:
         listed = {tool.name: tool.output_schema for tool in (await session.client.list_tools()).tools}
         result = await session.client.call_tool("find_skills", {"query": "forms"})
-        expected = name == "test"
+        expected = name == PROGRAM
         assert (listed["find_skills"] is not None, result.structured_content is not None) == (expected, expected)
         assert json.loads(result.content[0].text)["matches"][0]["name"] == "pdf"
 
@@ -121,7 +121,7 @@ async def test_a_context_says_what_there_is_to_choose_and_that_nothing_applies(
         assert await texts(session, "skill_context", message="zebra") == ["zebra", "No skill applies to this message."]
         (hit,) = await texts(session, "skill_context", message="fill my pdf forms")
         assert "[skill:pdf]" in hit
-    async with in_memory(skills, client_name="mcp", tools=TOOLS) as session:
+    async with in_memory(skills, tools=TOOLS) as session:
         # A program reads the structure, and may send the text as it is.
         result = await session.client.call_tool("skill_context", {"message": "zebra"})
         assert texts_of(result) == ["zebra"]
@@ -192,3 +192,9 @@ def test_a_run_that_waits_has_its_question_and_its_tokens_in_the_text() -> None:
         structured = result["structuredContent"]
         for value in (value for key, value in structured.items() if key != "status"):
             assert value in result["content"][0]["text"]
+
+
+async def test_a_setting_gives_every_client_the_structure(in_memory: ConnectHosted, skills: Path) -> None:
+    async with in_memory(skills, client_name="a client of tomorrow", structured_results=True) as session:
+        result = await session.client.call_tool("find_skills", {"query": "forms"})
+        assert result.structured_content["matches"][0]["name"] == "pdf"
