@@ -22,7 +22,7 @@ LINES = "\n".join(f"@{number:07d} Follow this step with “care”." for number 
 
 
 def text_of(result: dict[str, Any]) -> str:
-    return "".jointexts_of(result)
+    return "".join(texts_of(result))
 
 
 def utf16(text: str) -> int:

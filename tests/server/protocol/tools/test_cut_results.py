@@ -14,11 +14,12 @@ from server.config.settings.tools import OptionalTool
 from server.protocol.tool_call import MARGIN, ResultRoom, result_size
 from server.protocol.tools.cut_results import cut_to_room
 from tests.conftest import write_skill
+from tests.server.sessions import texts_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.server.sessions import ConnectHosted, texts_of
+    from tests.server.sessions import ConnectHosted
 
 EVIDENCE = Evidence("a test", "2026-11-22")
 
