@@ -129,7 +129,7 @@ def _check_data(skillserve: str, skills: Path, environment: Mapping[str, str], f
     (skills / "tide-tables/evals/evals.json").write_text(json.dumps({"evals": [case]}), encoding="utf-8")
     (folder / "work").mkdir()
     for words, expected in (
-        (["visibility", str(skills)], "claude-code"),
+        (["visibility", str(skills)], "Claude Code"),
         (["connect", "cursor", str(skills), "--print"], "mcpServers"),
         (["activate", "tide-tables", str(skills), "--client", "codex"], "Read the table."),
         (["eval", str(skills / "tide-tables"), "--agent-command", "echo hi"], "tide-tables"),
