@@ -19,7 +19,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ranking import HALVES, HERE, load, merged_rankings, word_rankings, write_labelled
 
+from server.capabilities.embeddings.local_model import AVERAGING, load_model
+from skills_core import EmbeddingReranker
 from skills_core.selection.fulltext import Stems, query_words, texts_of
+from skills_core.selection.fusion import SIMILARITY_WEIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,6 +47,8 @@ def main() -> None:
     """Print a row for each ranking: how often the right skill is the first, and among the first three and ten."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--held-out", action="store_true", help="rank the half that nothing may be tuned on")
+    parser.add_argument("--embeddings", action="store_true", help="also rank with the model of search.embeddings_model")
+    parser.add_argument("--model", default=AVERAGING, help="another model, or a folder with one")
     parser.add_argument("--misses", action="store_true", help="print the tasks whose skill is not the first")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -53,7 +58,12 @@ def main() -> None:
         check_words(skills)
         asked = tasks(held_out=options.held_out)
         print(f"{len(skills)} skills, {len(asked)} tasks, half: {HALVES[options.held_out]}")
-        for name, rank in word_rankings(skills).items():
+        rankings = word_rankings(skills)
+        if options.embeddings:
+            reranker = EmbeddingReranker(load_model(options.model).encode, "bench", seconds=None)
+            reranker.warm(skills)
+            rankings |= merged_rankings(skills, reranker, [SIMILARITY_WEIGHT])
+        for name, rank in rankings.items():
             print_row(name, rank, asked, misses=options.misses)
 
 

@@ -12,11 +12,13 @@ import anyio
 import anyio.to_thread
 
 from server.access import Principal, PrincipalKind, principal_of
+from server.capabilities import CAPABILITIES
 from server.config.files import ConfigurationError
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
+    from server.config.settings.model import Settings
     from skills_core.selection.fusion import Reranker
     from skills_core.selection.policy import Match
 
@@ -81,6 +83,19 @@ def match_object(match: Match) -> dict[str, Any]:
         "weak": match.weak,
         "why": {field: list(words) for field, words in match.why},
     }
+
+
+def reranker_of(settings: Settings, *, wait: bool = False) -> Reranker | None:
+    """Return the second ranking that settings name or switch on; None if there is none.
+
+    With `wait`, the first search waits until a model is loaded.
+
+    Raises:
+        ConfigurationError: the named one cannot be loaded.
+    """
+    named = load_reranker(settings.search.reranker)
+    offered = (each.reranker(settings, wait) for each in CAPABILITIES if each.reranker is not None)
+    return named or next((found for found in offered if found is not None), None)
 
 
 def load_reranker(name: str | None) -> Reranker | None:
