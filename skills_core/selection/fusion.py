@@ -27,7 +27,7 @@ _CONSTANT = 60
 FUSION_DEPTH = 50
 """How many places of each ranking count."""
 
-# Chosen for all-MiniLM-L6-v2, the weight on the first half of the labelled queries; bench/README.md has the figures.
+# Chosen for all-MiniLM-L6-v2 on the first half of the labelled queries; bench/README.md has the figures.
 SIMILARITY_WEIGHT = 3.0
 """What a cosine of 1 counts beside the word score of the best match, which counts 1."""
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 AVERAGING: Final = "sentence-transformers/all-MiniLM-L6-v2"
 """The model by whose description a folder is loaded: the vector of a text is the mean of those of its words."""
 
-_FILES: Final = ("model.onnx", "tokenizer.json", "tokenizer_config.json", "config.json")
+_FILES: Final = ("model.onnx", "tokenizer.json", "tokenizer_config.json")
 _FETCHED: Final = "models--*"
 
 
