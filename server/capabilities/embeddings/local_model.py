@@ -65,16 +65,25 @@ def is_fetched(model: str) -> bool:
     return any((search_home() / "models").glob(f"{_FETCHED}/snapshots/*/*.onnx"))
 
 
+def require_files(model: str) -> None:
+    """Check that the library and the files of a folder are there, without loading any.
+
+    Raises:
+        ModelUnavailableError: something is missing.
+    """
+    if missing_modules("embeddings"):
+        raise ModelUnavailableError(f"it needs the extra `embeddings`; {extra_advice('embeddings')}")
+    if missing := missing_file(model):
+        raise ModelUnavailableError(f"{missing} is missing")
+
+
 def load_model(model: str) -> LocalModel:
     """Load a model; it is fetched if it is not on this machine yet, which may take minutes.
 
     Raises:
         ModelUnavailableError: the library or a file is missing, or the model cannot be fetched or loaded.
     """
-    if missing_modules("embeddings"):
-        raise ModelUnavailableError(f"it needs the extra `embeddings`; {extra_advice('embeddings')}")
-    if missing := missing_file(model):
-        raise ModelUnavailableError(f"{missing} is missing")
+    require_files(model)
     import fastembed
     from loguru import logger as log_of_library
 

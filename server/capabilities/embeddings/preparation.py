@@ -17,16 +17,13 @@ if TYPE_CHECKING:
 
 
 _DELAY: Final = 1.0
-# Seconds after the start, in which a client sends its first requests; importing the library would slow their answers.
-
-_PATIENCE: Final = 1.0
-# Seconds that the end of the server waits for texts that are being encoded, so that it interrupts no library.
+# Seconds after the start, in which a client sends its first requests.
 
 
 class Preparation(ServerPart):
-    """Prepares the second opinion in a thread: at the start, and after each change of skills.
+    """Prepares the second opinion in a thread, at the start and after each change of skills.
 
-    A download cannot be cancelled, so the thread is a daemon: the end of the server does not wait for it.
+    The thread waits for the process of the model, which the end of the server ends.
     """
 
     def __init__(self, host: Host, opinion: SecondOpinion) -> None:
@@ -44,14 +41,15 @@ class Preparation(ServerPart):
     @contextmanager
     def _running(self) -> Iterator[None]:
         self._host.on_change(lambda _: self._due.set())
-        thread = threading.Thread(target=self._run, name="search by meaning", daemon=True)
+        thread = threading.Thread(target=self._run, name="search by meaning")
         thread.start()
         try:
             yield
         finally:
             self._ended.set()
             self._due.set()
-            thread.join(_PATIENCE)
+            self._opinion.close()
+            thread.join()
 
     def _run(self) -> None:
         if self._ended.wait(_DELAY):

@@ -9,7 +9,13 @@ from threading import Lock
 from time import monotonic
 from typing import TYPE_CHECKING, Final
 
-from server.capabilities.embeddings.local_model import ModelUnavailableError, is_fetched, load_model, search_home
+from server.capabilities.embeddings.local_model import (
+    ModelUnavailableError,
+    is_fetched,
+    require_files,
+    search_home,
+)
+from server.capabilities.embeddings.model_process import ModelProcess
 from skills_core.diagnostics import agreeing, counted, one_line
 from skills_core.selection.embeddings import EmbeddingReranker
 
@@ -37,6 +43,7 @@ class SecondOpinion:
         self._wait = wait
         self._preparing = Lock()
         self._failed = False
+        self._process: ModelProcess | None = None
         self._loaded: EmbeddingReranker | None = None
         self._ready: EmbeddingReranker | None = None
 
@@ -62,6 +69,8 @@ class SecondOpinion:
                 count = self._loaded.warm(skills, go_on)
             except ModelUnavailableError as error:
                 self._failed = True
+                if not go_on():
+                    return
                 logger.warning("search: words alone rank, because the model %s cannot be used: %s", self._shown, error)
                 return
             except Exception:
@@ -74,20 +83,27 @@ class SecondOpinion:
                 done = f"{counted(count, 'vector')} {verb} computed in {monotonic() - begin:.1f} s"
                 logger.info("search: skills are found by meaning too; %s", done)
 
+    def close(self) -> None:
+        """End the process of the model, whatever it does."""
+        if self._process is not None:
+            self._process.close()
+
     @property
     def _shown(self) -> str:
         return one_line(self._model)
 
     def _load(self) -> EmbeddingReranker:
+        require_files(self._model)
         if is_fetched(self._model):
             logger.info("search: loading the model %s", self._shown)
         else:
             # Worth a line at the command line too, which waits.
             logger.warning("search: fetching the model %s, which happens once and may take minutes", self._shown)
-        model = load_model(self._model)
+        self._process = ModelProcess(self._model)
+        identity = self._process.identity()
         folder = search_home()
         _drop_old_vectors(folder)
-        return EmbeddingReranker(model.encode, model.identity, cache=folder, seconds=None)
+        return EmbeddingReranker(self._process.encode, identity, cache=folder, seconds=None)
 
 
 def _drop_old_vectors(folder: Path) -> None:
