@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from skills_core.runs.durable.worker import Job
     from skills_core.runs.executor import RunRequest
     from skills_core.runs.outcome import RunOutcome
+    from skills_core.selection.fusion import Reranker
     from skills_core.skills.skill import Skill
 
     AfterRun = Callable[["FinishedRun"], Awaitable[None]]
@@ -243,6 +244,9 @@ class Capability:
     """Returns skills of its own, after those of the user."""
     before_loading: Callable[[Iterable[Source]], None] | None = None
     """Called before a server reads the skills of these sources."""
+    reranker: Callable[[Settings, bool], Reranker | None] | None = None
+    """Returns a second ranking of skills that settings switch on. If the second argument is true, the first search
+    waits until it can be used; otherwise a part of the server prepares it. One capability does so."""
     review: Callable[[Settings], Review | None] | None = None
     """Returns what judges skills when they are loaded; one capability does so."""
     private_places: Callable[[Settings], Iterable[Path]] | None = None

@@ -24,6 +24,7 @@ _MODULES: Final = {
     "run": ("pydantic_ai", "dbos", "jsonschema"),
     "history": ("dulwich",),
     "team": ("redis", "prometheus_client"),
+    "embeddings": ("fastembed",),
 }
 """The modules by which an extra is known to be installed."""
 

@@ -31,6 +31,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     conventions: Conventions | None = None
     gitignore: bool = False
     audit: AuditMode | None = None
+    embeddings: bool = False
     no_adapt: bool = False
     skill_folder: SkillFolder | None = None
     tools: list[OptionalTool] | None = None
@@ -55,6 +56,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 PLAIN_OPTIONS: Final = {
     "--audit": PlainOption(AuditMode),
     "--conventions": PlainOption(Conventions),
+    "--embeddings": PlainOption(),
     "--follow-symlinks": PlainOption(),
     "--gitignore": PlainOption(),
     "--log-format": PlainOption(LogFormat),

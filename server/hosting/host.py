@@ -16,7 +16,7 @@ import anyio.to_thread
 from server.capabilities import CAPABILITIES
 from server.hosting.activation_texts import ActivationTexts, Quiet
 from server.hosting.catalog_log import ReloadFigures, log_change
-from server.hosting.searches import SearchTurns, load_reranker
+from server.hosting.searches import SearchTurns, reranker_of
 from server.hosting.usage import UsageCounts
 from server.hosting.verified_reader import VerifiedReader
 from server.hosting.views import Views
@@ -81,9 +81,9 @@ class Host:
         for each in CAPABILITIES:
             if each.log_start is not None:
                 each.log_start(settings)
-        reranker = load_reranker(settings.search.reranker)
+        self.reranker = reranker_of(settings)
         used = self.usage.before
-        self._views = Views(library, settings, rule, used=used, reranker=reranker)
+        self._views = Views(library, settings, rule, used=used, reranker=self.reranker)
         self.reader = VerifiedReader(library.sources, self.reload)
         self.quiet = Quiet()
         self.texts = ActivationTexts(self.view_called, self.reader.read_ahead, self.quiet)

@@ -1,9 +1,9 @@
-"""Searches: their turns, their results as JSON, and the reranker that settings name."""
+"""Searches: their turns, their scores as JSON, and the reranker that settings name."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -12,13 +12,15 @@ import anyio
 import anyio.to_thread
 
 from server.access import Principal, PrincipalKind, principal_of
+from server.capabilities import CAPABILITIES
 from server.config.files import ConfigurationError
-from skills_core.selection.policy import Match, menu_of
 
 if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
 
+    from server.config.settings.model import Settings
     from skills_core.selection.fusion import Reranker
+    from skills_core.selection.policy import Match
 
 
 MAX_SEARCHES: Final = 16
@@ -72,16 +74,6 @@ class SearchTurns:
                 del self._shares[key]
 
 
-_HINT = "These fit about equally well: choose by their descriptions, or let the user choose."
-
-
-def matches_object(matches: Sequence[Match]) -> dict[str, Any]:
-    """Return the matches, with a menu if the scores of the first ones are close."""
-    found: dict[str, Any] = {"matches": [_described(match) for match in matches]}
-    menu = menu_of(matches)
-    return {**found, "menu": {"names": [match.skill.key for match in menu], "hint": _HINT}} if menu else found
-
-
 def match_object(match: Match) -> dict[str, Any]:
     """Return the score of a match and the reasons for it."""
     return {
@@ -93,9 +85,17 @@ def match_object(match: Match) -> dict[str, Any]:
     }
 
 
-def _described(match: Match) -> dict[str, Any]:
-    skill = match.skill
-    return {"name": skill.key, "description": skill.description, **match_object(match), "uri": skill.uri}
+def reranker_of(settings: Settings, *, wait: bool = False) -> Reranker | None:
+    """Return the second ranking that settings name or switch on; None if there is none.
+
+    With `wait`, the first search waits until a model is loaded.
+
+    Raises:
+        ConfigurationError: the named one cannot be loaded.
+    """
+    named = load_reranker(settings.search.reranker)
+    offered = (each.reranker(settings, wait) for each in CAPABILITIES if each.reranker is not None)
+    return named or next((found for found in offered if found is not None), None)
 
 
 def load_reranker(name: str | None) -> Reranker | None:

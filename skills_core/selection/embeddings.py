@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import math
 from array import array
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from operator import mul
@@ -43,6 +43,9 @@ _MAX_TEXT = 2000
 
 _CHUNK = 16
 # Texts that are encoded at once.
+
+_STEP_SECONDS = 5.0
+# After so long, vectors that are computed ahead are written to the cache.
 
 _SPARE = 10_000
 # Vectors that are kept beside those of the skills of the last search, which may have been only some of all.
@@ -147,13 +150,13 @@ class EmbeddingReranker:
         cache: str | Path | None = None,
         weight: float = SIMILARITY_WEIGHT,
         fits: float = FITTING_SIMILARITY,
-        seconds: float = 2.0,
+        seconds: float | None = 2.0,
     ) -> None:
         """Compute nothing yet.
 
         `model` identifies the model and its version. A search computes missing vectors of skills for about `seconds`;
-        the next searches compute the others, and until then rank these skills by their words. `Similarities` explains
-        `weight` and `fits`.
+        the next searches compute the others, and until then rank these skills by their words. With None, searches leave
+        that to `warm`. `Similarities` explains `weight` and `fits`.
         """
         self._encode = encode
         self._model = model
@@ -175,10 +178,11 @@ class EmbeddingReranker:
         size = len(asked)
         keys = [self._key_of(skill.content) for skill in skills]
         contents = {key: skill.content for key, skill in zip(keys, skills, strict=True)}
-        if any(len(vectors.get(key, b"")) != size for key in contents) and self._encoding.acquire(blocking=False):
+        seconds = self._seconds
+        if seconds is not None and _missing(vectors, contents, size) and self._encoding.acquire(blocking=False):
             # Other searches meanwhile do not wait; they use the vectors that are known.
             try:
-                self._compute(vectors, contents, size)
+                self._compute(vectors, contents, size, seconds)
             finally:
                 self._encoding.release()
         pairs = ((skill, vectors.get(key, b"")) for key, skill in zip(keys, skills, strict=True))
@@ -187,17 +191,39 @@ class EmbeddingReranker:
         found = ((skill, cosine) for (skill, _), cosine in zip(known, cosines, strict=True))
         return Similarities(found, self._weight, self._fits)
 
+    def warm(self, skills: Sequence[Skill], go_on: Callable[[], bool] = lambda: True) -> int:
+        """Compute the missing vectors of all these skills, as long as `go_on`, and return how many were missing.
+
+        Raises:
+            ValueError: the encoder returned something else than a vector of finite numbers for each text.
+        """
+        vectors = self._loaded()
+        contents = {self._key_of(skill.content): skill.content for skill in skills}
+        with self._encoding:
+            size = len(self._encoded(["skill"])[0])
+            count = len(_missing(vectors, contents, size))
+            while _missing(vectors, contents, size) and go_on():
+                self._compute(vectors, contents, size, _STEP_SECONDS, go_on)
+        return count
+
     def _loaded(self) -> dict[bytes, bytes]:
         with self._loading:
             if self._vectors is None:
                 self._vectors = self._cache.load() if self._cache else {}
             return self._vectors
 
-    def _compute(self, vectors: dict[bytes, bytes], contents: Mapping[bytes, SkillContent], size: int) -> None:
+    def _compute(
+        self,
+        vectors: dict[bytes, bytes],
+        contents: Mapping[bytes, SkillContent],
+        size: int,
+        seconds: float,
+        go_on: Callable[[], bool] = lambda: True,
+    ) -> None:
         """Add missing vectors until the time is over, and keep them in the cache."""
-        missing = [key for key in contents if len(vectors.get(key, b"")) != size]
+        missing = _missing(vectors, contents, size)
         new: dict[bytes, bytes] = {}
-        until = monotonic() + self._seconds
+        until = monotonic() + seconds
         try:
             for at in range(0, len(missing), _CHUNK):
                 keys = missing[at : at + _CHUNK]
@@ -205,7 +231,7 @@ class EmbeddingReranker:
                 if any(len(vector) != size for vector in encoded):
                     raise ValueError("the encoder returned vectors of different lengths")
                 new |= zip(keys, encoded, strict=True)
-                if monotonic() >= until:
+                if monotonic() >= until or not go_on():
                     break
         finally:
             vectors.update(new)
@@ -232,6 +258,11 @@ class EmbeddingReranker:
         if len(vectors) != len(texts):
             raise ValueError(f"the encoder returned {len(vectors)} vectors for {len(texts)} texts")
         return vectors
+
+
+def _missing(vectors: Mapping[bytes, bytes], wanted: Iterable[bytes], size: int) -> list[bytes]:
+    """Return the keys without a vector of this size."""
+    return [key for key in wanted if len(vectors.get(key, b"")) != size]
 
 
 def embedded_text(content: SkillContent) -> str:

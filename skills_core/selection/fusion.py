@@ -1,7 +1,8 @@
 """Merge the answer of a reranker with the word ranking.
 
 An order is merged by rank alone, because it does not tell how close skills are. Source: reciprocal rank fusion
-(Cormack, Clarke and Büttcher, 2009), with its constant of 60. Similarities are added to the word scores.
+(Cormack, Clarke and Büttcher, 2009), with its constant of 60. Similarities are added to the word scores, which count
+less the less of the query the best match has.
 """
 
 from __future__ import annotations
@@ -26,12 +27,15 @@ _CONSTANT = 60
 FUSION_DEPTH = 50
 """How many places of each ranking count."""
 
-# Chosen for all-MiniLM-L6-v2, the weight on the first half of the labelled queries; bench/README.md has the figures.
+# Chosen for all-MiniLM-L6-v2 on the first half of the labelled queries; bench/README.md has the figures.
 SIMILARITY_WEIGHT = 3.0
 """What a cosine of 1 counts beside the word score of the best match, which counts 1."""
 
 FITTING_SIMILARITY = 0.25
 """The cosine from which a skill fits although the words do not show it."""
+
+_LISTED_SHARE = 0.4
+# Of the cosine from which a skill fits: from there it is found too, as a weak match.
 
 _MAX = 1.01
 # Cosines of vectors in single precision may exceed 1 by rounding.
@@ -42,7 +46,8 @@ class Similarities:
     """How similar skills are to a query, as cosines from -1 to 1; a skill without a cosine counts 0.
 
     `weight` is what a cosine of 1 counts beside the best word score. A skill with a cosine of at least `fits` is found
-    without a word of the query, and is not weak. Both depend on the model that computes the cosines.
+    without a word of the query, and is not weak; from two fifths of `fits` it is found as a weak match. Both numbers
+    depend on the model that computes the cosines.
 
     Raises:
         ValueError: a number is out of range.
@@ -72,8 +77,10 @@ class Similarities:
 class Reranker(Protocol):
     """A second ranking for a query, for example by embeddings. It may be called from several threads."""
 
-    def __call__(self, query: str, skills: Sequence[Skill], /) -> Iterable[Skill] | Similarities:
+    def __call__(self, query: str, skills: Sequence[Skill], /) -> Iterable[Skill] | Similarities | None:
         """Return the fitting ones of `skills`, best first, or the similarities of some or all of them.
+
+        None leaves this search to the words, for example while a model is being loaded.
 
         An order may contain other skills, which are ignored; similarities must not. Skills are frozen, so a cached
         result such as an embedding is valid as long as `skill.digest` is the same.
@@ -82,7 +89,7 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Reranking:
-    """A checked answer of a reranker: the skills that fit, best first, and all cosines if it returned similarities."""
+    """A checked answer of a reranker: the skills that it finds, best first, and all cosines of similarities."""
 
     skills: tuple[Skill, ...]
     cosines: Mapping[str, float] | None = None
@@ -91,7 +98,7 @@ class Reranking:
 
 
 def checked(answer: Iterable[Skill] | Similarities, candidates: Mapping[str, Skill], depth: int) -> Reranking:
-    """Check a reranker's answer about `candidates`, which are keyed by path; keep the first `depth` fitting skills.
+    """Check a reranker's answer about `candidates`, which are keyed by path; keep the first `depth` skills it finds.
 
     Raises:
         ValueError: similarities have two cosines of a skill, or one of a skill that is not a candidate.
@@ -104,9 +111,10 @@ def checked(answer: Iterable[Skill] | Similarities, candidates: Mapping[str, Ski
         raise ValueError("expected one cosine for each skill, but a skill has two")
     if unknown := cosines.keys() - candidates.keys():
         raise ValueError(f"{one_line(min(unknown))[:200]}: expected similarities of the passed skills only")
-    fits = [path for path, cosine in cosines.items() if cosine >= answer.fits]
-    fitting = nsmallest(depth, fits, key=lambda path: (-cosines[path], path))
-    return Reranking(tuple(candidates[path] for path in fitting), cosines, answer.weight, answer.fits)
+    least = min(answer.fits, answer.fits * _LISTED_SHARE)
+    listed = [path for path, cosine in cosines.items() if cosine >= least]
+    found = nsmallest(depth, listed, key=lambda path: (-cosines[path], path))
+    return Reranking(tuple(candidates[path] for path in found), cosines, answer.weight, answer.fits)
 
 
 def _known(order: Iterable[Skill], candidates: Mapping[str, Skill]) -> Iterator[Skill]:
@@ -129,17 +137,20 @@ class Fused:
 
     def match(self, words: Match | None) -> Match:
         """Return the match: the reasons are those of the word match, None if there is none."""
-        base = words or Match(self.skill, 0.0, Band.TRACE)
+        base = words or Match(self.skill, 0.0, Band.TRACE, weak=True)
         return replace(base, score=self.score, relative=self.relative, weak=base.weak and not self.firm)
 
 
-def fuse(ranked: Sequence[tuple[Skill, float]], reranking: Reranking, top_k: int) -> list[Fused]:
+def fuse(ranked: Sequence[tuple[Skill, float]], reranking: Reranking, top_k: int, full: float = 0.0) -> list[Fused]:
     """Return the best `top_k` of both rankings; ties are ordered by name, then by path.
 
-    `ranked` are the skills with their word scores, best first.
+    `ranked` are the skills with their word scores, best first. Beside similarities, a word score counts as the share of
+    the best one or of `full`, the score of a skill with the whole query, whichever is higher: the best of poor matches
+    must not count as much as a good one.
     """
     best = ranked[0][1] if ranked else 0.0
-    shares = {skill.path: score / best if best else 0.0 for skill, score in ranked}
+    most = best if reranking.cosines is None else max(best, full)
+    shares = {skill.path: score / most if most else 0.0 for skill, score in ranked}
     skills = {skill.path: skill for skill in (*reranking.skills, *(skill for skill, _ in ranked))}
     merge = _by_places if reranking.cosines is None else _by_similarity
     found = merge(skills, shares, reranking)
@@ -159,7 +170,7 @@ def _by_places(skills: Mapping[str, Skill], shares: Mapping[str, float], reranki
 
 
 def _by_similarity(skills: Mapping[str, Skill], shares: Mapping[str, float], reranking: Reranking) -> list[Fused]:
-    """Score with the share of the best word score plus the weighted cosine, at least 0."""
+    """Score with the share of the word score plus the weighted cosine, at least 0."""
     cosines = reranking.cosines or {}
     scores = {path: max(0.0, shares.get(path, 0.0) + reranking.weight * cosines.get(path, 0.0)) for path in skills}
     best = max(scores.values(), default=0.0) or 1.0

@@ -253,20 +253,20 @@ class SkillSearch:
             return self._rank(skills, query, policy).matches()
         deep = replace(policy, top_k=max(policy.top_k, FUSION_DEPTH), min_score=0.0)
         ranking = self._rank(skills, query, deep, also=reranking.skills)
-        found = fuse([(hit.skill, hit.score) for hit in ranking.hits], reranking, policy.top_k)
+        found = fuse([(hit.skill, hit.score) for hit in ranking.hits], reranking, policy.top_k, ranking.full)
         # Reasons take longer than the rest of a search, so only skills that are returned get them.
         by_words = {match.skill.path: match for match in ranking.matches({fused.skill.path for fused in found})}
         matches = [fused.match(by_words.get(fused.skill.path)) for fused in found]
         return [match for match in matches if match.score >= policy.min_score]
 
     def _reranked(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> Reranking | None:
-        """Return the reranker's answer; None if there is no reranker or it fails."""
+        """Return the reranker's answer; None if there is none, or no reranker, or it fails."""
         if self._reranker is None:
             return None
         candidates = self._admitted(skills, policy)
         try:
             answer = self._reranker(query, [*candidates.values()])
-            return checked(answer, candidates, max(policy.top_k, FUSION_DEPTH))
+            return None if answer is None else checked(answer, candidates, max(policy.top_k, FUSION_DEPTH))
         except Exception:
             logger.exception("the reranker failed; skills are ranked by their words alone")
             return None
@@ -292,7 +292,7 @@ class SkillSearch:
             self._index.update(skills)
             terms, hits = self._index.search(query_words(query), policy, also)
         # Reasons are computed outside the lock, so that no search waits for those of another.
-        return _WordRanking(hits, partial(self._index.with_reasons, terms))
+        return _WordRanking(hits, partial(self._index.with_reasons, terms), sum(terms.weights.values()))
 
     def _fallback(self, skills: tuple[Skill, ...], query: str, policy: SelectionPolicy) -> list[Match]:
         if self._lexical.skills is not skills:
@@ -303,10 +303,14 @@ class SkillSearch:
 
 @dataclass(frozen=True, slots=True)
 class _WordRanking(Generic[_Ranked]):
-    """Skills with their word scores, best first, and a function that adds the reasons to some of them."""
+    """Skills with their word scores, best first, and a function that adds the reasons to some of them.
+
+    `full` is the score from which a skill has the whole query; 0 if the ranking has no such score.
+    """
 
     hits: Sequence[_Ranked]
     explain: Callable[[Sequence[_Ranked]], list[Match]]
+    full: float = 0.0
 
     def matches(self, paths: Container[str] | None = None) -> list[Match]:
         """Return the matches with reasons: all, or those of the skills at `paths`."""

@@ -59,7 +59,7 @@ class Kind(Enum):
         Part.INSTALLATION,
         Health.NOTE,
         "Packages of an extra are not installed: `run` for runs with a model, `history` for histories, `team` for "
-        "metrics and Redis. All else works without them.",
+        "metrics and Redis, `embeddings` for search by meaning. All else works without them.",
         "install skillserve again with that extra",
     )
     NOT_ON_PATH = Known(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from server.capabilities.visibility.clashes import similar_descriptions
 from server.cli.console import print_text
-from server.hosting.searches import load_reranker
+from server.hosting.searches import reranker_of
 from server.hosting.status import display_path
 from skills_core.diagnostics import agreeing, counted, one_line, printable, shortened
 from skills_core.disk.sources import SkillKind
@@ -262,7 +262,7 @@ def lint_catalog(offered: Sequence[Skill], settings: Settings, used: Mapping[str
         ConfigurationError: the reranker of the settings cannot be loaded.
     """
     skills = tuple(offered)
-    search = SkillSearch(load_reranker(settings.search.reranker), many=True)
+    search = SkillSearch(reranker_of(settings, wait=True), many=True)
     similar = similar_descriptions(skills, text_of=_trigger_text)
     queries = check_queries(skills, partial(search.select, skills))
     unused = tuple(skill for skill in skills if not used.get(skill.key)) if used else None

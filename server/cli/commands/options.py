@@ -87,6 +87,14 @@ NoAdapt = Annotated[
         rich_help_panel="What clients get",
     ),
 ]
+Embeddings = Annotated[
+    bool,
+    typer.Option(
+        "--embeddings",
+        help="Search by meaning too, with a small model that is fetched at its first use.",
+        rich_help_panel="What clients get",
+    ),
+]
 Model = Annotated[
     str | None,
     typer.Option(

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from server.cli.commands.options import AsJson, Directories, FollowSymlinks, TrustWorkspace
+from server.cli.commands.options import AsJson, Directories, Embeddings, FollowSymlinks, TrustWorkspace
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, json_text, print_json, print_notice
 from server.config.bootstrap import open_with_settings
-from server.hosting.searches import load_reranker, match_object
+from server.hosting.searches import match_object, reranker_of
 from server.hosting.status import display_path
 from skills_core.diagnostics import printable
 from skills_core.disk.files import Location, read_file
@@ -124,6 +124,7 @@ def search(  # noqa: PLR0913 - one parameter for each flag
         Path | None,
         typer.Option(metavar="FILE", help="Keep the query and what it finds in FILE, for `skillserve drift`."),
     ] = None,
+    embeddings: Embeddings = False,
     as_json: AsJson = False,
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
@@ -133,7 +134,7 @@ def search(  # noqa: PLR0913 - one parameter for each flag
     The exit code is 1 if no skill matches.
     """
     library, settings = open_with_settings(
-        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace
+        directories, follow_symlinks=follow_symlinks, trust_workspace=trust_workspace, embeddings=embeddings
     )
     policy = SelectionPolicy(limit, min_score or 0.0, tuple(tag or ()), tuple(exclude_tag or ()))
     asked = KeptQuery(query, ranking.value, policy)
@@ -163,11 +164,11 @@ class CatalogSearch:
     def __init__(self, skills: tuple[Skill, ...], settings: Settings) -> None:
         """Search these skills, with the reranker of the settings in the default ranking."""
         self._skills = skills
-        self._reranker = settings.search.reranker
+        self._settings = settings
 
     @cached_property
     def _full_text(self) -> SkillSearch:
-        return SkillSearch(load_reranker(self._reranker))
+        return SkillSearch(reranker_of(self._settings, wait=True))
 
     @cached_property
     def _lexical(self) -> SkillIndex:

@@ -9,6 +9,7 @@ import typer
 from server.cli.commands.options import (
     ConventionFiles,
     Directories,
+    Embeddings,
     FollowSymlinks,
     GitIgnored,
     Improved,
@@ -160,6 +161,7 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     conventions: ConventionFiles = None,
     gitignore: GitIgnored = False,
     audit: Audit = None,
+    embeddings: Embeddings = False,
     no_adapt: NoAdapt = False,
     skill_folder: NamedFolder = None,
     tools: Tools = None,

@@ -170,7 +170,18 @@ class SearchSettings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     reranker: Annotated[str, Meta(pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")] | None = None
     """A function that returns skills in its order or their similarities to a query, as `package.module:name`. Its code
-    runs in the server. Set it to add a ranking of your own, for example by embeddings."""
+    runs in the server. Set it to add a ranking of your own. It cannot be combined with `embeddings`."""
+    embeddings: bool = False
+    """Search by meaning too, with a small model that runs in the server. It needs the extra `embeddings`, and is
+    fetched at its first use. Switch it on if users and skills have other words for the same thing."""
+    embeddings_model: Annotated[str, Meta(min_length=1, max_length=1000)] = "sentence-transformers/all-MiniLM-L6-v2"
+    """The model for `embeddings`: a name that the library fastembed knows, or the path of a folder with `model.onnx`
+    and the files of its tokenizer, whose vectors for the words of a text are averaged. Set it for skills in other
+    languages than English, or where no model can be fetched."""
     max_injected_chars: Annotated[int, Meta(ge=1, le=1_000_000)] = 2000
     """Longest part of a skill's body that `with_skills` and `skill_context` insert before a message, in Unicode
     code points. Raise it if skills are truncated."""
+
+    def __post_init__(self) -> None:
+        if self.embeddings and self.reranker is not None:
+            raise InvalidValueError("embeddings and reranker cannot be combined; choose one", ("embeddings",))

@@ -8,14 +8,15 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from server.hosting.searches import matches_object
 from server.listing.envelope import text_block, tool_result
-from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of
+from server.listing.schemas import MAX_TAGS, TEXT, TEXTS, hints, list_of, object_of
 from server.listing.tools import FIND, metadata_for
 from server.protocol.tool_call import Tool, has_active, has_offered
 from server.requests import note_found
 from server.wire.params import InvalidRequestError, string, strings
-from skills_core.rendering.escaping import escape_json
+from skills_core.rendering.escaping import escape_line
+from skills_core.rendering.matches import reason_in_words, render_matches
+from skills_core.selection.policy import menu_of
 from skills_core.selection.ranking import TOP_TEN
 
 if TYPE_CHECKING:
@@ -35,16 +36,18 @@ _MAX_QUERY = 2000
 _LOGGED = 3
 # Most matches of a search that are logged.
 
-_MATCH = object_of(name=TEXT, description=TEXT, **SCORED, uri=TEXT)
-_MENU = {
-    **object_of(names=TEXTS, hint=TEXT),
-    "description": "Where the first matches lie close together: a choice to make, not a best one.",
-}
+_MATCH = object_of(
+    name=TEXT,
+    description=TEXT,
+    why={**TEXT, "description": "Words of the query that the skill has."},
+    weak={"type": "boolean", "description": "Little of the query is in the skill."},
+    uri=TEXT,
+)
 _OUTPUT = {
     "type": "object",
     "properties": {
-        "matches": list_of(_MATCH),
-        "menu": _MENU,
+        "matches": list_of(_MATCH, "Best first."),
+        "menu": {**TEXTS, "description": "The first matches, where they fit about equally well."},
         "note": {**TEXT, "description": "What to do where nothing matches."},
         "left_out": {**TEXT, "description": "How many more matches there are, if the result would be too long."},
     },
@@ -118,11 +121,26 @@ async def _find(host: Host, call: ToolCall) -> dict[str, Any]:
 
 def _found(matches: Sequence[Match], shown: int) -> dict[str, Any]:
     """Return the result of a search with the first matches; it says how many are left out."""
-    structured = matches_object(matches[:shown])
+    lines = render_matches(matches, shown)
+    structured: dict[str, Any] = {"matches": [_described(match) for match in matches[:shown]]}
+    if menu := menu_of(matches[:shown]):
+        structured["menu"] = [match.skill.key for match in menu]
     if shown < len(matches):
         why = "this client passes on no more of one result; narrow the query, or use tags"
         structured["left_out"] = f"{len(matches) - shown} more matches: {why}"
-    return {**tool_result([text_block(escape_json(structured))]), "structuredContent": structured}
+        lines.append(structured["left_out"])
+    return {**tool_result([text_block("\n".join(lines))]), "structuredContent": structured}
+
+
+def _described(match: Match) -> dict[str, Any]:
+    skill = match.skill
+    return {
+        "name": skill.key,
+        "description": skill.description,
+        "why": reason_in_words(match),
+        "weak": match.weak,
+        "uri": skill.uri,
+    }
 
 
 def _found_nothing(note: str) -> dict[str, Any]:
@@ -130,7 +148,10 @@ def _found_nothing(note: str) -> dict[str, Any]:
 
 
 def _no_match(query: str) -> str:
-    return f"No skill matches {query[:200]!r}. Try the task, technology or file format in other words."
+    return (
+        f"No skill matches {escape_line(repr(query[:200]))}. Try the task, technology or file format in other words; "
+        "if nothing matches then, work without a skill."
+    )
 
 
 def _has_fault(catalog: Catalog) -> bool:

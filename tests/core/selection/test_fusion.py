@@ -65,7 +65,15 @@ def test_a_failing_reranker_leaves_the_word_ranking(
     assert "the reranker failed" in caplog.text
 
 
-@pytest.mark.parametrize("answer", [["pdf-forms"], [None], 5, None])
+def test_a_reranker_without_an_opinion_leaves_the_word_ranking(
+    skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    found = SkillSearch(lambda _, __: None).select(skills, "forms", TEN)
+    assert found == SkillSearch().select(skills, "forms", TEN)
+    assert caplog.text == ""
+
+
+@pytest.mark.parametrize("answer", [["pdf-forms"], [None], 5])
 def test_a_reranker_that_returns_no_skills_leaves_the_word_ranking(
     skills: tuple[Skill, ...], caplog: pytest.LogCaptureFixture, answer: Any
 ) -> None:

@@ -62,9 +62,20 @@ def test_a_skill_that_only_the_similarity_finds_fits_and_gives_no_words(skills: 
     below = FITTING_SIMILARITY - 0.01
     found = by_name(SkillSearch(similar({"travel": FITTING_SIMILARITY, "invoices": below})).select(skills, QUERY, TEN))
     assert (found["travel"].band, found["travel"].weak, found["travel"].why) == (Band.TRACE, False, ())
-    assert "invoices" not in found
+    assert (found["invoices"].band, found["invoices"].weak, found["invoices"].why) == (Band.TRACE, True, ())
+    unlike = FITTING_SIMILARITY * 0.4 - 0.01
+    assert "invoices" not in by_name(SkillSearch(similar({"invoices": unlike})).select(skills, QUERY, TEN))
     found = by_name(SkillSearch(similar({"invoices": below}, fits=below)).select(skills, QUERY, TEN))
     assert not found["invoices"].weak
+
+
+def test_the_best_of_poor_word_matches_counts_less_than_a_skill_that_has_the_whole_query(
+    skills: tuple[Skill, ...],
+) -> None:
+    search = SkillSearch(similar({"invoices": 0.3}))
+    assert search.select(skills, "zebras giraffes lions and forms", TEN)[0].skill.name == "invoices"
+    found = search.select(skills, "web forms", TEN)
+    assert (found[0].skill.name, found[0].score) == ("forms-lint", 1)
 
 
 def test_a_weak_match_is_not_weak_if_the_similarity_says_that_it_fits(skills: tuple[Skill, ...]) -> None:

@@ -259,6 +259,8 @@ USABLE: dict[str, str] = {
     "catalog.pinned": "['old']",
     "catalog.usage": "false",
     "catalog.enum_limit": "1",
+    "search.embeddings": "true",
+    "search.embeddings_model": "'other/model'",
     "search.max_injected_chars": "1",
     "clients.adapt": "false",
     "clients.server_name": "'mine'",

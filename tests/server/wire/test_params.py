@@ -136,8 +136,8 @@ def test_an_extra_field_of_clients_is_ignored_unless_the_tool_has_such_an_argume
 async def test_calls_as_clients_send_them_are_answered(connect: Connect, make_skill: MakeSkill) -> None:
     make_skill("one", body="Use {{format}}.", files={"a.md": b"a"})
     calls: list[tuple[str, dict[str, Any], str]] = [
-        ("find_skills", {"query": "one", "limit": 1.0, "tags": None}, '"one"'),
-        ("find_skills", {"query": "one", "limit": None, "tags": "[]", "wait_for_previous": False}, '"one"'),
+        ("find_skills", {"query": "one", "limit": 1.0, "tags": None}, "one: "),
+        ("find_skills", {"query": "one", "limit": None, "tags": "[]", "wait_for_previous": False}, "one: "),
         ("read_skill_file", {"skill": "one", "path": "a.md", "toolCallId": "call_1"}, "a"),
         ("activate_skill", {"name": "one", "arguments": '{"format": "csv"}', "force": "true"}, "Use csv."),
         ("activate_skill", {"name": "one", "arguments": {"format": None}, "force": True}, "without a value: format"),

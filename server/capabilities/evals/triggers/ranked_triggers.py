@@ -19,7 +19,7 @@ from server.cli.client_lists import chosen_clients, served_lists
 from server.cli.console import EXIT_NO, EXIT_USAGE, fail, print_json, print_notice, print_text
 from server.config.bootstrap import open_in_front, settings_of
 from server.config.machine import Machine, current_places
-from server.hosting.searches import load_reranker
+from server.hosting.searches import reranker_of
 from server.transport.signals import until_signalled
 from skills_core.diagnostics import counted, one_line, printable, shortened
 from skills_core.evals.triggers.drafting import EACH, draft_queries, drafting_prompt
@@ -110,7 +110,7 @@ def rank_triggers(
         ConfigurationError: the reranker of the settings cannot be loaded.
     """
     offered = snapshot.catalog.offered
-    search = SkillSearch(load_reranker(snapshot.settings.search.reranker), many=True)
+    search = SkillSearch(reranker_of(snapshot.settings, wait=True), many=True)
     ranked = rank_queries(partial(search.select, offered), skill, queries)
     sights = tuple(_sight(snapshot, skill, client, version) for client, version in clients)
     known = {name for each in offered for name in (each.key, each.name)}

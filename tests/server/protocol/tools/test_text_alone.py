@@ -26,6 +26,10 @@ CALLS: dict[str, dict[str, Any]] = {
     "check_tool_call": {"tool": "sh", "arguments": {"command": "ls"}},
     "skill_context": {"message": "fill my forms"},
 }
+NO_ZEBRA = (
+    "No skill matches 'zebra'. Try the task, technology or file format in other words; "
+    "if nothing matches then, work without a skill."
+)
 
 
 @pytest.fixture
@@ -63,7 +67,7 @@ async def test_list_and_results_agree_over_each_transport(connect: Connect, name
         result = await session.client.call_tool("find_skills", {"query": "forms"})
         expected = name == PROGRAM
         assert (listed["find_skills"] is not None, result.structured_content is not None) == (expected, expected)
-        assert json.loads(result.content[0].text)["matches"][0]["name"] == "pdf"
+        assert result.content[0].text == "pdf: Fills PDF forms. (forms)"
 
 
 def test_some_clients_are_known_to_use_structures_in_each_way() -> None:
@@ -73,9 +77,8 @@ def test_some_clients_are_known_to_use_structures_in_each_way() -> None:
 async def test_no_match_is_told_in_the_text_and_in_the_structure(in_memory: ConnectHosted, skills: Path) -> None:
     async with in_memory(skills) as session:
         result = await session.client.call_tool("find_skills", {"query": "zebra"})
-        note = "No skill matches 'zebra'. Try the task, technology or file format in other words."
-        assert result.structured_content == {"matches": [], "note": note}
-        assert texts_of(result) == [note]
+        assert result.structured_content == {"matches": [], "note": NO_ZEBRA}
+        assert texts_of(result) == [NO_ZEBRA]
 
 
 async def test_the_text_has_all_that_the_structure_had(in_memory: ConnectHosted, skills: Path) -> None:
@@ -83,10 +86,12 @@ async def test_the_text_has_all_that_the_structure_had(in_memory: ConnectHosted,
         write_skill(skills, name, "Draws maps of towns.")
     async with in_memory(skills, watch=False, client_name="claude-code", tools=TOOLS) as session:
         (found,) = await texts(session, "find_skills", query="draw maps of towns")
-        assert json.loads(found)["menu"]["names"] == ["one", "two"]
-        assert await texts(session, "find_skills", query="zebra") == [
-            "No skill matches 'zebra'. Try the task, technology or file format in other words."
+        assert found.splitlines() == [
+            "one: Draws maps of towns. (draw, maps, towns)",
+            "two: Draws maps of towns. (draw, maps, towns)",
+            "The first 2 fit about equally well: choose by their descriptions, or let the user choose.",
         ]
+        assert await texts(session, "find_skills", query="zebra") == [NO_ZEBRA]
         (status,) = await texts(session, "skills_status", name=["pdf"])
         assert json.loads(status)["skills"][0]["state"] == "active"
         (reloaded,) = await texts(session, "reload_skills")
