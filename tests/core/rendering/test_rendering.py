@@ -19,13 +19,13 @@ from hypothesis import strategies as st
 
 from skills_core import Catalog, Library, Skill, render_catalog, render_request
 from skills_core.rendering.activation import (
-    parameters_of,
     render_activation,
     render_link,
     render_linked_activation,
     render_unchanged,
 )
 from skills_core.rendering.catalog import RULE, activation_rule, render_available_skills
+from skills_core.rendering.filling import parameters_of
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import toolbox_named
 
