@@ -20,7 +20,7 @@ RELEASE_STAMP := $(RELEASE)/.installed
 DIR ?= sample_skills
 PORT ?= 8000
 
-.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
+.PHONY: install serve test test-core lint format types reference bench soak conformance clients frameworks trigger-agents eval-agents login-agents slash connect-clients manifests manifests-check docs docs-serve recording check dist dist-check mcpb release clean
 
 install: $(STAMP)
 
@@ -123,6 +123,10 @@ eval-agents: install $(NODE_STAMP)
 # Claude Code logs in at an identity provider and loads a skill from a server that needs a login.
 login-agents: install $(NODE_STAMP)
 	$(BIN)/python -m conformance.clients.login
+
+# A slash command with words, typed into real clients in terminals of tmux.
+slash: install $(NODE_STAMP)
+	$(BIN)/python -m conformance.clients.slash $(CLIENTS)
 
 # `skillserve connect` with real clients, which must see the server, and lose nothing when it is removed. CLIENTS names some.
 connect-clients: install $(NODE_STAMP)

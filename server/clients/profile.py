@@ -78,6 +78,22 @@ class StructureUse(StrEnum):
     """There is no model: a program reads the structure."""
 
 
+class PromptWords(StrEnum):
+    """What a client makes of the words that a user types after the command of a prompt."""
+
+    FIRST = "one for each argument"
+    """The first argument gets the first word, and further words are dropped; all are in `<command-args>`."""
+
+    REQUIRED = "all, for the only required argument"
+    """An optional argument gets none."""
+
+    ALONE = "all, for the only argument"
+    """Of several arguments each gets one word, and further words are dropped."""
+
+    FILLED = "into the text"
+    """Arguments are `$1`, `$2`, …, which the client replaces in the text by the words, and `$ARGUMENTS` by all."""
+
+
 class Overflow(StrEnum):
     """What a client does with skills that it reads itself and that exceed its budget."""
 
@@ -207,6 +223,7 @@ class ClientProfile(NamedTuple):
     starts_in_workspace: Fact[bool] | None = None
     prompts: Fact[bool] | None = None
     prompt_called: Fact[str] | None = None
+    prompt_words: Fact[PromptWords] | None = None
     native: NativeListing | None = None
     commands: Commands | None = None
 

@@ -43,6 +43,11 @@ def text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}
 
 
+def user_message(*texts: str) -> dict[str, Any]:
+    """Return texts as one message of the user, in the result of `prompts/get`."""
+    return {"role": "user", "content": text_block("\n\n".join(texts))}
+
+
 def tool_result(content: list[dict[str, Any]], *, is_error: bool = False) -> dict[str, Any]:
     """Return the result of a tool call."""
     return {"content": content, "isError": is_error, **COMPLETE}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from server.capability import PromptSource
 from server.wire.paging import Pager
 from skills_core.diagnostics import printable
-from skills_core.rendering.activation import FREE_ARGUMENT, parameters_of
+from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of
 
 if TYPE_CHECKING:
     from server.capability import ServerPart
@@ -26,12 +26,7 @@ def describe(skill: Skill) -> dict[str, Any] | None:
     if not skill.user_invocable:
         return None
     front = skill.frontmatter
-    hint = front.argument_hint or front.hint
-    free = {
-        "name": FREE_ARGUMENT,
-        "description": f"What to do with the skill, in your own words. {hint or ''}".strip(),
-        "required": False,
-    }
+    free = _free_argument("skill", front.argument_hint or front.hint or "")
     named = [{"name": name, "required": False} for name in parameters_of(skill.body) if name != FREE_ARGUMENT]
     return {
         "name": printable(skill.key),
@@ -39,6 +34,30 @@ def describe(skill: Skill) -> dict[str, Any] | None:
         "description": skill.description,
         "arguments": [*named, free],
     }
+
+
+def _free_argument(what: str, hint: str = "") -> dict[str, Any]:
+    described = f"What to do with the {what}, in your own words. {hint}".strip()
+    return {"name": FREE_ARGUMENT, "description": described, "required": False}
+
+
+def with_words_required(page: dict[str, Any]) -> dict[str, Any]:
+    """Return a page in which the argument for the user's own words is required; they may be empty all the same."""
+
+    def required(argument: dict[str, Any]) -> dict[str, Any]:
+        return {**argument, "required": True} if argument["name"] == FREE_ARGUMENT else argument
+
+    prompts = [{**entry, "arguments": list(map(required, entry["arguments"]))} for entry in page["prompts"]]
+    return {**page, "prompts": prompts}
+
+
+def with_words_alone(page: dict[str, Any]) -> dict[str, Any]:
+    """Return a page in which prompts have no other argument than the one for the user's own words."""
+
+    def alone(arguments: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [each for each in arguments if each["name"] == FREE_ARGUMENT] or arguments
+
+    return {**page, "prompts": [{**entry, "arguments": alone(entry["arguments"])} for entry in page["prompts"]]}
 
 
 def pager(catalog: Catalog, settings: Settings, envelope: Mapping[str, Any]) -> Pager[Skill | None]:
@@ -83,7 +102,7 @@ def with_added_prompts(page: dict[str, Any], catalog: Catalog, sources: Iterable
 
     Many clients ask for one page only. A skill that has the name of such a prompt takes its place.
     """
-    entries = [entry for source in sources for entry in source.entries()]
+    entries = [{**each, "arguments": [_free_argument("task")]} for source in sources for each in source.entries()]
     if not entries:
         return page
     return {**page, "prompts": [*page["prompts"], *(each for each in entries if catalog.get(each["name"]) is None)]}

@@ -22,6 +22,7 @@ from server.clients.profile import UNKNOWN, ClientProfile
 from server.hosting.views import COMMON_VIEW
 from server.listing.envelope import CAPABILITIES, COMPLETE, EXTENSIONS, IDENTITY, without_envelope
 from server.listing.prompts import prompt_sources, with_added_prompts
+from server.protocol.prompt_words import listed_for
 
 if TYPE_CHECKING:
     from server.hosting.host import Host
@@ -160,7 +161,8 @@ class EarlyAnswers:
             case "tools/list":
                 return self._tools(client) if self._lists_tools else None
             case "prompts/list":
-                return with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
+                page = with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
+                return listed_for(client, page)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":

@@ -1,20 +1,22 @@
 """Requests for prompts: skills as slash commands, the prompt `with_skills`, and completions of arguments.
 
-The first message of a skill's prompt is byte for byte the text of `activate_skill` for the same arguments; the second
-is the user's: the free text as binding context, or the literal `/name`.
+A prompt is one message, because some clients show only the first. The message of a skill begins, byte for byte, with
+the text of `activate_skill` for the same arguments; at its end stands what the user typed, as binding context, or the
+literal `/name`.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import anyio.to_thread
 import mcp_types as types
 
-from server.listing.envelope import COMPLETE
+from server.clients.known import client_of
+from server.listing.envelope import COMPLETE, user_message
 from server.listing.prompts import (
     WITH_SKILLS,
     added_prompt_source,
@@ -23,12 +25,14 @@ from server.listing.prompts import (
     with_added_prompts,
 )
 from server.listing.resources import TEMPLATE, listed_files
+from server.protocol.prompt_words import listed_for, typed, typed_words
 from server.protocol.tools.skill_context import ContextHandlers
 from server.requests import RequestReason, Use, note_invalid, note_skill, note_target
 from server.wire.params import InvalidRequestError
 from skills_core.diagnostics import one_line
 from skills_core.errors import UnknownSkillError
-from skills_core.rendering.activation import activation_inputs, parameters_of, render_request
+from skills_core.rendering.activation import render_request
+from skills_core.rendering.filling import parameters_of
 from skills_core.skills.skill import SCHEME, decode_path
 
 if TYPE_CHECKING:
@@ -59,9 +63,9 @@ class PromptHandlers:
         view = self._host.view(ctx)
         cursor = params.cursor if params else None
         page = view.prompts.page(cursor)
-        if cursor is not None or not (sources := prompt_sources(self._host.parts)):
-            return page
-        return await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, sources)
+        if cursor is None and (sources := prompt_sources(self._host.parts)):
+            page = await anyio.to_thread.run_sync(with_added_prompts, page, view.catalog, sources)
+        return listed_for(client_of(ctx), page)
 
     async def get(self, ctx: ServerRequestContext[Any, Any], params: types.GetPromptRequestParams) -> dict[str, Any]:
         """Handle `prompts/get`."""
@@ -72,24 +76,26 @@ class PromptHandlers:
         if (source := added_prompt_source(params.name, catalog, prompt_sources(self._host.parts))) is not None:
             added = await anyio.to_thread.run_sync(source.get, params.name)
             if added is not None:
-                return _added_prompt(params.name, *added)
+                return _added_prompt(params.name, *added, typed_words(params.arguments or {}, client_of(ctx)))
         skill = catalog.skill(params.name, (each for each in catalog.active if each.user_invocable))
         if not skill.user_invocable:
             raise InvalidRequestError(f"The skill {params.name!r} is for models only (user-invocable: false).")
-        values, message = activation_inputs(skill, params.arguments or {})
+        given = typed(skill, params.arguments or {}, client_of(ctx))
         self._host.usage.add(skill.settings_key)
         note_skill(skill, Use.ACTIVATED)
         logger.debug("activated %s %s", one_line(skill.key), skill.digest)
         recipient = self._recipients.of(ctx, view)
-        texts = [self._host.texts.text(skill, values, recipient), render_request(skill, message)]
-        messages = [{"role": "user", "content": {"type": "text", "text": text}} for text in texts]
-        return {"description": skill.description, "messages": messages, **COMPLETE}
+        text = self._host.texts.text(skill, given.values, recipient)
+        return _one_message(skill.description, text, render_request(skill, given.message), *given.notes)
 
 
-def _added_prompt(name: str, description: str, text: str) -> dict[str, Any]:
+def _added_prompt(name: str, description: str, text: str, words: Sequence[str]) -> dict[str, Any]:
     logger.info("performed by hand: %s", one_line(name))
-    messages = [{"role": "user", "content": {"type": "text", "text": text}}]
-    return {"description": description, "messages": messages, **COMPLETE}
+    return _one_message(description, text, *words)
+
+
+def _one_message(description: str, *texts: str) -> dict[str, Any]:
+    return {"description": description, "messages": [user_message(*texts)], **COMPLETE}
 
 
 MAX_VALUES = 100

@@ -18,15 +18,14 @@ from typing import TYPE_CHECKING
 from skills_core.context.injection import MAX_INJECTED_CHARS, prompt_block, section_entry
 from skills_core.diagnostics import one_line
 from skills_core.rendering.activation import (
-    FREE_ARGUMENT,
     activation_inputs,
-    parameters_of,
     render_activation,
     render_activations,
     render_request,
 )
 from skills_core.rendering.catalog import ACTIVATION_TOOL
 from skills_core.rendering.escaping import escape_tags, escape_tags_and_marks
+from skills_core.rendering.filling import FREE_ARGUMENT, parameters_of
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.selection.fulltext import phrase
 from skills_core.selection.policy import MAX_MENU, menu_of

@@ -6,13 +6,22 @@ Tags with unmistakable names of ours are escaped in foreign text; the body is ot
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from skills_core.diagnostics import shortened
 from skills_core.format.frontmatter import COMPATIBILITY_LIMIT
 from skills_core.rendering.escaping import escape_content, escape_line, escape_tags, quote_attribute
+from skills_core.rendering.filling import (
+    FREE_ARGUMENT,
+    MAX_FILLED,
+    Placeholders,
+    fill_body,
+    filled_length,
+    filled_placeholders,
+    parameters_of,
+    value_names,
+)
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT, Recipient
 from skills_core.skills.withheld_files import files_for_models
 
@@ -20,29 +29,7 @@ if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
 
-FREE_ARGUMENT = "arguments"
-"""The prompt argument for the text that a user typed after the command."""
-
 MAX_LISTED_FILES = 100
-
-MAX_FILLED = 1_000_000
-"""Maximum characters that parameter values add to a body: a skill may repeat a parameter any number of times."""
-
-# Begins with a literal, so that a search skips quickly through a long body; `_is_parameter` checks what precedes it.
-_PARAMETER = re.compile(r"\{\{[ \t]*([A-Za-z_][A-Za-z0-9_-]*)[ \t]*\}\}(?!\})")
-
-# `${{ … }}` belongs to GitHub, `{{{ … }}}` to Handlebars, and a backslash escapes: none of these is a parameter.
-_NOT_BEFORE = frozenset("$\\{")
-
-
-def parameters_of(body: str) -> tuple[str, ...]:
-    """Return the names of the `{{parameters}}` in a body, each once, in the order of their first appearance."""
-    return tuple(dict.fromkeys(match[1] for match in _PARAMETER.finditer(body) if _is_parameter(match)))
-
-
-def _is_parameter(match: re.Match[str]) -> bool:
-    start = match.start()
-    return start == 0 or match.string[start - 1] not in _NOT_BEFORE
 
 
 def render_activation(
@@ -54,8 +41,8 @@ def render_activation(
 ) -> str:
     """Return the text that hands `skill` to a model.
 
-    `arguments` fill the body's parameters in one pass: values are not searched for parameters. If they would add more
-    than `MAX_FILLED` characters, they are listed once after the body instead.
+    `arguments` fill the body's placeholders in one pass: values are not searched for placeholders. If they would add
+    more than `MAX_FILLED` characters, they are listed once after the body instead.
     The text around the body depends on the `recipient`: it names the skill's folder if the recipient's own tools read
     it, and explains the tool names of other hosts that the body uses.
     Its receipt is the beginning of the skill's digest. `replaces` is the digest of the older text that it replaces.
@@ -78,8 +65,7 @@ class ActivationPieces(NamedTuple):
 
     def with_body(self, body: str, after: Sequence[str]) -> str:
         """Return the text with this body, which is filled and escaped, and with these lines after it."""
-        filled = _PARAMETER.sub(lambda at: self.values.get(at[1], at[0]) if _is_parameter(at) else at[0], body)
-        return "\n".join((*self.before, escape_tags(filled), "", *after))
+        return "\n".join((*self.before, escape_tags(fill_body(self.skill, self.values, body)), "", *after))
 
 
 def activation_pieces(
@@ -91,7 +77,7 @@ def activation_pieces(
 ) -> ActivationPieces:
     """Return the pieces of the text that `render_activation` returns."""
     given = dict(arguments or {})
-    values = given if _filled_length(skill.body, given) <= MAX_FILLED else {}
+    values = given if filled_length(skill, given) <= MAX_FILLED else {}
     lines = [*_parameter_lines(skill, given, values), *_closing_lines(skill, recipient, replaces)]
     return ActivationPieces(skill, _opening_lines(skill, recipient), tuple(lines), values)
 
@@ -107,11 +93,16 @@ def render_linked_activation(
     tool = recipient.file_tool
     otherwise = f"; if that fails, read {escape_content(main)} with {_file_call(skill, tool)}" if tool else ""
     lines = [f"The instructions are the resource {skill.uri}: read it with {recipient.link_reader}{otherwise}."]
-    named = parameters_of(skill.body)
-    if filled := [f"{name} = {escape_tags(arguments[name])}" for name in named if name in arguments]:
-        lines.append(f"Values of the {{{{parameters}}}} in the instructions: {'; '.join(filled)}")
+    if filled := value_list(skill, arguments):
+        lines.append(f"Values of the {{{{parameters}}}} in the instructions: {filled}")
     lines += _parameter_lines(skill, arguments, arguments)
     return "\n".join((*_opening_lines(skill, recipient), *lines, *_closing_lines(skill, recipient, replaces)))
+
+
+def value_list(skill: Skill, values: Mapping[str, str]) -> str:
+    """Return what the placeholders in a skill's body stand for, on one line."""
+    known = filled_placeholders(skill, values).items()
+    return "; ".join(f"{escape_line(name)} = {escape_tags(value)}" for name, value in known if value is not None)
 
 
 def render_link(skill: Skill, reader: str) -> str:
@@ -176,11 +167,11 @@ def activation_inputs(
     """Split a caller's input into parameter values and the user's message, the same way for every surface.
 
     Empty values are dropped, because clients send them for fields that were left empty. `arguments` is the free text of
-    a slash command; unless the body has a parameter of that name, it is only the message.
+    a slash command; unless the body has a parameter or placeholders for it, it is only the message.
     """
     values = {name: value for name, value in arguments.items() if value}
     message = message or values.get(FREE_ARGUMENT)
-    if FREE_ARGUMENT in values and FREE_ARGUMENT not in parameters_of(skill.body):
+    if FREE_ARGUMENT in values and FREE_ARGUMENT not in value_names(skill):
         values.pop(FREE_ARGUMENT, None)
     return values, message
 
@@ -189,8 +180,13 @@ def render_request(skill: Skill, message: str | None) -> str:
     """Return the user's message that goes with an activation: binding context, or `/name` if there is no message."""
     if not message or not message.strip():
         return f"/{escape_line(skill.key)}"
+    return render_words(message, "skill")
+
+
+def render_words(message: str, what: str) -> str:
+    """Return what a user typed as binding context for a skill, or for another thing to do."""
     return (
-        "The user's message is binding context for the skill: where it says otherwise, it overrides the skill.\n"
+        f"The user's message is binding context for the {what}: where it says otherwise, it overrides the {what}.\n"
         f"<user_request>\n{escape_tags(message.strip())}\n</user_request>"
     )
 
@@ -208,23 +204,20 @@ def _paths_explained(skill: Skill, recipient: Recipient) -> frozenset[str]:
     return paths_explained(skill, recipient)
 
 
-def _filled_length(body: str, given: Mapping[str, str]) -> int:
-    """Return how many characters the values of `given` add to a body."""
-    if not given:
-        return 0
-    return sum(len(given.get(match[1], "")) for match in _PARAMETER.finditer(body) if _is_parameter(match))
-
-
 def _parameter_lines(skill: Skill, given: Mapping[str, str], filled: Mapping[str, str]) -> Iterable[str]:
-    named = parameters_of(skill.body)
+    used = value_names(skill)
     further = [
         f"{escape_line(name)} = {escape_tags(value)}"
         for name, value in given.items()
-        if name not in named or name not in filled
+        if name not in used or name not in filled
     ]
     if further:
         yield "Further arguments: " + "; ".join(further)
-    missing = [name for name in named if name not in given]
+    named = parameters_of(skill.body)
+    # In a skill that takes no arguments, `$5` is more likely a price.
+    are_words = Placeholders.of(skill).declared
+    values = filled_placeholders(skill, given)
+    missing = [name for name, value in values.items() if value is None and (are_words or name in named)]
     if missing:
         yield f"Parameters without a value: {', '.join(missing)}. Take them from the conversation, or ask."
 

@@ -2,8 +2,8 @@
 
 A part ends before a heading or after a blank line if there is one near its end, else at the end of a line, else of a
 word, else between two characters, where marks and modifiers belong to the character before them. Tags, entities,
-`{{parameters}}` and escapes stay whole. The rest of an activation is read from the skill's main file, so it is not
-rendered: its parameters are not filled.
+`{{parameters}}`, `$ARGUMENTS` and escapes stay whole. The rest of an activation is read from the skill's main file, so
+it is not rendered: its parameters are not filled.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from skills_core.rendering.activation import activation_pieces, parameters_of
-from skills_core.rendering.escaping import escape_json, escape_line, escape_tags
+from skills_core.rendering.activation import activation_pieces, value_list
+from skills_core.rendering.escaping import escape_json, escape_line
 from skills_core.rendering.recipient import UNKNOWN_RECIPIENT
 
 if TYPE_CHECKING:
@@ -30,7 +30,10 @@ _SPAN = 200
 _CLUSTER = 128
 # Most code points of a character with its marks; longer runs may be cut.
 
-_WHOLE = re.compile(r"<[^<>]{0,198}>|[$\\{]?\{\{[^{}]{0,194}\}\}\}?|&#?\w{1,32};|\\u[0-9a-fA-F]{4}|\\.", re.DOTALL)
+_WHOLE = re.compile(
+    r"<[^<>]{0,198}>|[$\\{]?\{\{[^{}]{0,194}\}\}\}?|\$ARGUMENTS\[\d{1,3}\]|\$\w{1,64}|&#?\w{1,32};|\\u[0-9a-fA-F]{4}|\\.",
+    re.DOTALL,
+)
 
 _PARAGRAPH = re.compile(r"\n[ \t]*\r?\n|\n(?=#{1,6}[ \t])")
 
@@ -191,9 +194,8 @@ def _note(pieces: ActivationPieces, end: int, recipient: Recipient) -> str:
 
 def _values_note(pieces: ActivationPieces) -> str:
     """Return which values the placeholders in the rest stand for; the same wherever the beginning ends."""
-    named = [name for name in parameters_of(pieces.skill.body) if name in pieces.values]
-    if not named:
+    values = value_list(pieces.skill, pieces.values)
+    if not values:
         return ""
-    values = "; ".join(f"{escape_line(name)} = {escape_tags(pieces.values[name])}" for name in named)
     what = f"these values: {values}" if len(values) <= _MAX_VALUES else "the values of your call"
     return f" The rest has {{{{placeholders}}}} for the arguments: put in {what}."

@@ -91,6 +91,7 @@ SUBJECTS = (
             Column("starts_in_workspace", "starts in workspace", "its workspace is the working directory of servers"),
             Column("prompts", "prompts", "prompts are shown as commands"),
             Column("prompt_called", "prompt `x` of server `skills`", "how users call the prompt"),
+            Column("prompt_words", "words after it", "what becomes of the words that users type after the command"),
         ),
     ),
     Subject(

@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from server.clients.known import client_of
 from server.config.settings.tools import SKILL_CONTEXT
 from server.hosting.searches import match_object
-from server.listing.envelope import COMPLETE, text_block, tool_result
+from server.listing.envelope import COMPLETE, text_block, tool_result, user_message
 from server.listing.prompts import MESSAGE, WITH_SKILLS, with_skills_prompt
 from server.listing.schemas import MAX_TAGS, SCORED, TEXT, TEXTS, hints, list_of, object_of, or_null
+from server.protocol.prompt_words import notes_for
 from server.protocol.tool_call import Tool, has_offered
 from server.requests import Use, note_skill
 from server.wire.params import InvalidRequestError, read_arguments, string, strings
@@ -99,9 +101,10 @@ class ContextHandlers:
     async def prompt(
         self, arguments: Mapping[str, Any], ctx: ServerRequestContext[Any, Any], view: View
     ) -> dict[str, Any]:
-        """Return the result of `prompts/get`, with each text as a message of the user."""
+        """Return the result of `prompts/get`: all texts as one message, because some clients show only the first."""
         found = await self._assembled(_of_prompt(arguments), ctx, view)
-        messages = [{"role": "user", "content": text_block(text)} for text in found.texts]
+        notes = notes_for(client_of(ctx))
+        messages = [user_message(found.text, *notes)]
         return {"description": with_skills_prompt()["description"], "messages": messages, **COMPLETE}
 
     async def call(self, call: ToolCall) -> dict[str, Any]:

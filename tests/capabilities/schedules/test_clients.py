@@ -153,11 +153,14 @@ async def test_prompts_of_schedules_come_last_carry_the_preamble_and_are_not_com
         name = (await call(client, "schedule_skill", time="+5m", task="Check it."))["name"]
         listed = [each.name for each in (await client.list_prompts()).prompts]
         prompt = await client.get_prompt(f"sched-{name}")
+        (message,) = (await client.get_prompt(f"sched-{name}", {"arguments": "only the first page"})).messages
         reference = types.PromptReference(type="ref/prompt", name=f"sched-{name}")
         completion = await client.complete(reference, {"name": "request", "value": "s"})
     assert listed[-1] == f"sched-{name}"
     assert "zebra" in listed
     text = prompt.messages[0].content.text
+    assert message.content.text.startswith(text)
+    assert message.content.text.endswith("<user_request>\nonly the first page\n</user_request>")
     for part in (name, "manual trigger", "Check it.", "scheduler-skill-creator", "init_scheduler_skill.py"):
         assert part in text
     assert completion.completion.values == []

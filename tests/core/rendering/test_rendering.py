@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from skills_core import Catalog, Library, Skill, render_catalog, render_request
 from skills_core.rendering.activation import (
-    parameters_of,
     receipt_of,
     render_activation,
     render_link,
@@ -35,6 +34,7 @@ from skills_core.rendering.catalog import (
     render_entry,
     shortened_text,
 )
+from skills_core.rendering.filling import parameters_of
 from skills_core.rendering.recipient import Recipient
 from skills_core.toolboxes import toolbox_named
 from tests.skill_values import skill_of as value_of

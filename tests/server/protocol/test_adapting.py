@@ -59,7 +59,7 @@ async def test_a_client_gets_the_names_of_its_own_tools_by_tool_prompt_and_comma
     async with connect(client_name="claude-code") as session:
         text = await session.activate("pdf")
         prompt = await session.client.get_prompt("pdf", {})
-    assert prompt.messages[0].content.text == text
+    assert prompt.messages[0].content.text == f"{text}\n\n/pdf"
     assert "- `run_shell_command` (run a command): call `Bash`\n" in text
     assert "`AskUserQuestion`" not in text
     assert 'uri="skill://pdf/references/forms.md"' in text
@@ -89,7 +89,7 @@ async def test_settings_name_tools_for_a_client_by_the_beginning_of_its_name_and
 ) -> None:
     async with connect(client_name="My-Client", XDG_CONFIG_HOME=own_settings) as session:
         text = await session.activate("pdf")
-        assert (await session.client.get_prompt("pdf", {})).messages[0].content.text == text
+        assert (await session.client.get_prompt("pdf", {})).messages[0].content.text == f"{text}\n\n/pdf"
     assert "- `AskUserQuestion` (ask the user): call `poll`\n" in text
     assert "- `run_shell_command` (run a command): call `terminal`\n" in text
     command = run("activate", "pdf", skills, "--client", "my-client", XDG_CONFIG_HOME=own_settings)
@@ -100,7 +100,7 @@ async def test_settings_name_tools_for_a_client_by_the_beginning_of_its_name_and
 async def test_the_head_can_be_switched_off(connect: Connect) -> None:
     async with connect(client_name="claude-code", SKILLSERVE_ADAPT="false") as session:
         text = await session.activate("pdf")
-        assert (await session.client.get_prompt("pdf", {})).messages[0].content.text == text
+        assert (await session.client.get_prompt("pdf", {})).messages[0].content.text == f"{text}\n\n/pdf"
     assert text.split("\n")[1] == BODY
 
 

@@ -62,7 +62,7 @@ class RootedClient:
     async def prompt(self) -> str:
         result: Any = await self.client.get_prompt("pdf", {})
         text: str = result.messages[0].content.text
-        return text
+        return text.removesuffix("\n\n/pdf")
 
     async def until_near(self, *, near: bool) -> str:
         """Activate until the text names the folder, or does not; the server asks for roots in the background."""

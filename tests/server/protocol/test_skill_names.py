@@ -30,7 +30,7 @@ async def test_tools_and_prompts_take_the_stable_key(connect: Connect) -> None:
         async with connect() as other:
             assert await other.activate("reviews", arguments={"what": "this"}) == by_name
         prompt = await session.client.get_prompt("reviews", {"what": "this"})
-        assert prompt.messages[0].content.text == by_name
+        assert prompt.messages[0].content.text == f"{by_name}\n\n/code-review"
         read = await session.client.call_tool("read_skill_file", {"skill": "reviews", "path": "a.md"})
         assert read.content[0].text == "text"
 

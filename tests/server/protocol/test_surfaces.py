@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, PromptReference, ResourceTemplateReference
 
 from tests.conftest import MakeSkill
-from tests.server.sessions import Connect, ConnectHosted, texts_of
+from tests.server.sessions import Connect, ConnectHosted
 
 ODD_FILES = {
     "scripts/run me.py": b"print('spaces')\n",
@@ -56,8 +56,8 @@ async def test_activation_text_is_the_same_bytes_as_tool_prompt_and_command(
     async with connect(client_name="codex") as session:
         by_tool = await session.activate("greet", arguments=arguments)
         prompt = await session.client.get_prompt("greet", arguments)
-        assert prompt.messages[0].content.text == by_tool
-        assert prompt.messages[1].content.text == "/greet"
+        (message,) = prompt.messages
+        assert message.content.text == f"{by_tool}\n\n/greet"
         assert "Greet Ana & <Bo> in Latin." in by_tool
         assert "<file>notes.md</file>" in by_tool
     if transport == "stdio":
@@ -72,8 +72,9 @@ async def test_the_users_message_follows_the_skill_as_binding_context(connect: C
     async with connect() as session:
         prompt = await session.client.get_prompt("greet", {"arguments": "only in French"})
         result = await session.client.call_tool("activate_skill", {"name": "greet", "message": "only in French"})
-        assert "only in French" in prompt.messages[1].content.text
-        assert texts_of(result) == [message.content.text for message in prompt.messages]
+        (message,) = prompt.messages
+        assert message.content.text == "\n\n".join(block.text for block in result.content)
+        assert message.content.text.endswith("<user_request>\nonly in French\n</user_request>")
 
 
 async def test_every_file_is_a_resource_and_reads_back_with_equal_bytes(
@@ -286,7 +287,8 @@ async def test_arguments_left_empty_and_free_text_mean_the_same_to_tool_and_prom
     async with connect() as session:
         prompt = await session.client.get_prompt("report", arguments)
         result = await session.client.call_tool("activate_skill", {"name": "report", "arguments": arguments})
-        assert texts_of(result) == [message.content.text for message in prompt.messages]
+        (message,) = prompt.messages
+        assert message.content.text == "\n\n".join(block.text for block in result.content)
         assert "{{format}}" in result.content[0].text
 
 

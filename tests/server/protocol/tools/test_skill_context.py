@@ -43,14 +43,14 @@ async def context(session: Session, message: str) -> Any:
     Draft202012Validator(tools["skill_context"].output_schema).validate(result.structured_content)
     texts = texts_of(result)
     assert result.structured_content["text"] == "\n\n".join(texts)
-    assert await with_skills(session, message) == texts
+    assert await with_skills(session, message) == result.structured_content["text"]
     return result.structured_content
 
 
-async def with_skills(session: Session, message: str) -> list[str]:
-    prompt = await session.client.get_prompt("with_skills", {"message": message})
-    assert {each.role for each in prompt.messages} == {"user"}
-    return [each.content.text for each in prompt.messages]
+async def with_skills(session: Session, message: str) -> str:
+    (told,) = (await session.client.get_prompt("with_skills", {"message": message})).messages
+    assert told.role == "user"
+    return str(told.content.text)
 
 
 def names(entries: list[dict[str, Any]]) -> list[str]:
@@ -74,15 +74,16 @@ async def test_a_slash_call_is_answered_with_the_bytes_of_the_tool_and_the_users
     async with connect(**TOOL) as session:
         told = await context(session, " /pdf tax form")
         assert (told["called"]["name"], told["selected"], told["menu"]) == ("pdf", None, [])
-        texts = await with_skills(session, "/pdf tax form")
+        text = await with_skills(session, "/pdf tax form")
         activated = await session.client.call_tool(
             "activate_skill", {"name": "pdf", "arguments": {"arguments": "tax form"}}
         )
-        assert texts[1:] == texts_of(activated)
-        assert "Open tax form." in texts[1]
-        prompt = await session.client.get_prompt("pdf", {"arguments": "tax form"})
-        assert texts[1:] == [each.content.text for each in prompt.messages]
-        assert (await with_skills(session, "@pdf"))[-1] == "@pdf"
+        of_tool = "\n\n".join(block.text for block in activated.content)
+        assert text.endswith(f"</skills>\n\n{of_tool}")
+        assert "Open tax form." in of_tool
+        (message,) = (await session.client.get_prompt("pdf", {"arguments": "tax form"})).messages
+        assert message.content.text == of_tool
+        assert (await with_skills(session, "@pdf")).endswith("\n\n@pdf")
 
 
 async def test_where_the_first_ones_lie_close_together_a_menu_is_named(connect: Connect, make_skill: MakeSkill) -> None:
@@ -203,7 +204,7 @@ async def test_a_skill_of_the_same_name_wins(
                 await session.client.get_prompt("with_skills", {"message": "x"})
         else:
             assert prompts["with_skills"].description == "Mine."
-            assert "My own body." in (await with_skills(session, "x"))[0]
+            assert "My own body." in await with_skills(session, "x")
 
 
 def test_the_prompt_has_its_place_on_the_pages(skills: Path, make_skill: MakeSkill) -> None:
@@ -265,7 +266,8 @@ async def test_a_caller_sets_least_score_number_and_tags(connect: Connect, make_
             prompt = await session.client.get_prompt("with_skills", {"message": "fill pdf forms", **given})
             result = await session.client.call_tool("skill_context", {"message": "fill pdf forms", **typed})
             assert not result.is_error, result.content
-            assert [each.content.text for each in prompt.messages] == texts_of(result)
+            (told,) = prompt.messages
+            assert told.content.text == "\n\n".join(block.text for block in result.content)
             found = result.structured_content["selected"]
             assert (found["name"] if found else None) == selected, given
             assert result.structured_content["menu"] == []

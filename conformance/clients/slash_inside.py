@@ -1,0 +1,131 @@
+"""Type a slash command into one client; `sandbox.py` starts this module in namespaces of its own.
+
+Usage: slash_inside.py CLIENT WAY FOLDER. The recording of the model's requests is left in FOLDER, and the last screen.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.to_thread
+
+from conformance.clients.all_clients import CLIENTS
+from conformance.clients.client import KEY, Command, Run, write_json
+from conformance.clients.endpoint import endpoint, serving
+from conformance.clients.inside import bring_loopback_up
+from conformance.clients.recording import Recorder
+from conformance.clients.scripted_model import ScriptedModel
+from conformance.clients.slash_ways import BODY, NAME, NATIVE, NATIVE_FOLDERS, SLASHES, Way
+from conformance.clients.terminal import Terminal
+
+if TYPE_CHECKING:
+    from conformance.clients.dialects.messages import Request
+    from conformance.clients.scripted_model import Play
+
+PATIENCE = 60.0
+"""Seconds; a client that takes longer hangs."""
+
+STARTING = 8.0
+"""Seconds without a change on the screen."""
+
+MOST_ENTERS = 4
+"""A menu of commands may take the first ones."""
+
+
+def _write_skill(folder: Path, body: str) -> None:
+    path = folder / NAME / "SKILL.md"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"---\nname: {NAME}\ndescription: Deploys an app to an environment.\n---\n\n{body}\n", "utf-8")
+
+
+def _used_before(run: Run) -> None:
+    """Make homes of clients that were used before, so that they ask nothing at their start."""
+    known = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "autoModeOptInDismissed": True,
+        "hasResetAutoModeOptInForDefaultOffer": True,
+        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
+        "projects": {str(run.work): {"hasTrustDialogAccepted": True}},
+    }
+    write_json(run.home / ".claude.json", known)
+    write_json(run.home / ".claude/settings.json", {"permissions": {"defaultMode": "default"}})
+
+
+def _in_terminal(client: str, run: Run, command: Command, typed: str, answered: Path) -> None:
+    """Start the client in a terminal, type, and press Enter until the model is asked."""
+    slash = SLASHES[client]
+    words = slash.interactive(command.words)
+    environment = {**run.environment(), **command.environment, "COLORTERM": "truecolor"}
+    for name in ("CI", "FORCE_NO_TTY"):
+        environment.pop(name, None)
+    terminal = Terminal(run.root, words, environment, run.work)
+    try:
+        terminal.wait(*slash.ready)
+        # Clients take keys, and read the lists of servers, a while after they show where one types.
+        terminal.settle(STARTING)
+        if slash.declined and any(each in terminal.screen() for each in slash.declined):
+            terminal.press("Down", "Enter")
+            terminal.settle()
+        before = _lines(answered)
+        terminal.await_keys()
+        terminal.type(typed)
+        for _ in range(MOST_ENTERS):
+            terminal.settle()
+            (run.root / "screens.txt").open("a").write(f"{terminal.screen().rstrip()}\n{'=' * 40}\n")
+            if _lines(answered) > before:
+                break
+            terminal.press("Enter")
+        terminal.settle()
+    finally:
+        (run.root / "screen.txt").write_text(terminal.screen(), encoding="utf-8")
+        terminal.close()
+
+
+def _nothing(_first: Request) -> Play:
+    """Call no tool."""
+    yield from ()
+
+
+def _lines(path: Path) -> int:
+    return path.read_text(encoding="utf-8").count("\n") if path.exists() else 0
+
+
+async def _main(client: str, way: Way, root: Path) -> None:
+    slash, recording = SLASHES[client], Run(root, "").recording
+    _write_skill(Run(root, "").skills, BODY)
+    model = ScriptedModel(_nothing)
+    async with serving(endpoint(model, Recorder(recording))) as address:
+        typed = slash.typed(way)
+        run = Run(root, address, typed)
+        _used_before(run)
+        if way is Way.BESIDE_NATIVE:
+            _write_skill(run.home / NATIVE_FOLDERS[client], NATIVE)
+        command = CLIENTS[client].prepare(run)
+        if way is not Way.HEADLESS:
+            with anyio.move_on_after(PATIENCE):
+                await anyio.to_thread.run_sync(
+                    _in_terminal, client, run, command, typed, recording, abandon_on_cancel=True
+                )
+            return
+        command = replace(command, words=slash.headless(command.words))
+        with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
+            await anyio.run_process(
+                command.words,
+                check=False,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                cwd=run.work,
+                env={**run.environment(), **command.environment},
+            )
+
+
+if __name__ == "__main__":
+    bring_loopback_up()
+    anyio.run(_main, sys.argv[1], Way(sys.argv[2]), Path(sys.argv[3]))

@@ -1,0 +1,142 @@
+"""What users type after a slash command reaches the model, as each client hands it over.
+
+The clients are played here by their rules; `make slash` types into the real ones.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from tests.conftest import MakeSkill
+from tests.server.sessions import Connect
+
+CLAUDE, GEMINI, QWEN, OPENCODE = "claude-code", "gemini-cli-mcp-client", "qwen-cli-mcp-client-skills", "opencode"
+"""What the clients call themselves."""
+
+REQUEST = "<user_request>\nstaging v2\n</user_request>"
+
+
+def words_one_by_one(listed: list[Any], words: str) -> dict[str, str]:
+    """Claude Code: each argument gets one word, and the rest is dropped."""
+    return dict(zip((each.name for each in listed), words.split(), strict=False))
+
+
+def words_for_the_required(listed: list[Any], words: str) -> dict[str, str]:
+    """Gemini CLI: the only required argument gets all words, and optional ones get none."""
+    required = [each.name for each in listed if each.required]
+    return {required[0]: words} if len(required) == 1 else {}
+
+
+def words_for_the_only(listed: list[Any], words: str) -> dict[str, str]:
+    """Qwen Code: the only argument gets all words, several get one each."""
+    return {listed[0].name: words} if len(listed) == 1 else words_one_by_one(listed, words)
+
+
+def places(listed: list[Any], _words: str) -> dict[str, str]:
+    """Opencode: it fills the arguments in itself."""
+    return {each.name: f"${number}" for number, each in enumerate(listed, 1)}
+
+
+def filled_by_opencode(text: str, words: str) -> str:
+    """Fill as opencode does: it counts from 1, and the last placeholder takes the rest."""
+    split = words.split()
+    last = max((int(each) for each in re.findall(r"\$(\d+)", text)), default=0)
+
+    def word(match: re.Match[str]) -> str:
+        at = int(match[1])
+        return " ".join(split[at - 1 :]) if at == last else "".join(split[at - 1 : at])
+
+    return re.sub(r"\$(\d+)", word, text).replace("$ARGUMENTS", words)
+
+
+async def typed(session: Any, name: str, words: str, hand_over: Callable[..., Mapping[str, str]]) -> str:
+    """Return the text of a prompt after a user typed `/name words` in a client."""
+    (prompt,) = (each for each in (await session.client.list_prompts()).prompts if each.name == name)
+    (message,) = (await session.client.get_prompt(name, dict(hand_over(prompt.arguments, words)))).messages
+    text: str = message.content.text
+    return filled_by_opencode(text, words) if hand_over is places else text
+
+
+BODY = "Deploy to [$ARGUMENTS], which is [$1] on [$0]."
+FILLED = "Deploy to [staging v2], which is [v2] on [staging]."
+
+HANDING_ALL = pytest.mark.parametrize(
+    ("client", "hand_over"), [(GEMINI, words_for_the_required), (QWEN, words_for_the_only), (OPENCODE, places)]
+)
+
+
+@HANDING_ALL
+async def test_all_words_stand_in_the_body_and_after_it(
+    connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=client) as session:
+        text = await typed(session, "deploy", "staging v2", hand_over)
+        assert FILLED in text
+        assert text.endswith(REQUEST)
+
+
+@HANDING_ALL
+async def test_all_words_arrive_at_a_skill_that_uses_none(
+    connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
+) -> None:
+    make_skill("deploy", body="Deploy.")
+    async with connect(client_name=client) as session:
+        assert (await typed(session, "deploy", "staging v2", hand_over)).endswith(REQUEST)
+
+
+@pytest.mark.parametrize(("client", "hand_over"), [(GEMINI, words_for_the_required), (QWEN, words_for_the_only)])
+async def test_words_are_not_spread_over_the_parameters_of_a_body(
+    connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
+) -> None:
+    make_skill("deploy", body="Deploy {{what}} to {{where}}.")
+    async with connect(client_name=client) as session:
+        assert (await typed(session, "deploy", "staging v2", hand_over)).endswith(REQUEST)
+
+
+async def test_claude_code_is_told_where_all_words_stand(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("deploy", body=BODY)
+    make_skill("plain", body="Deploy.")
+    async with connect(client_name=CLAUDE) as session:
+        text = await typed(session, "deploy", "staging v2", words_one_by_one)
+        assert BODY in text
+        assert "all of it stands in <command-args> of this same message" in text
+        assert "$ARGUMENTS stands for all of these words, $0 for word 1 of them, $1 for word 2 of them." in text
+        assert "without a value" not in text
+        plain = await typed(session, "plain", "staging v2", words_one_by_one)
+        assert "<user_request>\nstaging\n</user_request>" in plain
+        assert plain.endswith("and is what counts.")
+        assert "command-args" not in await typed(session, "plain", "", words_one_by_one)
+
+
+async def test_nobody_else_is_told_of_claude_code(connect: Connect, make_skill: MakeSkill) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name="nobody-knows-it") as session:
+        (prompt,) = (each for each in (await session.client.list_prompts()).prompts if each.name == "deploy")
+        assert [(each.name, each.required) for each in prompt.arguments] == [("arguments", False)]
+        (message,) = (await session.client.get_prompt("deploy", {"arguments": "staging v2"})).messages
+        assert FILLED in message.content.text
+        assert message.content.text.endswith(REQUEST)
+
+
+@pytest.mark.parametrize("client", [CLAUDE, GEMINI, QWEN, OPENCODE, "nobody-knows-it"])
+async def test_a_command_without_words_is_the_skill_alone(connect: Connect, make_skill: MakeSkill, client: str) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=client) as session:
+        for arguments in ({}, {"arguments": ""}):
+            (message,) = (await session.client.get_prompt("deploy", arguments)).messages
+            assert BODY in message.content.text
+            assert message.content.text.endswith("\n\n/deploy")
+
+
+@pytest.mark.parametrize("client", [CLAUDE, GEMINI, "nobody-knows-it"])
+async def test_a_message_with_skills_is_one_message(connect: Connect, make_skill: MakeSkill, client: str) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=client) as session:
+        (message,) = (await session.client.get_prompt("with_skills", {"message": "/deploy staging v2"})).messages
+        assert FILLED in message.content.text
+        assert REQUEST in message.content.text
