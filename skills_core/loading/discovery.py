@@ -15,6 +15,7 @@ from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
 from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
 from skills_core.format.instructions import holds_documents, kind_of_file
+from skills_core.format.stubs import is_stub
 from skills_core.loading.loader import SourceReading, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
@@ -205,9 +206,12 @@ class _Loading:
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
-            self.contents[folder] = load_content(self.reading, folder, known)
-        else:
-            self.contents.pop(folder, None)
+            found = load_content(self.reading, folder, known)
+            if not is_stub(found.instructions.frontmatter.metadata):
+                self.contents[folder] = found
+                return
+        # A stub stands for a skill of a server, maybe of this one.
+        self.contents.pop(folder, None)
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""
