@@ -1,8 +1,8 @@
 """Measure for real clients what stubs are worth: skills of the client's own, served ones, and stubs of served ones.
 
-Run from the repository: `.venv/bin/python -m conformance.clients.bridge claude codex --sizes 20 100`. A row has how many
-skills the first request names and describes, with the first words of their descriptions or whole, its characters, and
-after how many calls the model has read the body of a skill.
+Run from the repository: `python -m conformance.clients.bridge claude codex --sizes 20 100`. A row has how many skills
+the first request names, and describes by the first words or whole; the characters of that request; and after
+how many calls the model has read the body of a skill.
 """
 
 from __future__ import annotations

@@ -56,6 +56,18 @@ class Mode:
     ALL = (NONE, NATIVE, SERVED, BRIDGE)
 
 
+@dataclass(frozen=True, slots=True)
+class BridgedRun(Run):
+    """A run whose server keeps stubs for a client, if `key` names one."""
+
+    key: str = ""
+
+    @property
+    def server(self) -> list[str]:
+        """The command of the MCP server."""
+        return [*Run(self.root, self.model).server, *(["--bridge", self.key] if self.key else [])]
+
+
 @dataclass(slots=True)
 class OpeningModel:
     """Loads a skill in the client's own way at its first request; the script goes on from there."""
@@ -123,8 +135,8 @@ async def _main(name: str, scenario: str, root: Path) -> None:
     opens = mode in {Mode.NATIVE, Mode.BRIDGE}
     model = OpeningModel(ScriptedModel(_activate), opens)
     async with serving(endpoint(model, Recorder(empty.recording))) as address:
-        run = Run(root, address)
         client = bridged_clients()[BRIDGED[name]]
+        run = BridgedRun(root, address, key=client.key if mode == Mode.BRIDGE else "")
         command = CLIENTS[name].prepare(run)
         words = list(command.words)
         environment = {**run.environment(), **command.environment, "MODEL_KEY": KEY}

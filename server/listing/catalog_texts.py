@@ -179,6 +179,8 @@ def catalog_texts(
 ) -> CatalogTexts:
     """Return the texts for one layout, with the skills that are `first` in front."""
     writer = _Writer(catalog, first, layout, settings)
+    if layout.place is CatalogPlace.CLIENT:
+        return writer.beside_stubs()
     return writer.in_instructions() if layout.place is CatalogPlace.INSTRUCTIONS else writer.in_description()
 
 
@@ -197,6 +199,12 @@ class _Writer:
         parts.append(self._preferred(MAX_INSTRUCTIONS))
         description = f"{self._rule} The server's instructions list them; find_skills searches them."
         return CatalogTexts(description, _lines(parts))
+
+    def beside_stubs(self) -> CatalogTexts:
+        """Return the texts without the catalog, which the client's own list of skills has."""
+        description = f"{self._rule} Your own list of skills has them, each as a note to call this tool; find_skills "
+        text = _lines([self._lead(), _named(_ALWAYS, always_on(self.catalog), MAX_INSTRUCTIONS)])
+        return CatalogTexts(f"{description}searches them all.", text)
 
     def in_description(self) -> CatalogTexts:
         """Return the texts with the catalog in the description; the instructions may go on where it ends."""

@@ -38,6 +38,9 @@ class CatalogPlace(StrEnum):
     BOTH = "both"
     """The description, and the instructions go on where it ends."""
 
+    CLIENT = "the client's own list"
+    """None: stubs in a folder of the client make it list the skills itself."""
+
 
 class NameEnum(StrEnum):
     """When the schema of `activate_skill` lists the names of skills."""

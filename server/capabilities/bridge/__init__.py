@@ -7,11 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 from server.capabilities.bridge.settings import SECTION, BridgeSettings
 from server.capability import Capability
+from server.config.settings.server import Transport
 
 if TYPE_CHECKING:
+    from collections.abc import Container
+
     import typer
 
     from server.capability import ServerPart
+    from server.config.settings.model import Settings
     from server.hosting.host import Host
 
 logger = logging.getLogger(__name__)
@@ -37,4 +41,14 @@ def _part(host: Host) -> ServerPart | None:
     return Bridge(host)
 
 
-CAPABILITY: Final = Capability(name="bridge", sections=(SECTION,), commands=_add_commands, part=_part)
+def _bridged(settings: Settings) -> Container[str]:
+    """Return the clients that list the skills themselves: those over stdio, which read the folders of this machine."""
+    chosen = settings.section(BridgeSettings).clients
+    if not chosen or settings.server.transport is not Transport.STDIO:
+        return ()
+    from server.capabilities.bridge.clients import bridged_clients
+
+    return {each.facts for each in bridged_clients().values() if each.key in chosen}
+
+
+CAPABILITY: Final = Capability(name="bridge", sections=(SECTION,), commands=_add_commands, part=_part, bridged=_bridged)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from server.access import LOCAL
 from server.clients.known import find_client
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from server.config.settings.model import Settings
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
-
-MAX_STUBS: Final = 1000
-"""Most stubs for one client; the texts of the server have the other skills."""
 
 
 @dataclass(slots=True)
@@ -58,7 +55,7 @@ def wanted_stubs(client: BridgedClient, seen: Catalog, settings: Settings, home:
     own = tuple(real_path(place) for place in client.own_places(home, os.environ))
     called = _called(find_client(client.facts), server)
     candidates = _bridged(listing_order(seen, first_of(seen, settings.catalog.pinned, {})), own)
-    for skill in islice(candidates, MAX_STUBS):
+    for skill in islice(candidates, client.most):
         name = stub_name(skill.key)
         if not name:
             found.left_out[skill.key] = "its name has no letter that every client accepts"
@@ -75,7 +72,7 @@ def wanted_stubs(client: BridgedClient, seen: Catalog, settings: Settings, home:
             )
     more = sum(1 for _ in candidates)
     if more:
-        found.left_out[f"{more} further skills"] = f"a client gets at most {MAX_STUBS:,} stubs"
+        found.left_out[f"{more} further skills"] = f"{client.title} gets at most {client.most:,} stubs"
     return found
 
 
