@@ -19,6 +19,9 @@ from skills_core.format.frontmatter import DESCRIPTION_LIMIT, name_from
 MARK: Final = "skillserve-bridge"
 """The key in `metadata` of a stub."""
 
+MAX_STUB: Final = 16_384
+"""A larger file is not a stub."""
+
 _MARK_LINE: Final = re.compile(rf'^  {MARK}: "(?P<server>[^\s"]+) (?P<digest>[0-9a-f]{{16}})"\n', re.MULTILINE)
 
 # The names of devices, which no folder can have on Windows.

@@ -19,8 +19,9 @@ _DATA: Final = Path(__file__).with_name("clients.json")
 class BridgedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A client by its key for `connect`: the user's `folder` that stubs are written to, and others that it `reads`.
 
-    `facts` is its key in `known_clients.json`. `most` is how many stubs are of use: Codex shortens all descriptions until
-    the list fits, and clients without a limit would pay for each stub in each request.
+    `facts` is its key in `known_clients.json`. `most` is how many stubs are of use: Codex shortens all descriptions
+    until the list fits, and clients without a limit pay for each stub in each request. `connect` writes stubs by
+    `default`, or tells in a line what the `offer` is.
     """
 
     key: str
@@ -28,6 +29,8 @@ class BridgedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     facts: str
     folder: str
     most: int
+    default: bool = False
+    offer: str = ""
     reads: tuple[str, ...] = ()
 
     def place(self, home: Path, environment: Mapping[str, str] = os.environ) -> Path:

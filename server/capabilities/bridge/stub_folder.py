@@ -21,10 +21,7 @@ from skills_core.disk.folders import MAIN_FILE
 from skills_core.disk.sources import real_path
 from skills_core.disk.writing import exclusive_folder, random_name, write_file
 from skills_core.errors import SkillsError
-from skills_core.format.stubs import Stub, read_stub
-
-_MAX_SIZE: Final = 16_384
-# A stub is much smaller; whatever is larger is not one.
+from skills_core.format.stubs import MAX_STUB, Stub, read_stub
 
 _UNFINISHED: Final = re.compile(r"\.skillserve-stub-[0-9a-f]{16}")
 _PART: Final = re.compile(r"\.[0-9a-f]{16}\.part")
@@ -116,7 +113,7 @@ class _Sync:
 
     def _raw(self, name: str) -> bytes | None:
         try:
-            return self.reader.read(Location(self.root, f"{name}/{MAIN_FILE}"), _MAX_SIZE)[0]
+            return self.reader.read(Location(self.root, f"{name}/{MAIN_FILE}"), MAX_STUB)[0]
         except (SkillsError, OSError):
             # A folder without the file, a link, or something else.
             return None
