@@ -31,6 +31,14 @@ Words = Annotated[
         show_default="the clients that are installed, the configured and standard folders",
     ),
 ]
+Bridging = Annotated[
+    bool | None,
+    typer.Option(
+        "--bridge/--no-bridge",
+        help="Also write a stub of each skill where clients look for their own, or none.",
+        show_default="for clients that show more so",
+    ),
+]
 
 
 def connect(  # noqa: PLR0913 - one parameter for each flag
@@ -50,14 +58,7 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     project: Annotated[bool, typer.Option("--project", help="Change the files of this project, not your own.")] = False,
     shown: Annotated[bool, typer.Option("--print", help="Print the entries, and change nothing.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the server from the clients.")] = False,
-    bridge: Annotated[
-        bool | None,
-        typer.Option(
-            "--bridge/--no-bridge",
-            help="Also write a stub of each skill where clients look for their own, or none.",
-            show_default="for clients that show more so",
-        ),
-    ] = None,
+    bridge: Bridging = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change the files without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
