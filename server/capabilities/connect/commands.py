@@ -77,8 +77,7 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
         fail(f"--name {name!r}: expected letters, digits, hyphens and underscores, at most 64", EXIT_USAGE)
     if bridge and (url is not None or project):
         fail("--bridge is for your own files and a server that the client starts", EXIT_USAGE)
-    where = {"url": url, "headers": headers, "project": project}
-    changes = plan(clients, folders, name, **where, remove=remove, bridge=bridge)
+    changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove, bridge=bridge)
     if not changes:
         fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
     if as_json or shown:

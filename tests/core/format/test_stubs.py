@@ -25,7 +25,9 @@ def test_any_description_becomes_one_line_that_readers_of_yaml_agree_on(descript
     assert fields == yaml.safe_load(text.split("---\n")[1])
     assert [*fields] == ["name", "description", "metadata"]
     assert len(str(fields["description"])) <= DESCRIPTION_LIMIT
-    assert is_stub(fields["metadata"])
+    metadata = fields["metadata"]
+    assert isinstance(metadata, dict)
+    assert is_stub(metadata)
     found = read_stub(text)
     assert found is not None
     assert found.is_intact
