@@ -29,7 +29,7 @@ def bridge(
     follow_symlinks: FollowSymlinks = False,
     trust_workspace: TrustWorkspace = False,
 ) -> None:
-    """Write a stub of each skill where a client looks for skills of its own, or remove them.
+    """Write stubs of the skills where a client looks for its own.
 
     The client then lists the skills as its own, and a stub says to load the skill from this server. What somebody else
     wrote or edited is left alone. `serve --bridge CLIENT` keeps the stubs in step with the skills.
