@@ -6,7 +6,7 @@ so imports this tuple: the functions of a `Capability` import what they need whe
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -240,6 +240,8 @@ class Capability:
     """Tells whether its tools may ask the user, or report progress, before they return."""
     resources: tuple[ExtraResource, ...] = ()
 
+    bridged: Callable[[Settings], Container[str]] | None = None
+    """Returns the keys of the clients whose own lists have the skills; one capability does so."""
     sources: Callable[[Settings], Iterable[Source]] | None = None
     """Returns skills of its own, after those of the user."""
     before_loading: Callable[[Iterable[Source]], None] | None = None

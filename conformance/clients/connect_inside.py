@@ -22,7 +22,6 @@ from conformance.clients.client import Command, Run, write_json
 from conformance.clients.connect import ADDRESS, CONNECTED, PROJECT
 from conformance.clients.dialects.messages import Call
 from conformance.clients.endpoint import endpoint, serving
-from conformance.clients.host_tools import SERVER
 from conformance.clients.inside import bring_loopback_up
 from conformance.clients.login_script import write_skill
 from conformance.clients.recording import Recorder
@@ -113,11 +112,10 @@ def _prepared(name: str, run: Run) -> Command:
         (run.home / ".config/opencode").mkdir(parents=True)
         (run.work / "opencode.json").rename(run.home / ".config/opencode/opencode.json")
     if name == "codex":
-        # Only servers of trusted projects are started, and `codex exec` waits a second for one that is not required.
+        # Only servers of trusted projects are started.
         file = run.home / ".codex/config.toml"
         trust = f'\n[projects."{run.work}"]\ntrust_level = "trusted"\n'
         file.write_text(file.read_text(encoding="utf-8") + trust, encoding="utf-8")
-        words[1:1] = ["-c", f"mcp_servers.{SERVER}.required=true"]
     return replace(command, words=words)
 
 

@@ -12,6 +12,7 @@ from server.capabilities import (
     audit,
     auditlog,
     authoring,
+    bridge,
     connect,
     doctor,
     embeddings,
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 CAPABILITIES: Final[tuple[Capability, ...]] = (
     authoring.CAPABILITY,
+    bridge.CAPABILITY,
     connect.CAPABILITY,
     doctor.CAPABILITY,
     visibility.CAPABILITY,

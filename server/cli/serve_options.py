@@ -34,6 +34,8 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
     embeddings: bool = False
     no_adapt: bool = False
     skill_folder: SkillFolder | None = None
+    bridge: list[str] | None = None
+    server_name: str | None = None
     tools: list[OptionalTool] | None = None
     require_sandbox: bool = False
     model: str | None = None
@@ -55,6 +57,7 @@ class ServeOptions(Struct, frozen=True, kw_only=True):
 
 PLAIN_OPTIONS: Final = {
     "--audit": PlainOption(AuditMode),
+    "--bridge": PlainOption(str, "bridge"),
     "--conventions": PlainOption(Conventions),
     "--embeddings": PlainOption(),
     "--follow-symlinks": PlainOption(),
@@ -67,6 +70,7 @@ PLAIN_OPTIONS: Final = {
     "--pin": PlainOption(str, "pinned"),
     "--require-sandbox": PlainOption(),
     "--serve-evals": PlainOption(),
+    "--server-name": PlainOption(str),
     "--skill-folder": PlainOption(SkillFolder),
     "--skill-tool": PlainOption(str, "skill_tools"),
     "--strict": PlainOption(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from server.capabilities import CAPABILITIES
 from server.clients.profile import ClientProfile, StructureUse, holds
 from server.listing.layout import MAX_INSTRUCTIONS, MAX_TOPICS, CatalogPlace, ListingLayout, NameEnum
 from skills_core.rendering.catalog import ACTIVATION_TOOL
@@ -27,14 +28,15 @@ def layout_for(client: ClientProfile, settings: Settings) -> ListingLayout:
     client is known to show and what is configured for all clients.
     """
     own = settings.clients.budgets.get(client.key)
+    lists_them = any(each.bridged is not None and client.key in each.bridged(settings) for each in CAPABILITIES)
     described = client.description.characters if client.description else None
     return ListingLayout(
         catalog=own or min(described or settings.catalog.budget, settings.catalog.budget),
-        place=_place(client),
+        place=CatalogPlace.CLIENT if lists_them else _place(client),
         instructions=max(client.instructions.characters if client.instructions else 0, MAX_INSTRUCTIONS),
         topics=_SEARCHED_TOPICS if client.defers else MAX_TOPICS,
         schema=client.schema.value if client.schema else None,
-        enum=_enum(client),
+        enum=NameEnum.NEVER if lists_them else _enum(client),
         structured=is_structured(client, settings),
         deferred=client.defers,
         in_sight=client.lazy_tools is not None and not client.defers,

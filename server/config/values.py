@@ -7,6 +7,7 @@ so after a failure each part of the value is validated on its own.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -22,6 +23,8 @@ Depth = Annotated[int, Meta(ge=0, le=100)]
 Folders = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 Kind = TypeVar("Kind")
+
+_VARIABLE = re.compile(r"\$\{(\w+):-([^}]*)\}|%(\w+)%")
 
 _WORDS: Mapping[object, str] = {
     bool: "true or false",
@@ -81,6 +84,17 @@ def read(kind: type[Kind], value: object) -> Kind:
     if isinstance(cause, InvalidValueError):
         raise cause from None
     raise InvalidValueError(f"{_shown(value)}: expected {_expected(kind)}")
+
+
+def resolved_path(text: str, home: Path, environment: Mapping[str, str]) -> Path:
+    """Return the path that a text of our data means: `${NAME:-DEFAULT}` and `%NAME%` are variables, `~` is `home`."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = (found[1], found[2]) if found[1] else (found[3], "")
+        return environment.get(name) or default
+
+    text = _VARIABLE.sub(value, text)
+    return home / text[2:] if text.startswith("~/") else Path(text)
 
 
 def home_path(text: str | os.PathLike[str]) -> Path:

@@ -204,7 +204,8 @@ def catalog_texts(
     catalog: Catalog, first: Sequence[Skill], layout: ListingLayout, settings: CatalogSettings
 ) -> CatalogTexts:
     """Return the texts for one layout, with the skills that are `first` in front."""
-    return _Writer(catalog, first, layout, settings).texts()
+    writer = _Writer(catalog, first, layout, settings)
+    return writer.beside_stubs() if layout.place is CatalogPlace.CLIENT else writer.texts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,6 +251,11 @@ class _Writer:
         """Return the longest instructions without entries."""
         total = len(self.catalog.offered)
         return _lines([self._lead(), self._where(total, total), self._always(), self._preferred()])
+
+    def beside_stubs(self) -> CatalogTexts:
+        """Return the texts without the catalog, which the client's own list of skills has."""
+        description = f"{self._rule} Your own list of skills has them, each as a note to call this tool; find_skills "
+        return CatalogTexts(f"{description}searches them all.", _lines([self._lead(), self._always()]))
 
     @property
     def _rule(self) -> str:

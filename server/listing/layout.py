@@ -38,6 +38,9 @@ class CatalogPlace(StrEnum):
     EVERYWHERE = "everywhere"
     """The description; the instructions go on where it ends, and the description of find_skills where they end."""
 
+    CLIENT = "the client's own list"
+    """None: stubs in a folder of the client make it list the skills itself."""
+
 
 class NameEnum(StrEnum):
     """When the schema of `activate_skill` lists the names of skills."""

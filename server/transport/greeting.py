@@ -124,6 +124,7 @@ def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
     yield from ("Connect a client:", f"  {claude_command(address.endpoint, header)}")
     yield f"  code --add-mcp '{json.dumps(entry)}'"
     yield f"  codex mcp add skills --url {address.endpoint}{variable}"
+    yield "    (and `required = true` below [mcp_servers.skills] in ~/.codex/config.toml: it waits a second otherwise)"
     yield f"  gemini mcp add --transport http skills {address.endpoint}{header_option(header)}"
     for each in CAPABILITIES:
         lines = () if each.hints is None else (*each.hints(settings, address),)

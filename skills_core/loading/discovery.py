@@ -12,9 +12,11 @@ from skills_core.diagnostics import Diagnostic, Reason, Severity, capped, printa
 from skills_core.disk.files import Reader
 from skills_core.disk.folders import EVALS, Listing, find_main
 from skills_core.disk.gitignore import FILE_NAME, UNUSABLE_RULES
-from skills_core.disk.scan import LinkIndex, Tree, join, parent, rescan, scan
+from skills_core.disk.scan import LinkIndex, Tree, join, locate, parent, rescan, scan
 from skills_core.disk.sources import SkillKind
+from skills_core.errors import SkillsError
 from skills_core.format.instructions import holds_documents, kind_of_file
+from skills_core.format.stubs import MAX_STUB, is_stub, read_stub
 from skills_core.loading.loader import SourceReading, load_content, load_document
 from skills_core.skills.skill import SkillContent, SkillFile
 
@@ -77,12 +79,22 @@ class LoadedSource:
 def find_skill_files(source: Source) -> Iterator[str]:
     """Yield the paths in `source` of all files that a load reads as skills; a missing root has none."""
     tree = scan(source, fingerprints=False)
-    for folder, listing in tree.items():
-        main = find_main(listing)
-        if main is not None and _is_skill_folder(source, tree, folder):
-            yield join(folder, main)
-        for name, _ in find_documents(source, tree, folder):
-            yield join(folder, name)
+    with Reader() as reader:
+        for folder, listing in tree.items():
+            main = find_main(listing)
+            if main is not None and _is_skill_folder(source, tree, folder):
+                path = join(folder, main)
+                if not _is_stub_at(reader, locate(source, tree, path)):
+                    yield path
+            for name, _ in find_documents(source, tree, folder):
+                yield join(folder, name)
+
+
+def _is_stub_at(reader: Reader, location: Location) -> bool:
+    try:
+        return read_stub(reader.read(location, MAX_STUB)[0].decode("utf-8")) is not None
+    except (SkillsError, OSError, UnicodeDecodeError):
+        return False
 
 
 _AT_ROOT_ONLY = "SOUL.MD"
@@ -205,9 +217,12 @@ class _Loading:
         if _is_skill_folder(self.source, self.tree, folder):
             known = self.before.contents.get(folder)
             known = known if known is not None and known.kind is SkillKind.FOLDER else None
-            self.contents[folder] = load_content(self.reading, folder, known)
-        else:
-            self.contents.pop(folder, None)
+            found = load_content(self.reading, folder, known)
+            if not is_stub(found.instructions.frontmatter.metadata):
+                self.contents[folder] = found
+                return
+        # A stub stands for a skill of a server, maybe of this one.
+        self.contents.pop(folder, None)
 
     def load_documents(self, folder: str) -> None:
         """Load the skills that are single files in a folder, and remove those that are gone."""

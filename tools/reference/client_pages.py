@@ -75,6 +75,9 @@ def _blocks(client: ClientFile) -> Iterator[str]:
     if client.log or client.log_help:
         yield "## If it does not work"
         yield "\n".join(_log(client))
+    if client.remarks:
+        yield "## What to know"
+        yield "\n".join(f"- {each}" for each in client.remarks)
     yield "## Where this comes from"
     facts = "[Facts about clients](../reference/clients.md) has what its model sees." if client.facts else ""
     yield " ".join(filter(None, [client.measured or "Not tried with the real client.", facts]))

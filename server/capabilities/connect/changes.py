@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from server.capabilities.bridge.clients import BridgedClient, bridged_clients
 from server.capabilities.connect.clients import (
     HEADER_VARIABLE,
     ClientFile,
@@ -37,7 +38,7 @@ _ENVIRONMENT_KEYS: Final = ("env", "environment", "envs")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """The change of one file: what it is before and after, or why it cannot be changed.
+    """The change of one file: what it is before and after, or why it cannot be changed; and maybe of its stubs.
 
     `before` is None for a file that does not exist, `after` is None for one that is removed. `home` is the folder below
     which folders that are left empty are removed.
@@ -54,6 +55,7 @@ class Change:
     after: str | None = None
     fault: str = ""
     notes: tuple[str, ...] = ()
+    bridged: BridgedClient | None = None
 
     @property
     def differs(self) -> bool:
@@ -100,30 +102,61 @@ def plan(
     headers: Mapping[str, str] | None = None,
     project: bool = False,
     remove: bool = False,
+    bridge: bool | None = None,
 ) -> list[Change]:
-    """Return the change for each chosen client; without any, for each one that is installed."""
+    """Return the change for each chosen client; without any, for each one that is installed.
+
+    `bridge` says whether clients get stubs of the skills; None is as the measurements of each client recommend.
+    """
     home = current_places().home
     clients = chosen or [each for each in known_clients().values() if each.is_installed(home, os.environ)]
-    server: LocalServer | HttpServer
-    if url is None:
-        # Clients start the server in any working directory.
-        server = this_server(["serve", *(str(folder.absolute()) for folder in folders)])
-    else:
-        server = HttpServer(url, headers or {})
     root = Path.cwd() if project else home
-    planned = (_for_client(each, name, server, root, project=project, remove=remove) for each in clients)
+    # Clients start the server in any working directory.
+    words = ["serve", *(str(folder.absolute()) for folder in folders)]
+
+    def change(client: ClientFile) -> Change:
+        bridged = None if project or url is not None else _bridged(client, bridge, remove=remove)
+        server: LocalServer | HttpServer
+        if url is not None:
+            server = HttpServer(url, headers or {})
+        else:
+            server = this_server([*words, *_bridge_words(bridged, name)])
+        return _for_client(client, name, server, root, project=project, remove=remove, bridged=bridged)
+
+    planned = map(change, clients)
     # Who names no client wants those that have such a file.
     return [each for each in planned if chosen or each.file != root]
 
 
+def _bridged(client: ClientFile, bridge: bool | None, *, remove: bool) -> BridgedClient | None:  # noqa: FBT001
+    """Return the client if it gets stubs, or may have some that are removed."""
+    found = bridged_clients().get(client.key)
+    wanted = remove or (bridge if bridge is not None else found is not None and found.default)
+    return found if wanted else None
+
+
+def _bridge_words(bridged: BridgedClient | None, name: str) -> list[str]:
+    named = [] if name == USUAL_NAME else ["--server-name", name]
+    return [] if bridged is None else ["--bridge", bridged.key, *named]
+
+
 def _for_client(
-    client: ClientFile, name: str, server: LocalServer | HttpServer, root: Path, *, project: bool, remove: bool
+    client: ClientFile,
+    name: str,
+    server: LocalServer | HttpServer,
+    root: Path,
+    *,
+    project: bool,
+    remove: bool,
+    bridged: BridgedClient | None,
 ) -> Change:
     file = client.project_file(root) if project else client.file(root, os.environ)
     if file is None:
         fault = f"{client.title} reads no file {'of a project' if project else 'of a user; add --project'}"
         return Change(client, name, root, root, server, fault=fault)
-    return _planned(Change(client, name, file, root, server, entry_for(client, name, server), removes=remove))
+    return _planned(
+        Change(client, name, file, root, server, entry_for(client, name, server), removes=remove, bridged=bridged)
+    )
 
 
 def apply(change: Change) -> Change:
@@ -240,6 +273,12 @@ def _notes(change: Change) -> Iterator[str]:
     found = entry_at(read_document(change.before or "", change.client.format), change.path)
     if found is not None and found != change.entry:
         yield f"{change.name} is there already, with other settings: this replaces it"
+    found_client = bridged_clients().get(change.client.key)
+    if change.bridged is not None:
+        place = one_line(str(change.bridged.place(change.home)))
+        yield f"and a stub of each skill in {place}, for its own list of skills; --no-bridge leaves them out"
+    elif found_client is not None and found_client.offer and isinstance(change.server, LocalServer):
+        yield found_client.offer
     for name in _secret_headers(change):
         form = "" if change.client.variable is None else f"; {name}: ${{VARIABLE}} lets the client read it elsewhere"
         yield f"the value of {name} will be in this file as plain text{form}"

@@ -21,8 +21,7 @@ import msgspec
 from msgspec import Struct
 
 from server.capabilities.connect.documents import DocumentFormat
-
-_VARIABLE: Final = re.compile(r"\$\{(\w+):-([^}]*)\}|%(\w+)%")
+from server.config.values import resolved_path
 
 HEADER_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_]\w*)\}")
 """How a header that a user gives refers to an environment variable."""
@@ -41,8 +40,9 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     `program` is its command and `folder` another sign that it is installed; `next` is what its user does after a
     change, and `project_next` after one of a project's file. `log` is where it writes what a server says, and
-    `log_help` how to see that. `facts` is the client's key in `known_clients.json`, `measured` what was seen with
-    `version` of the real client, and `sources` say where all of this comes from.
+    `log_help` how to see that; `remarks` are further sentences for its users. `facts` is the client's key in
+    `known_clients.json`, `measured` what was seen with `version` of the real client, and `sources` say where all of
+    this comes from.
     """
 
     key: str
@@ -63,6 +63,7 @@ class ClientFile(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     project_next: str = ""
     log: FilePath | None = None
     log_help: str = ""
+    remarks: tuple[str, ...] = ()
     facts: str | None = None
     version: str = ""
     measured: str = ""
@@ -212,15 +213,7 @@ def _first_existing(usual: Path, others: Iterable[Path | None]) -> Path:
 def _resolved(path: FilePath, home: Path, environment: Mapping[str, str]) -> Path | None:
     system = "linux" if sys.platform not in {"darwin", "win32"} else sys.platform
     text = path if isinstance(path, str) else path.get(system)
-    if text is None:
-        return None
-
-    def value(found: re.Match[str]) -> str:
-        name, default = (found[1], found[2]) if found[1] else (found[3], "")
-        return environment.get(name) or default
-
-    text = _VARIABLE.sub(value, text)
-    return home / text.removeprefix("~/") if text.startswith("~/") else Path(text)
+    return None if text is None else resolved_path(text, home, environment)
 
 
 def this_server(words: Sequence[str]) -> LocalServer:

@@ -31,6 +31,14 @@ Words = Annotated[
         show_default="the clients that are installed, the configured and standard folders",
     ),
 ]
+Bridging = Annotated[
+    bool | None,
+    typer.Option(
+        "--bridge/--no-bridge",
+        help="Also write a stub of each skill where clients look for their own, or none.",
+        show_default="for clients that show more so",
+    ),
+]
 
 
 def connect(  # noqa: PLR0913 - one parameter for each flag
@@ -50,6 +58,7 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
     project: Annotated[bool, typer.Option("--project", help="Change the files of this project, not your own.")] = False,
     shown: Annotated[bool, typer.Option("--print", help="Print the entries, and change nothing.")] = False,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the server from the clients.")] = False,
+    bridge: Bridging = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Change the files without asking.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -66,13 +75,15 @@ def connect(  # noqa: PLR0913 - one parameter for each flag
         fail("--http connects to a server that has its folders already: leave them out", EXIT_USAGE)
     if not remove and not _NAME.fullmatch(name):
         fail(f"--name {name!r}: expected letters, digits, hyphens and underscores, at most 64", EXIT_USAGE)
-    changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove)
+    if bridge and (url is not None or project):
+        fail("--bridge is for your own files and a server that the client starts", EXIT_USAGE)
+    changes = plan(clients, folders, name, url=url, headers=headers, project=project, remove=remove, bridge=bridge)
     if not changes:
         fail("no client that is known is installed here; name one, as in `skillserve connect cursor`", EXIT_NO)
     if as_json or shown:
         _print(changes, as_json=as_json)
         return
-    made = [_made(change, asks=not yes, removes=remove) for change in changes]
+    made = [_made(change, folders, asks=not yes) for change in changes]
     if not all(made):
         raise SystemExit(EXIT_NO)
 
@@ -91,18 +102,20 @@ def _chosen(words: Sequence[str]) -> tuple[list[ClientFile], list[Path]]:
     return [known[word] for word in words if word in known], folders
 
 
-def _made(change: Change, *, asks: bool, removes: bool) -> bool:
+def _made(change: Change, folders: Sequence[Path], *, asks: bool) -> bool:
     """Show a change and make it; return whether all is well, also where the user declines it."""
     from server.capabilities.connect.changes import apply
     from server.capabilities.connect.trial import try_server
 
     print_text(change.text())
-    if change.fault or not change.differs:
-        return not change.fault
+    if change.fault:
+        return False
+    if not change.differs:
+        return _with_stubs(change, folders)
     agreed = _asked(change) if asks else True
     if not agreed:
         return agreed is not None
-    trial = None if removes else try_server(change.server, change.home)
+    trial = None if change.removes else try_server(change.server, change.home)
     if trial is not None and not trial.works:
         print_text(f"  the server does not work as {change.client.title} will use it: {trial.message}")
         return False
@@ -111,7 +124,21 @@ def _made(change: Change, *, asks: bool, removes: bool) -> bool:
         print_text(f"  {one_line(made.fault)}; nothing was changed")
         return False
     print_text("\n".join(f"  {line}" for line in (trial and trial.message, f"done; {change.next}") if line))
-    return True
+    return _with_stubs(change, folders)
+
+
+def _with_stubs(change: Change, folders: Sequence[Path]) -> bool:
+    """Write the stubs of a client, or remove them; return whether all is well."""
+    from server.capabilities.bridge.actions import remove_stubs, write_stubs
+
+    if change.bridged is None:
+        return True
+    client, name = change.bridged, change.name
+    outcome = remove_stubs(client, name) if change.removes else write_stubs(client, folders or None, name)
+    report = outcome.report
+    if report.differs or report.kept or report.fault:
+        print_text("\n".join(f"  {line}" for line in outcome.lines()))
+    return not report.fault and not (change.removes and report.kept)
 
 
 def _asked(change: Change) -> bool | None:

@@ -85,6 +85,23 @@ NamedFolder = Annotated[
         rich_help_panel=_CLIENTS,
     ),
 ]
+BridgedClients = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--bridge",
+        metavar="CLIENT",
+        help="Keep stubs of the skills where this client looks for its own, such as codex; repeatable.",
+        rich_help_panel=_CLIENTS,
+    ),
+]
+ServerName = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What clients call this server, where texts have to name it.",
+        rich_help_panel=_CLIENTS,
+    ),
+]
 Pinned = Annotated[
     list[str] | None, typer.Option("--pin", metavar="NAME", help="List this skill before others; repeatable.")
 ]
@@ -164,6 +181,8 @@ def serve(  # noqa: PLR0913 - one parameter for each flag
     embeddings: Embeddings = False,
     no_adapt: NoAdapt = False,
     skill_folder: NamedFolder = None,
+    bridge: BridgedClients = None,
+    server_name: ServerName = None,
     tools: Tools = None,
     require_sandbox: RequireSandbox = False,
     model: ServedModel = None,

@@ -290,7 +290,9 @@ def test_a_variable_is_refused_where_the_client_reads_none(home: Path) -> None:
 def test_codex_keeps_variables_and_values_of_headers_apart(home: Path) -> None:
     change = planned("codex", url="http://h/mcp", headers={"X-A": "${A}", "X-B": "b", "X-C": "c ${C}"})
     assert "C" in change.fault
-    entry = planned("codex", url="http://h/mcp", headers={"X-A": "${A}", "X-B": "b"}).entry
+    entry = dict(planned("codex", url="http://h/mcp", headers={"X-A": "${A}", "X-B": "b"}).entry or {})
+    assert entry.pop("required")
+    assert entry.pop("startup_timeout_sec")
     assert entry == {"url": "http://h/mcp", "http_headers": {"X-B": "b"}, "env_http_headers": {"X-A": "A"}}
     assert [*home.iterdir()] == []
 

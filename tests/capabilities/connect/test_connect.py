@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -196,3 +197,52 @@ def test_each_client_has_an_entry_without_placeholders(client: Any) -> None:
     assert remote is None or "http://h/mcp" in json.dumps(remote)
     assert re.findall(r"\{\w+\}", json.dumps([local, remote])) == []
     assert client.file(Path("/home/x"), {"APPDATA": "C:/x"}) or client.project_file(Path("/work"))
+
+
+def stubs_in(folder: Path) -> list[str]:
+    return sorted(each.parent.name for each in folder.glob("*/SKILL.md"))
+
+
+def test_codex_gets_stubs_and_waits_for_the_server(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    done = connect(home, "codex", skills, "--yes")
+    assert done.returncode == 0, done.stderr
+    entry = tomllib.loads((home / ".codex/config.toml").read_text(encoding="utf-8"))["mcp_servers"]["skills"]
+    assert entry["args"][-3:] == [str(skills), "--bridge", "codex"]
+    assert entry["required"] is True
+    assert entry["startup_timeout_sec"] == 30
+    assert stubs_in(home / ".codex/skills") == ["one"]
+    assert "nothing to change" in connect(home, "codex", skills, "--yes").stdout
+    assert connect(home, "codex", "--remove", "--yes").returncode == 0
+    assert [*home.iterdir()] == []
+
+
+def test_the_user_decides_on_stubs(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    connect(home, "codex", skills, "--no-bridge", "--yes")
+    assert "--bridge" not in (home / ".codex/config.toml").read_text(encoding="utf-8")
+    assert stubs_in(home / ".codex/skills") == []
+    connect(home, "claude-code", skills, "--bridge", "--name", "team", "--yes")
+    entry = json.loads((home / ".claude.json").read_text(encoding="utf-8"))["mcpServers"]["team"]
+    assert entry["args"][-4:] == ["--bridge", "claude-code", "--server-name", "team"]
+    assert stubs_in(home / ".claude/skills") == ["one"]
+    connect(home, "claude-code", "--name", "team", "--remove", "--yes")
+    assert stubs_in(home / ".claude/skills") == []
+
+
+def test_an_edited_stub_stays_when_a_client_is_disconnected(home: Path, skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one")
+    connect(home, "codex", skills, "--yes")
+    stub = home / ".codex/skills/one/SKILL.md"
+    stub.write_text(stub.read_text(encoding="utf-8") + "Mine.\n", encoding="utf-8")
+    done = connect(home, "codex", "--remove", "--yes")
+    assert done.returncode == 1
+    assert "one is left as it is: this stub was edited" in done.stdout
+    assert stub.exists()
+
+
+@pytest.mark.parametrize("words", [("--project",), ("--http", "http://127.0.0.1:1/mcp")])
+def test_stubs_are_for_servers_that_start_here(home: Path, words: tuple[str, ...]) -> None:
+    done = connect(home, "codex", "--bridge", *words, "--print")
+    assert done.returncode == 2
+    assert "--bridge is for" in done.stderr

@@ -209,6 +209,7 @@ USABLE: dict[str, str] = {
     "audit_log.folder": "'/x'",
     "audit_log.retention_days": "1",
     "audit_log.analytics": "false",
+    "bridge.clients": "['codex']",
     "evals.judge_model": "'http://127.0.0.1/v1'",
     "evals.judge_key": "'0123456789abcdef'",
     "catalog.serve_evals": "true",
