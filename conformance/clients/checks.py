@@ -23,6 +23,7 @@ __all__ = ["CHECKS", "Check", "Column", "Finding", "Verdict"]
 
 
 PATH = re.compile(r"(?:/[\w.-]+){2,}")
+TIME = re.compile(r"Wall time: [\d.]+ seconds ")
 
 
 class Verdict(StrEnum):
@@ -185,8 +186,8 @@ def _unreached(recording: Recording) -> str:
 
 
 def _shortened(result: str, length: int = 160) -> str:
-    """Return the start of a result as Markdown code, without the folders of this run."""
-    line = PATH.sub("/…", " ".join(result.split())).replace("`", "'")
+    """Return the start of a result as Markdown code, without the folders and the times of this run."""
+    line = PATH.sub("/…", TIME.sub("", " ".join(result.split()))).replace("`", "'")
     if not line:
         return "nothing"
     return f"`{line}`" if len(line) <= length else f"`{line[:length]}…`"

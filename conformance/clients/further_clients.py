@@ -7,7 +7,7 @@ import json
 from conformance.clients.client import KEY, Client, Command, Run, write_json
 from conformance.clients.endpoint import MODEL
 from conformance.clients.host_tools import SERVER
-from conformance.clients.python_clients import asked, framework
+from conformance.clients.python_clients import SERVER_A_CALL, asked, framework
 from conformance.suite import NODE
 
 __all__ = ["FURTHER_CLIENTS"]
@@ -94,17 +94,37 @@ def _python(name: str, title: str, distribution: str, remark: str = "") -> Clien
 FURTHER_CLIENTS = (
     Client("kimi", "Kimi Code", "kimi", "@moonshot-ai/kimi-code", _kimi),
     Client("nanocoder", "nanocoder", "nanocoder", "@nanocollective/nanocoder", _nanocoder),
-    Client("gptme", "gptme", "gptme", "gptme", _gptme),
+    Client(
+        "gptme",
+        "gptme",
+        "gptme",
+        "gptme",
+        _gptme,
+        "It cuts the description of a tool at 1,024 characters, and drops the list of allowed values.",
+    ),
     Client("ai-sdk", "AI SDK", "ai-sdk", "ai", lambda run: _program("ai-sdk", run)),
     Client("mastra", "Mastra", "mastra", "@mastra/core", lambda run: _program("mastra", run)),
-    _python("agent-framework", "Microsoft Agent Framework", "agent-framework-core"),
+    _python(
+        "agent-framework", "Microsoft Agent Framework", "agent-framework-core", "It makes a function of each prompt."
+    ),
     _python("crewai", "CrewAI", "crewai"),
-    _python("smolagents", "smolagents", "smolagents"),
+    _python(
+        "smolagents",
+        "smolagents",
+        "smolagents",
+        "It shows each tool twice, and refuses a call without an optional argument that is not `nullable`.",
+    ),
     _python("strands", "Strands Agents", "strands-agents"),
     _python("agno", "Agno", "agno"),
-    _python("mcp-use", "mcp-use", "mcp-use"),
+    _python("mcp-use", "mcp-use", "mcp-use", "It makes a tool of each prompt and of each resource."),
     _python("autogen", "AutoGen", "autogen-agentchat"),
-    _python("llamaindex", "LlamaIndex", "llama-index-core"),
-    _python("semantic-kernel", "Semantic Kernel", "semantic-kernel"),
+    _python("llamaindex", "LlamaIndex", "llama-index-core", SERVER_A_CALL),
+    _python(
+        "semantic-kernel",
+        "Semantic Kernel",
+        "semantic-kernel",
+        "It makes a function of each prompt. After the notification of a changed list it never answers again: it "
+        "waits for the list in the loop that would read it.",
+    ),
     _python("haystack", "Haystack", "haystack-ai"),
 )

@@ -15,9 +15,10 @@ import anyio
 
 from conformance.clients.client import PACKAGES, earlier_packages
 from conformance.processes import CheckError
+from conformance.suite import NODE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 __all__ = ["NotInstallableError", "install", "unpinned"]
 
@@ -79,7 +80,9 @@ async def _with_npm(folder: Path, choice: Sequence[str]) -> None:
     npm = shutil.which("npm")
     if npm is None:
         raise NotInstallableError("npm is missing")
-    await _run([npm, "install", *choice, *QUIETLY], folder)
+    # With the Node that clients run on, because npm prefers versions that name its own.
+    path = os.pathsep.join([str(NODE.parent), os.environ["PATH"]])
+    await _run([npm, "install", *choice, *QUIETLY], folder, {**os.environ, "PATH": path})
 
 
 async def _with_pip(folder: Path, target: Path, oldest: tuple[int, int], choice: Sequence[str]) -> None:
@@ -121,9 +124,9 @@ def _candidates(oldest: tuple[int, int]) -> Iterator[str]:
     yield from (str(path) for name in names for path in sorted(root.glob(f"versions/*/bin/{name}")))
 
 
-async def _run(words: Sequence[str], folder: Path) -> None:
+async def _run(words: Sequence[str], folder: Path, environment: Mapping[str, str] | None = None) -> None:
     done = await anyio.run_process(
-        list(words), check=False, cwd=folder, stdin=subprocess.DEVNULL, stdout=None, stderr=None
+        list(words), check=False, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=None, stderr=None
     )
     if done.returncode:
         raise CheckError(f"exit code {done.returncode}: {' '.join(words)}")

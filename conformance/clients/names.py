@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -35,10 +34,10 @@ def described_in(request: Request, skills: Mapping[str, str]) -> set[str]:
     """Return which skills the model sees with a description, whole or shortened; `skills` has them by name."""
     text = _unescaped(_sent(request))
     places = [match for match in WORD.finditer(text) if match[0] in skills]
-    ends = [following.start() for _, following in pairwise(places)] + [len(text)]
+    ends = [*(each.start() for each in places[1:]), len(text)]
     behind = (
-        (match[0], text[match.end() : min(end, match.end() + FARTHEST)])
-        for match, end in zip(places, ends, strict=True)
+        (place[0], text[place.end() : min(end, place.end() + FARTHEST)])
+        for place, end in zip(places, ends, strict=False)
     )
     return {name for name, said in behind if _in_order(_telling(said), _telling(skills[name])) >= FEWEST}
 

@@ -9,7 +9,7 @@ from conformance.clients.client import KEY, Client, Command, Run, write_json
 from conformance.clients.endpoint import MODEL
 from conformance.clients.host_tools import SERVER
 
-__all__ = ["PYTHON_CLIENTS", "asked", "framework"]
+__all__ = ["PYTHON_CLIENTS", "SERVER_A_CALL", "asked", "framework"]
 
 PROGRAMS = Path(__file__).resolve().parent / "frameworks"
 
@@ -53,6 +53,8 @@ def _fast_agent(run: Run) -> Command:
     return Command([*words, "--servers", SERVER, "--model", model, "--message", run.prompt])
 
 
+SERVER_A_CALL = "It starts a new server for each call, so the server cannot know what the model loaded before."
+
 PYTHON_CLIENTS = (
     Client("fast-agent", "fast-agent", "fast-agent", "fast-agent-mcp", _fast_agent),
     Client(
@@ -65,7 +67,7 @@ PYTHON_CLIENTS = (
         "frameworks",
         "langchain-mcp-adapters",
         lambda run: framework("langchain_agent", run),
-        remark="It starts a new server for each call, so the server cannot know what the model loaded before.",
+        remark=SERVER_A_CALL,
     ),
     Client("google-adk", "google-adk", "frameworks", "google-adk", lambda run: framework("google_adk_agent", run)),
     Client(

@@ -129,6 +129,7 @@ ORGAN, ORGAN_TEXT = "organ-weigh", "Helps to weigh an organ: lists what is neede
         (f"{ORGAN}, other-skill: {ORGAN_TEXT}", False),
         (f"{ORGAN_TEXT} {ORGAN}", False),
         (ORGAN, False),
+        ("no skill at all", False),
     ],
 )
 def test_a_skill_is_described_by_words_of_its_description_behind_its_name(listing: str, described: bool) -> None:  # noqa: FBT001 - a parameter
