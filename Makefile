@@ -104,13 +104,13 @@ $(PEERS_STAMP): conformance/constraints.txt
 	@touch $@
 
 # Real clients against a model that plays a script; they install themselves in conformance/clients/packages.
-# CLIENTS names some of them.
+# CLIENTS names some of them; OLD=2026-09-25 measures the versions that were the newest before that day.
 clients: install $(NODE_STAMP)
-	$(BIN)/python -m conformance.clients.run $(CLIENTS)
+	$(BIN)/python -m conformance.clients.run $(if $(OLD),--before $(OLD)) $(CLIENTS)
 
-# The clients that need no npm, compared with the results that are kept.
+# The frameworks that install fast, compared with the results that are kept.
 frameworks: install
-	$(BIN)/python -m conformance.clients.run --python --check --jobs 2
+	$(BIN)/python -m conformance.clients.run --frameworks --check --jobs 2
 
 # `skillserve triggers` with real agents and the same model. AGENTS names some of them.
 trigger-agents: install $(NODE_STAMP)
@@ -193,4 +193,4 @@ check: lint types test
 
 clean:
 	rm -rf $(VENV) site dist conformance/node_modules $(PEERS) $(DEPLOY) $(RELEASE) conformance/clients/packages/*/node_modules \
-		conformance/clients/packages/*/.venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+		conformance/clients/packages/*/.venv conformance/clients/packages/.earlier .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from conformance.clients.client import KEY, PACKAGES, Client, Command, Run, write_json
+from conformance.clients.client import KEY, Client, Command, Run, write_json
 from conformance.clients.endpoint import MODEL
 from conformance.clients.host_tools import SERVER
 
@@ -13,14 +13,10 @@ __all__ = ["AGENTS"]
 TOOLS = ("activate_skill", "read_skill_file", "find_skills")
 
 
-def _binary(package: str, name: str) -> str:
-    return str(PACKAGES / package / "node_modules/.bin" / name)
-
-
 def _claude(run: Run) -> Command:
     settings = run.root / "mcp.json"
     write_json(settings, {"mcpServers": {SERVER: run.stdio()}})
-    words = [_binary("claude", "claude"), "--print", run.prompt, "--mcp-config", str(settings), "--strict-mcp-config"]
+    words = [run.npm("claude", "claude"), "--print", run.prompt, "--mcp-config", str(settings), "--strict-mcp-config"]
     words += ["--allowedTools", f"mcp__{SERVER}"]
     return Command(
         words,
@@ -79,7 +75,7 @@ def _codex(run: Run, model: str) -> Command:
     path = run.home / ".codex/config.toml"
     path.parent.mkdir(exist_ok=True)
     path.write_text(settings, encoding="utf-8")
-    return Command([_binary("codex", "codex"), "exec", "--skip-git-repo-check", run.prompt], {"MODEL_KEY": KEY})
+    return Command([run.npm("codex", "codex"), "exec", "--skip-git-repo-check", run.prompt], {"MODEL_KEY": KEY})
 
 
 def _codex_with(model: str, name: str, title: str) -> Client:
@@ -89,7 +85,7 @@ def _codex_with(model: str, name: str, title: str) -> Client:
 def _gemini(run: Run) -> Command:
     _write_gemini_settings(run, ".gemini", "gemini-api-key")
     words = [
-        _binary("gemini", "gemini"),
+        run.npm("gemini", "gemini"),
         "--prompt",
         run.prompt,
         "--model",
@@ -103,7 +99,7 @@ def _gemini(run: Run) -> Command:
 
 def _qwen(run: Run) -> Command:
     _write_gemini_settings(run, ".qwen", "openai")
-    words = [_binary("qwen", "qwen"), "--prompt", run.prompt, "--auth-type", "openai", "--approval-mode", "yolo"]
+    words = [run.npm("qwen", "qwen"), "--prompt", run.prompt, "--auth-type", "openai", "--approval-mode", "yolo"]
     return Command(words, _openai(run, model="OPENAI_MODEL"))
 
 
@@ -143,13 +139,13 @@ def _opencode(run: Run) -> Command:
     write_json(run.work / "opencode.json", settings)
     disabled = ("AUTOUPDATE", "MODELS_FETCH", "LSP_DOWNLOAD", "DEFAULT_PLUGINS")
     environment = {f"OPENCODE_DISABLE_{name}": "1" for name in disabled}
-    return Command([_binary("opencode", "opencode"), "run", run.prompt], environment)
+    return Command([run.npm("opencode", "opencode"), "run", run.prompt], environment)
 
 
 def _copilot(run: Run) -> Command:
     servers = {"mcpServers": {SERVER: run.stdio(type="local", tools=["*"])}}
     write_json(run.home / ".copilot/mcp-config.json", servers)
-    words = [_binary("copilot", "copilot"), "--prompt", run.prompt, "--allow-all-tools", "--disable-builtin-mcps"]
+    words = [run.npm("copilot", "copilot"), "--prompt", run.prompt, "--allow-all-tools", "--disable-builtin-mcps"]
     provider = {"TYPE": "openai", "BASE_URL": f"{run.model}/v1", "API_KEY": KEY}
     return Command(
         words,
@@ -173,7 +169,7 @@ exec "$0" --provider openai --model "$3" --auto-approve true --json --timeout 60
 def _cline(run: Run) -> Command:
     server = run.stdio(disabled=False, autoApprove=TOOLS, timeout=30)
     write_json(run.home / ".cline/data/settings/cline_mcp_settings.json", {"mcpServers": {SERVER: server}})
-    return Command(["sh", "-c", CLINE_PROGRAM, _binary("cline", "cline"), run.model, KEY, MODEL, run.prompt])
+    return Command(["sh", "-c", CLINE_PROGRAM, run.npm("cline", "cline"), run.model, KEY, MODEL, run.prompt])
 
 
 def _continue(run: Run) -> Command:
@@ -189,7 +185,7 @@ def _continue(run: Run) -> Command:
     settings = {"name": "measured", "version": "1.0.0", "schema": "v1", "models": [model]}
     path = run.root / "config.yaml"  # JSON is YAML.
     write_json(path, {**settings, "mcpServers": [run.stdio(name=SERVER)]})
-    words = [_binary("continue", "cn"), "--print", run.prompt, "--config", str(path), "--auto"]
+    words = [run.npm("continue", "cn"), "--print", run.prompt, "--config", str(path), "--auto"]
     return Command(words, {"CONTINUE_TELEMETRY_ENABLED": "0", "FORCE_NO_TTY": "true"})
 
 

@@ -19,7 +19,7 @@ __all__ = [
     "OTHER",
     "add",
     "body_mark",
-    "catalog_names",
+    "catalog",
     "edit",
     "lines_in",
     "write_catalog",
@@ -66,20 +66,18 @@ TRIGGERS = (
 )
 
 
-def catalog_names(size: int) -> tuple[str, ...]:
-    """Return the names of the skills in a catalog of this size."""
-    return tuple(_catalog(size))
-
-
 def write_catalog(folder: Path, size: int) -> tuple[str, ...]:
     """Write `size` skills below `folder`; return their names."""
-    for name, description in _catalog(size).items():
+    skills = catalog(size)
+    for name, description in skills.items():
         _write(folder, name, description, "".join(f"{line}\n" for line in LINES) if name == LONG else "")
-    return catalog_names(size)
+    return tuple(skills)
 
 
-def _catalog(size: int) -> dict[str, str]:
-    """Return names and descriptions, the same ones each time."""
+def catalog(size: int) -> dict[str, str]:
+    """Return the names and descriptions of a catalog of this size, the same ones each time."""
+    if size == 0:
+        return {}
     chance = random.Random(size)  # noqa: S311 - texts, no secrets
     pairs = list(itertools.product(SUBJECTS.split(), WORK.split()))
     chance.shuffle(pairs)

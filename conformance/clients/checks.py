@@ -9,19 +9,21 @@ from typing import TYPE_CHECKING
 
 from conformance.clients import catalogs
 from conformance.clients.host_tools import offered
-from conformance.clients.names import mentions, names_in
+from conformance.clients.names import described_in, mentions, names_in
 from conformance.clients.read_on import read_on
-from conformance.clients.scenarios import ACTIVATE, FIND, ScenarioName
+from conformance.clients.scenarios import ACTIVATE, FIND, READ, ScenarioName
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from conformance.clients.dialects.messages import Request
     from conformance.clients.recording import Recording
 
 __all__ = ["CHECKS", "Check", "Column", "Finding", "Verdict"]
 
 
 PATH = re.compile(r"(?:/[\w.-]+){2,}")
+TIME = re.compile(r"Wall time: [\d.]+ seconds ")
 
 
 class Verdict(StrEnum):
@@ -47,6 +49,9 @@ class Column(StrEnum):
     SEEN_10 = "sees of 10"
     SEEN_100 = "of 100"
     SEEN_1000 = "of 1,000"
+    NAMED_10 = "named of 10"
+    NAMED_100 = "named of 100"
+    NAMED_1000 = "named of 1,000"
     ACTIVATES = "activates"
     FINDS_100 = "finds in 100"
     FINDS_1000 = "in 1,000"
@@ -61,29 +66,40 @@ class Check:
 
     column: Column
     scenario: ScenarioName
-    judge: Callable[[Recording, Sequence[str]], Finding]
+    judge: Callable[[Recording, Mapping[str, str]], Finding]
+    """Receives the recording and the descriptions of the catalog by name."""
 
 
-def _seen(recording: Recording, names: Sequence[str]) -> Finding:
+def _seen(recording: Recording, skills: Mapping[str, str]) -> Finding:
+    """Count the skills that the first request describes."""
+    return _counted(recording, skills, described_in)
+
+
+def _named(recording: Recording, skills: Mapping[str, str]) -> Finding:
     """Count the skills that the first request names."""
+    return _counted(recording, skills, names_in)
+
+
+def _counted(
+    recording: Recording, skills: Mapping[str, str], among: Callable[[Request, Mapping[str, str]], set[str]]
+) -> Finding:
     if not recording.exchanges:
         return Finding(Verdict.NO, "0", "the client sent no request to the model")
     first = recording.exchanges[0].request
-    seen, outside = names_in(first, names), names_in(first, names, schemas=False)
-    listed = "" if seen == outside else f" ({len(outside):,} in texts)"
-    verdict = Verdict.YES if len(seen) == len(names) else Verdict.PARTLY if seen else Verdict.NO
+    count = len(among(first, skills))
+    verdict = Verdict.YES if count == len(skills) else Verdict.PARTLY if count else Verdict.NO
     if verdict is Verdict.YES or offered(ACTIVATE, first.tools):
-        return Finding(verdict, f"{len(seen):,}{listed}")
+        return Finding(verdict, f"{count:,}")
     deferred = "the tools of the server are behind a search of the client"
-    return Finding(verdict, f"{len(seen):,}{listed}", deferred if recording.used_the_server else _unreached(recording))
+    return Finding(verdict, f"{count:,}", deferred if recording.used_the_server else _unreached(recording))
 
 
-def _activates(recording: Recording, _names: Sequence[str]) -> Finding:
+def _activates(recording: Recording, _skills: Mapping[str, str]) -> Finding:
     """Judge whether the first activation brings the body."""
     return _activation(recording, recording.steps(ACTIVATE, name=catalogs.LOADED)[:1], catalogs.LOADED)
 
 
-def _finds(recording: Recording, _names: Sequence[str]) -> Finding:
+def _finds(recording: Recording, _skills: Mapping[str, str]) -> Finding:
     """Judge whether a skill that the first request does not name is found and loaded."""
     searches, activations = recording.steps(FIND), recording.steps(ACTIVATE)
     step = recording.exchanges[activations[-1]].step if activations else None
@@ -108,7 +124,7 @@ def _activation(recording: Recording, places: Sequence[int], name: str) -> Findi
     return Finding(Verdict.NO, reason=f"the activation of {name} brought {_shortened(result)}")
 
 
-def _added(recording: Recording, _names: Sequence[str]) -> Finding:
+def _added(recording: Recording, _skills: Mapping[str, str]) -> Finding:
     """Judge whether the model hears of a skill that is added, before it loads it, and whether it can load it."""
     changed = recording.steps(ACTIVATE, name=catalogs.OTHER)
     after = recording.request_after(changed[-1]) if changed else None
@@ -116,10 +132,14 @@ def _added(recording: Recording, _names: Sequence[str]) -> Finding:
         return Finding(Verdict.NO, reason=_unreached(recording))
     heard = mentions("\n".join(after.results), [catalogs.ADDED]) | names_in(after, [catalogs.ADDED])
     loaded = _activation(recording, recording.steps(ACTIVATE, name=catalogs.ADDED), catalogs.ADDED)
+    if heard and (reads := recording.steps(READ, skill=catalogs.ADDED)):
+        read = _activation(recording, reads, catalogs.ADDED)
+        if read.verdict is Verdict.YES:
+            return Finding(Verdict.YES, f"by {READ}")
     return _both(bool(heard), loaded, "no text names the new skill before the model loads it")
 
 
-def _edited(recording: Recording, _names: Sequence[str]) -> Finding:
+def _edited(recording: Recording, _skills: Mapping[str, str]) -> Finding:
     """Judge whether a result says that a loaded skill changed, and whether loading it again brings the new text."""
     changed = recording.steps(ACTIVATE, name=catalogs.OTHER)
     loads = recording.steps(ACTIVATE, name=catalogs.LOADED)
@@ -142,7 +162,7 @@ def _both(heard: bool, loaded: Finding, silent: str) -> Finding:  # noqa: FBT001
     return Finding(Verdict.NO, reason=f"{silent}; {loaded.reason}")
 
 
-def _long_body(recording: Recording, _names: Sequence[str]) -> Finding:
+def _long_body(recording: Recording, _skills: Mapping[str, str]) -> Finding:
     """Count the lines of the long body that reach the model."""
     if not recording.used_the_server:
         return Finding(Verdict.NO, reason=_unreached(recording))
@@ -166,8 +186,8 @@ def _unreached(recording: Recording) -> str:
 
 
 def _shortened(result: str, length: int = 160) -> str:
-    """Return the start of a result as Markdown code, without the folders of this run."""
-    line = PATH.sub("/…", " ".join(result.split())).replace("`", "'")
+    """Return the start of a result as Markdown code, without the folders and the times of this run."""
+    line = PATH.sub("/…", TIME.sub("", " ".join(result.split()))).replace("`", "'")
     if not line:
         return "nothing"
     return f"`{line}`" if len(line) <= length else f"`{line[:length]}…`"
@@ -177,6 +197,9 @@ CHECKS = (
     Check(Column.SEEN_10, ScenarioName.NEWS, _seen),
     Check(Column.SEEN_100, ScenarioName.HUNDRED, _seen),
     Check(Column.SEEN_1000, ScenarioName.THOUSAND, _seen),
+    Check(Column.NAMED_10, ScenarioName.NEWS, _named),
+    Check(Column.NAMED_100, ScenarioName.HUNDRED, _named),
+    Check(Column.NAMED_1000, ScenarioName.THOUSAND, _named),
     Check(Column.ACTIVATES, ScenarioName.NEWS, _activates),
     Check(Column.FINDS_100, ScenarioName.HUNDRED, _finds),
     Check(Column.FINDS_1000, ScenarioName.THOUSAND, _finds),

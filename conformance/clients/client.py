@@ -16,9 +16,12 @@ if TYPE_CHECKING:
 
     from conformance.clients.dialects.messages import Json
 
-__all__ = ["KEY", "PACKAGES", "Client", "Command", "Run", "write_json"]
+__all__ = ["KEY", "PACKAGES", "Client", "Command", "Run", "earlier_packages", "write_json"]
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
+
+BARE_SERVER = Path(__file__).resolve().parent / "bare_server.py"
+"""A server that offers nothing."""
 
 KEY = "no-key"
 """Clients insist on a key; the endpoint reads none."""
@@ -36,11 +39,13 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The folders of a run, and the address of the model."""
+    """The folders of a run, and the address of the model; not `served`, a server offers nothing."""
 
     root: Path
     model: str
     prompt: str = PROMPT
+    packages: Path = PACKAGES
+    served: bool = True
 
     @property
     def skills(self) -> Path:
@@ -65,12 +70,22 @@ class Run:
     @property
     def server(self) -> list[str]:
         """The command of the MCP server."""
+        if not self.served:
+            return [sys.executable, str(BARE_SERVER)]
         return [sys.executable, "-m", "server", "serve", str(self.skills)]
 
     @property
     def server_environment(self) -> dict[str, str]:
         """The environment of the MCP server."""
         return {"PYTHONPATH": str(REPOSITORY), "HOME": str(self.home), "PATH": "/usr/bin:/bin"}
+
+    def npm(self, package: str, name: str) -> str:
+        """Return the program of this name that npm has installed with a package."""
+        return str(self.packages / package / "node_modules/.bin" / name)
+
+    def python(self, package: str, name: str = "python") -> str:
+        """Return the program of this name in the virtual environment of a package."""
+        return str(self.packages / package / ".venv/bin" / name)
 
     def stdio(self, **further: object) -> Json:
         """Return the server's entry in the form that most clients read."""
@@ -109,24 +124,20 @@ class Client:
     prepare: Callable[[Run], Command]
     remark: str = ""
 
-    @property
-    def folder(self) -> Path:
-        """The folder in which its package is installed."""
-        return PACKAGES / self.package
-
-    @property
-    def npm(self) -> bool:
-        """Return whether npm installs it."""
-        return (self.folder / "package.json").exists()
-
-    def version(self) -> str | None:
-        """Return the installed version, or None if it is not installed."""
-        if self.npm:
-            path = self.folder / "node_modules" / self.distribution / "package.json"
+    def version(self, packages: Path = PACKAGES) -> str | None:
+        """Return the version that is installed below `packages`, or None if it is not installed."""
+        folder = packages / self.package
+        if (folder / "package.json").exists():
+            path = folder / "node_modules" / self.distribution / "package.json"
             return str(json.loads(path.read_text(encoding="utf-8"))["version"]) if path.exists() else None
         name = self.distribution.replace("-", "_")
-        found = sorted(self.folder.glob(f".venv/lib/python*/site-packages/{name}-*.dist-info"))
+        found = sorted(folder.glob(f".venv/lib/python*/site-packages/{name}-*.dist-info"))
         return found[0].name.removesuffix(".dist-info").rpartition("-")[2] if found else None
+
+
+def earlier_packages(day: str) -> Path:
+    """Return the folder for packages as they were before a day (ISO 8601)."""
+    return PACKAGES / ".earlier" / day
 
 
 def write_json(path: Path, value: object) -> None:

@@ -11,7 +11,7 @@ from conformance.clients.results import kept
 from conformance.processes import REPOSITORY
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from conformance.clients.checks import Finding
     from conformance.clients.measurement import Measurement
@@ -25,12 +25,26 @@ HEAD = """\
 
 `make clients` runs real MCP clients against this server and a scripted model, records every request to the model, and
 reads each answer below off these recordings. [Conformance](../explanation/conformance.md#real-clients) describes how.
-This page is generated from `conformance/clients/results.json`.
+This page is generated from `conformance/clients/results.json`. A version with a day in parentheses was the newest
+before that day: `make clients OLD=DAY` measures it.
+"""
+
+FIRST = """\
+## What a model sees at once
 
 | Column | Question |
 |---|---|
-| sees of 10, of 100, of 1,000 | How many skills does the first request to the model name? “In texts” counts the names \
-in descriptions and instructions; the others stand only in the list of allowed values. |
+| sees of 10, of 100, of 1,000 | How many skills does the first request to the model describe, at full length or \
+shortened? |
+| named of 10, of 100, of 1,000 | How many names does it carry, the list of allowed values included? |
+| tokens of 10, of 100, of 1,000 | How much longer is it than with a server that offers nothing, in characters / 4? |
+"""
+
+THEN = """\
+## What works
+
+| Column | Question |
+|---|---|
 | activates | Does an activation bring the body of the skill? |
 | finds in 100, in 1,000 | Is a skill that no text of the first request names found by a search, and activated? |
 | news: added | Does the model hear of a skill that is added during the conversation, and can it activate it? |
@@ -38,11 +52,16 @@ in descriptions and instructions; the others stand only in the list of allowed v
 | 30 KB body | Does every line of a long skill reach the model: whole, or in parts where each says how to read on? |
 """
 
+SIGHT = tuple(column for column in Column if column.startswith(("sees", "of", "named")))
+WORKS = tuple(column for column in Column if column not in SIGHT)
+SIZES = (10, 100, 1000)
+
 
 def page(results: Mapping[str, Measurement]) -> str:
     """Return the page."""
-    shown = [results[name] for name in CLIENTS if name in results]
-    return "\n".join([HEAD, *_table(shown), "", "## Reasons and conditions", "", *_reasons(shown)]).rstrip() + "\n"
+    shown = [each for name in CLIENTS for each in _of_client(name, results.values())]
+    reasons = ["## Reasons and conditions", "", *_reasons(shown)]
+    return "\n".join([HEAD, FIRST, *_sight(shown), "", THEN, *_works(shown), "", *reasons]).rstrip() + "\n"
 
 
 def write_page() -> None:
@@ -50,30 +69,65 @@ def write_page() -> None:
     PAGE.write_text(page(kept()), encoding="utf-8")
 
 
-def _table(measurements: list[Measurement]) -> Iterator[str]:
-    yield "| client | version | day | " + " | ".join(Column) + " |"
-    yield "|" + "---|" * (len(Column) + 3)
+def _of_client(name: str, measurements: Iterable[Measurement]) -> list[Measurement]:
+    """Return the measurements of a client, the newest version first."""
+    found = [each for each in measurements if each.client == name]
+    return sorted(found, key=lambda each: each.before or "~", reverse=True)
+
+
+def _sight(measurements: Sequence[Measurement]) -> Iterator[str]:
+    tokens = [f"tokens of {SIZES[0]}", *(f"of {size:,}" for size in SIZES[1:])]
+    yield from _head(["client", "version", "day", *(_header(column) for column in SIGHT), *tokens])
     for each in measurements:
-        cells = (_cell(each.findings[column]) for column in Column)
-        yield f"| {CLIENTS[each.client].title} | {each.version} | {each.day} | {' | '.join(cells)} |"
+        cells = [_cell(each.findings.get(column)) for column in SIGHT]
+        counts = [f"{each.tokens[size]:,}" if size in each.tokens else "" for size in SIZES]
+        yield _row([CLIENTS[each.client].title, _version(each), each.day, *cells, *counts])
 
 
-def _cell(finding: Finding) -> str:
+def _works(measurements: Sequence[Measurement]) -> Iterator[str]:
+    yield from _head(["client", "version", *WORKS])
+    for each in measurements:
+        yield _row(
+            [CLIENTS[each.client].title, _version(each), *(_cell(each.findings.get(column)) for column in WORKS)]
+        )
+
+
+def _header(column: Column) -> str:
+    return column.removeprefix("named ") if column in {Column.NAMED_100, Column.NAMED_1000} else column.value
+
+
+def _head(names: Sequence[str]) -> Iterator[str]:
+    yield _row(names)
+    yield "|" + "---|" * len(names)
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _version(measurement: Measurement) -> str:
+    return f"{measurement.version} (before {measurement.before})" if measurement.before else measurement.version
+
+
+def _cell(finding: Finding | None) -> str:
+    if finding is None:
+        return ""
     return f"{finding.verdict}: {finding.measured}" if finding.measured else finding.verdict.value
 
 
-def _reasons(measurements: list[Measurement]) -> Iterator[str]:
+def _reasons(measurements: Sequence[Measurement]) -> Iterator[str]:
     for each in measurements:
         client = CLIENTS[each.client]
         reasons = [(column, finding.reason) for column, finding in each.findings.items() if finding.reason]
-        if not reasons and not client.remark:
+        remark = "" if each.before else client.remark
+        if not reasons and not remark:
             continue
-        yield f"**{client.title}**"
+        yield f"**{client.title} {each.version}**" if each.before else f"**{client.title}**"
         yield ""
         for reason, columns in groupby(reasons, key=lambda pair: pair[1]):
             yield f"- {', '.join(column for column, _ in columns)}: {reason}."
-        if client.remark:
-            yield f"- {client.remark}"
+        if remark:
+            yield f"- {remark}"
         yield ""
 
 

@@ -6,12 +6,12 @@ import json
 import re
 from typing import TYPE_CHECKING
 
-from conformance.clients.dialects.messages import Call, Tool, ToolKind
+from conformance.clients.dialects.messages import Call, Json, Tool, ToolKind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["SERVER", "call_for", "link_in", "offered", "reads_link", "search_for"]
+__all__ = ["SERVER", "call_for", "end_of", "link_in", "offered", "reads_link", "search_for"]
 
 SERVER = "skills"
 """The name of the server in the configuration of each client."""
@@ -21,6 +21,12 @@ READERS = ("read_mcp_resource",)
 
 LINK = re.compile(rf"Resource Link: [^\n]*\b(?P<reader>{'|'.join(READERS)})\b[^\n]* at (?P<uri>\S+)")
 """A resource link as Gemini CLI shows it, with a title that says to read it."""
+
+HASH = re.compile(r"_[0-9a-f]{12}$")
+"""What gptme appends to the names of tools."""
+
+ENDS: Mapping[str, Json] = {"final_answer": {"answer": "done"}, "complete": {}}
+"""Tools of smolagents and gptme, whose loops go on until the model calls them."""
 
 QUALIFIED = f"mcp__{SERVER}__{{}}"
 
@@ -55,6 +61,12 @@ def search_for(wanted: Call, tools: Sequence[Tool]) -> Call | None:
     return Call(search.name, {"query": wanted.name.replace("_", " ")} if search.kind is ToolKind.SEARCH else exact)
 
 
+def end_of(tools: Sequence[Tool]) -> Call | None:
+    """Return the call by which a host wants to be told that the model is done, or None if any text does."""
+    named = _by_name(tools)
+    return next((Call(name, arguments) for name, arguments in ENDS.items() if name in named), None)
+
+
 def link_in(result: str, tools: Sequence[Tool]) -> Call | None:
     """Return the call of the host's own tool that reads the link of a result, or None if there is none."""
     link = LINK.match(result)
@@ -70,7 +82,7 @@ def reads_link(name: str) -> bool:
 
 def offered(name: str, tools: Sequence[Tool]) -> Tool | None:
     """Return the server's tool: the longest name that ends so, because hosts may have a tool of the bare name."""
-    fitting = [tool for tool in tools if tool.name.endswith(name)]
+    fitting = [tool for tool in tools if HASH.sub("", tool.name).endswith(name)]
     return max(fitting, key=lambda tool: len(tool.name), default=None)
 
 

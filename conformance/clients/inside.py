@@ -1,7 +1,7 @@
 """Run one client through one scenario; `sandbox.py` starts this module in namespaces of its own.
 
-Usage: inside.py CLIENT SCENARIO FOLDER. It brings loopback up, serves the scripted model and runs the client.
-The recording and the client's output are left in FOLDER.
+Usage: inside.py CLIENT SCENARIO FOLDER PACKAGES. It brings loopback up, serves the scripted model and runs the client
+that is installed below PACKAGES. The recording and the client's output are left in FOLDER.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ def bring_loopback_up() -> None:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack(form, b"lo", flags | UP))
 
 
-async def _main(client: str, scenario: str, root: Path) -> None:
+async def _main(client: str, scenario: str, root: Path, packages: Path) -> None:
     chosen = SCENARIOS[ScenarioName(scenario)]
     skills = Run(root, "").skills
     names = write_catalog(skills, chosen.size)
     model = ScriptedModel(lambda first: chosen.play(skills, names, first))
     async with serving(endpoint(model, Recorder(Run(root, "").recording))) as address:
-        run = Run(root, address)
+        run = Run(root, address, packages=packages, served=chosen.served)
         command = CLIENTS[client].prepare(run)
         environment = {**run.environment(), **command.environment}
         with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
@@ -63,4 +63,4 @@ async def _main(client: str, scenario: str, root: Path) -> None:
 
 if __name__ == "__main__":
     bring_loopback_up()
-    anyio.run(_main, sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    anyio.run(_main, sys.argv[1], sys.argv[2], Path(sys.argv[3]), Path(sys.argv[4]))

@@ -1,28 +1,35 @@
-"""Frameworks and agents in Python: each framework runs a small program of `frameworks` in the packages' environment."""
+"""Frameworks and agents in Python that install fast: each framework runs a small program of `frameworks`."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
-from conformance.clients.client import KEY, PACKAGES, Client, Command, Run, write_json
+from conformance.clients.client import KEY, Client, Command, Run, write_json
 from conformance.clients.endpoint import MODEL
 from conformance.clients.host_tools import SERVER
 
-__all__ = ["PYTHON_CLIENTS"]
+__all__ = ["PYTHON_CLIENTS", "SERVER_A_CALL", "asked", "framework"]
 
 PROGRAMS = Path(__file__).resolve().parent / "frameworks"
 
 
-def _framework(program: str, run: Run) -> Command:
-    python = PACKAGES / "frameworks/.venv/bin/python"
+def asked(run: Run) -> dict[str, str]:
+    """Return the variables in which programs find the server and a model with OpenAI's API."""
+    return {
+        "MCP_SERVER": json.dumps(run.stdio()),
+        "OPENAI_API_KEY": KEY,
+        "OPENAI_BASE_URL": f"{run.model}/v1",
+        "OPENAI_MODEL": MODEL,
+    }
+
+
+def framework(program: str, run: Run, package: str = "frameworks") -> Command:
+    """Return the command that runs a program of `frameworks` in the environment of a package."""
     return Command(
-        [str(python), str(PROGRAMS / f"{program}.py"), run.prompt],
+        [run.python(package), str(PROGRAMS / f"{program}.py"), run.prompt],
         {
-            "MCP_SERVER": json.dumps(run.stdio()),
-            "OPENAI_API_KEY": KEY,
-            "OPENAI_BASE_URL": f"{run.model}/v1",
-            "OPENAI_MODEL": MODEL,
+            **asked(run),
             "OPENAI_AGENTS_DISABLE_TRACING": "1",
             "GOOGLE_API_KEY": KEY,
             "GOOGLE_GEMINI_BASE_URL": run.model,
@@ -42,33 +49,33 @@ def _fast_agent(run: Run) -> Command:
     }
     path = run.work / "fastagent.config.yaml"  # JSON is YAML.
     write_json(path, settings)
-    words = [str(PACKAGES / "fast-agent/.venv/bin/fast-agent"), "go", "--config-path", str(path)]
+    words = [run.python("fast-agent", "fast-agent"), "go", "--config-path", str(path)]
     return Command([*words, "--servers", SERVER, "--model", model, "--message", run.prompt])
 
+
+SERVER_A_CALL = "It starts a new server for each call, so the server cannot know what the model loaded before."
 
 PYTHON_CLIENTS = (
     Client("fast-agent", "fast-agent", "fast-agent", "fast-agent-mcp", _fast_agent),
     Client(
-        "pydantic-ai", "pydantic-ai", "frameworks", "pydantic-ai-slim", lambda run: _framework("pydantic_ai_agent", run)
+        "pydantic-ai", "pydantic-ai", "frameworks", "pydantic-ai-slim", lambda run: framework("pydantic_ai_agent", run)
     ),
-    Client(
-        "openai-agents", "openai-agents", "frameworks", "openai-agents", lambda run: _framework("openai_agent", run)
-    ),
+    Client("openai-agents", "openai-agents", "frameworks", "openai-agents", lambda run: framework("openai_agent", run)),
     Client(
         "langchain",
         "langchain-mcp-adapters",
         "frameworks",
         "langchain-mcp-adapters",
-        lambda run: _framework("langchain_agent", run),
-        remark="It starts a new server for each call, so the server cannot know what the model loaded before.",
+        lambda run: framework("langchain_agent", run),
+        remark=SERVER_A_CALL,
     ),
-    Client("google-adk", "google-adk", "frameworks", "google-adk", lambda run: _framework("google_adk_agent", run)),
+    Client("google-adk", "google-adk", "frameworks", "google-adk", lambda run: framework("google_adk_agent", run)),
     Client(
         "fastmcp",
         "FastMCP client",
         "frameworks",
         "fastmcp",
-        lambda run: _framework("fastmcp_loop", run),
+        lambda run: framework("fastmcp_loop", run),
         remark="It has no model: the loop around it is ours, and it fetches the tools once.",
     ),
 )

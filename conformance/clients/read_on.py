@@ -6,7 +6,7 @@ import re
 
 from conformance.clients.dialects.messages import Call, Json
 
-__all__ = ["read_on"]
+__all__ = ["TOOL", "read_on"]
 
 TOOL = "read_skill_file"
 

@@ -46,7 +46,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A request that offers tools; `step` is the call of the script that answered it."""
+    """A request; `step` is the call of the script that answered it."""
 
     request: Request
     step: Step | None
@@ -60,10 +60,13 @@ class Recording:
 
     @classmethod
     def read(cls, path: Path) -> Recording:
-        """Read a recording; without a file it is empty."""
+        """Read a recording; without a file it is empty.
+
+        Requests without tools, for example for a title, are left out, unless the client offers none at all.
+        """
         lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
-        found = (_exchange(json.loads(line)) for line in lines)
-        return cls(tuple(exchange for exchange in found if exchange.request.tools))
+        found = tuple(_exchange(json.loads(line)) for line in lines)
+        return cls(tuple(exchange for exchange in found if exchange.request.tools) or found)
 
     @property
     def used_the_server(self) -> bool:

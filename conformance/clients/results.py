@@ -12,6 +12,8 @@ from conformance.clients.measurement import Measurement
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from conformance.clients.dialects.messages import Json
+
 __all__ = ["RESULTS", "fallen", "keep", "kept"]
 
 RESULTS = Path(__file__).resolve().parent / "results.json"
@@ -20,15 +22,15 @@ RANKS = (Verdict.NO, Verdict.PARTLY, Verdict.YES)
 
 
 def kept(path: Path = RESULTS) -> dict[str, Measurement]:
-    """Return the results that were kept last, by the name of the client."""
+    """Return the results that were kept last, by their keys."""
     if not path.exists():
         return {}
-    return {name: _measurement(name, raw) for name, raw in json.loads(path.read_text(encoding="utf-8")).items()}
+    return {key: _measurement(key, raw) for key, raw in json.loads(path.read_text(encoding="utf-8")).items()}
 
 
 def keep(measurements: Mapping[str, Measurement], path: Path = RESULTS) -> None:
-    """Write results; those of clients that were not measured remain."""
-    found = {name: _raw(each) for name, each in sorted({**kept(path), **measurements}.items())}
+    """Write results by their keys; those of clients that were not measured remain."""
+    found = {key: _raw(each) for key, each in sorted({**kept(path), **measurements}.items())}
     path.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -40,22 +42,21 @@ def fallen(before: Measurement, after: Measurement) -> Iterator[str]:
             yield f"{column}: {old.verdict} before, {finding.verdict} now: {finding.reason or finding.measured}"
 
 
-def _measurement(name: str, raw: Mapping[str, object]) -> Measurement:
-    findings = raw["findings"]
-    if not isinstance(findings, dict):
-        raise TypeError(f"{name}: findings is no object")
+def _measurement(key: str, raw: Json) -> Measurement:
     return Measurement(
-        name,
+        key.partition(" ")[0],
         str(raw["version"]),
         str(raw["day"]),
         {
             Column(column): Finding(Verdict(found["verdict"]), found.get("measured", ""), found.get("reason", ""))
-            for column, found in findings.items()
+            for column, found in raw["findings"].items()
         },
+        {int(size): tokens for size, tokens in raw.get("tokens", {}).items()},
+        raw.get("before", ""),
     )
 
 
-def _raw(measurement: Measurement) -> dict[str, object]:
+def _raw(measurement: Measurement) -> Json:
     findings = {
         column: {
             key: value
@@ -68,4 +69,7 @@ def _raw(measurement: Measurement) -> dict[str, object]:
         }
         for column, found in measurement.findings.items()
     }
-    return {"version": measurement.version, "day": measurement.day, "findings": findings}
+    raw: Json = {"version": measurement.version, "day": measurement.day}
+    if measurement.before:
+        raw["before"] = measurement.before
+    return {**raw, "findings": findings, "tokens": {str(size): count for size, count in measurement.tokens.items()}}

@@ -12,6 +12,7 @@ import anyio
 from conformance.processes import REPOSITORY, CheckError, tail
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 __all__ = ["is_possible", "run_inside"]
@@ -33,13 +34,15 @@ async def is_possible() -> bool:
     return done.returncode == 0
 
 
-async def run_inside(client: str, scenario: str, folder: Path, module: str = "conformance.clients.inside") -> None:
-    """Record a client in a scenario, which `module` runs; the recording is in `folder`.
+async def run_inside(
+    client: str, scenario: str, folder: Path, module: str = "conformance.clients.inside", further: Sequence[str] = ()
+) -> None:
+    """Record a client in a scenario, which `module` runs with `further` arguments; the recording is in `folder`.
 
     Raises:
         CheckError: The measurement itself failed.
     """
-    words = [*_unshare(), sys.executable, "-m", module, client, scenario, str(folder)]
+    words = [*_unshare(), sys.executable, "-m", module, client, scenario, str(folder), *further]
     environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY)}
     try:
         with anyio.fail_after(PATIENCE):

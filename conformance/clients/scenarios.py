@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from conformance.clients import catalogs
 from conformance.clients.dialects.messages import Call, Request
 from conformance.clients.names import names_in
+from conformance.clients.read_on import TOOL as READ
 from conformance.clients.read_on import read_on
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from conformance.clients.scripted_model import Play
 
-__all__ = ["ACTIVATE", "FIND", "SCENARIOS", "Scenario", "ScenarioName"]
+__all__ = ["ACTIVATE", "FIND", "READ", "SCENARIOS", "Scenario", "ScenarioName"]
 
 ACTIVATE, FIND = "activate_skill", "find_skills"
 
@@ -36,25 +37,37 @@ class ScenarioName(StrEnum):
     HUNDRED = "hundred"
     THOUSAND = "thousand"
     LONG_BODY = "long-body"
+    BARE = "bare"
 
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A catalog of `size` skills, and what the model does with it."""
+    """A catalog of `size` skills, and what the model does with it. Not `served`, the client has no skills."""
 
     size: int
     play: Callable[[Path, tuple[str, ...], Request], Play]
+    served: bool = True
 
 
 def _news(folder: Path, _names: tuple[str, ...], _first: Request) -> Play:
-    """Load a skill; add one and edit the loaded one; load another skill, the added one and the edited one."""
+    """Load a skill; add one and edit the loaded one; load another skill, the added one and the edited one.
+
+    Where the added skill cannot be activated, it is read if the news says so.
+    """
     yield Call(ACTIVATE, {"name": catalogs.LOADED})
     catalogs.add(folder)
     catalogs.edit(folder)
     time.sleep(THINKING)
-    yield Call(ACTIVATE, {"name": catalogs.OTHER})
-    yield Call(ACTIVATE, {"name": catalogs.ADDED})
+    told = yield Call(ACTIVATE, {"name": catalogs.OTHER})
+    answered = yield Call(ACTIVATE, {"name": catalogs.ADDED})
+    if READ in _news_in(told) and catalogs.body_mark(catalogs.ADDED) not in "".join(answered.results[-1:]):
+        yield Call(READ, {"skill": catalogs.ADDED, "path": "SKILL.md"})
     yield Call(ACTIVATE, {"name": catalogs.LOADED})
+
+
+def _news_in(request: Request) -> str:
+    """Return what the newest result says from the first mention of the added skill on."""
+    return "".join(request.results[-1:]).partition(catalogs.ADDED)[2]
 
 
 def _search(_folder: Path, names: tuple[str, ...], first: Request) -> Play:
@@ -78,9 +91,15 @@ def _long_body(_folder: Path, _names: tuple[str, ...], _first: Request) -> Play:
         request = yield further
 
 
+def _idle(_folder: Path, _names: tuple[str, ...], _first: Request) -> Play:
+    """Call no tool."""
+    yield from ()
+
+
 SCENARIOS = {
     ScenarioName.NEWS: Scenario(10, _news),
     ScenarioName.HUNDRED: Scenario(100, _search),
     ScenarioName.THOUSAND: Scenario(1000, _search),
     ScenarioName.LONG_BODY: Scenario(10, _long_body),
+    ScenarioName.BARE: Scenario(0, _idle, served=False),
 }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from conformance.clients.dialects.messages import Call, Part, Request, Text
-from conformance.clients.host_tools import call_for, link_in, search_for
+from conformance.clients.host_tools import call_for, end_of, link_in, search_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class ScriptedModel:
             return Reply([link], link)
         self._step = self._step or self._next(request)
         if self._step is None:
-            return Reply([Text("done")])
+            return Reply([end_of(request.tools) or Text("done")])
         step = self._step
         search = search_for(step, request.tools)
         if search and step.name not in self._searched:

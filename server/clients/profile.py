@@ -171,7 +171,7 @@ class ClientProfile(NamedTuple):
 
     `docs/reference/clients.md` says what each fact means. Besides facts there are:
     - `names`: prefixes of the name that the client sends, in lower case, or with `exact` the whole name; `named` is
-      their evidence.
+      their evidence. A client that shares its name with others has none and is found by its key alone.
     - `earlier`: what was different in earlier versions, latest first.
     - `toolbox`: the key of the preset with the client's own tools.
     - `whole`: the names of the texts that the client is known not to cut.

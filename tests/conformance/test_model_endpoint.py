@@ -43,6 +43,15 @@ async def asked(folder: Path) -> AsyncGenerator[str]:
     assert second.request.results == ("the body",)
 
 
+def test_results_that_are_messages_of_the_user_are_results() -> None:
+    retry = "Now let's retry: take care not to repeat previous errors!"
+    texts = [f"New task:\nWrite.\nError:\nis required\n{retry}\n", "Observation:\nthe body", "What does\nError:\nmean?"]
+    dialect = dialect_of("/v1/chat/completions")
+    assert dialect
+    request = dialect.read({"messages": [{"role": "user", "content": text} for text in texts]})
+    assert request.results == (f"is required\n{retry}\n", "the body")
+
+
 async def test_anthropic_messages_stream_to_the_sdk(tmp_path: Path) -> None:
     from anthropic import AsyncAnthropic  # noqa: PLC0415 - its import takes a second
 

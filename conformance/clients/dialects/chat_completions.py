@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -13,14 +14,26 @@ if TYPE_CHECKING:
 
 __all__ = ["CHAT_COMPLETIONS"]
 
+OBSERVED = re.compile(r"(?:^|\n)(?:Observation|Error):\n")
+RETRY = "Now let's retry: take care not to repeat previous errors!"
+"""In smolagents, results and errors are messages of the user; it joins those that follow one another."""
+
 
 def _read(body: Json) -> Request:
     messages = body.get("messages", [])
     return Request(
         tools=tuple(_tool(each["function"]) for each in body.get("tools") or [] if "function" in each),
         text=joined(message.get("content") for message in messages if message.get("role") != "tool"),
-        results=tuple(joined([message.get("content")]) for message in messages if message.get("role") == "tool"),
+        results=tuple(result for message in messages for result in _results(message)),
     )
+
+
+def _results(message: Json) -> Iterator[str]:
+    text = joined([message.get("content")])
+    if message.get("role") == "tool":
+        yield text
+    elif OBSERVED.match(text) or RETRY in text:
+        yield from OBSERVED.split(text)[1:]
 
 
 def _tool(raw: Json) -> Tool:

@@ -8,7 +8,7 @@ from typing import get_args, get_origin, get_type_hints
 
 import pytest
 
-from server.clients.known import KNOWN_CLIENTS, client_called
+from server.clients.known import KNOWN_CLIENTS, client_called, find_client
 from server.clients.profile import FACTS, UNKNOWN, ClientProfile, Commands, Fact, Limit, NativeListing
 from skills_core.toolboxes import PRESETS
 from tools.reference.clients import FACTS as DOCUMENTED
@@ -22,7 +22,6 @@ each_client = pytest.mark.parametrize("client", KNOWN_CLIENTS, ids=lambda client
 @each_client
 def test_each_fact_has_a_source_and_a_date_that_is_not_in_the_future(client: ClientProfile) -> None:
     found = list(evidence_of(client))
-    assert client.names
     assert client.named is not None
     for called, evidence in found:
         assert evidence.source.strip(), called
@@ -79,6 +78,14 @@ def test_earlier_versions_stand_latest_first_and_differ_in_known_facts(client: C
     for earlier in client.earlier:
         assert earlier.facts.keys() <= set(FACTS)
         assert all(getattr(client, field) is not None for field in earlier.facts)
+
+
+def test_a_client_that_shares_its_name_is_found_by_its_key_alone() -> None:
+    sharing = [client for client in KNOWN_CLIENTS if not client.names]
+    assert sharing
+    for client in sharing:
+        assert find_client(client.key) is client
+        assert client_called(client.key) is UNKNOWN
 
 
 def test_keys_and_name_prefixes_are_unique() -> None:
