@@ -9,32 +9,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import sys
 import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import anyio
 
 from conformance.clients.bridge_inside import BRIDGED, Mode
-from conformance.clients.catalogs import LOADED, body_mark, catalog_names, write_catalog
+from conformance.clients.catalogs import LOADED, body_mark, catalog
 from conformance.clients.client import Run
-from conformance.clients.names import names_in
+from conformance.clients.names import described_in, length, names_in, sent
 from conformance.clients.recording import Recording
 from conformance.clients.sandbox import is_possible, run_inside
 from conformance.processes import CheckError
 
-if TYPE_CHECKING:
-    from conformance.clients.dialects.messages import Request
-
 SIZES = (20, 100, 1000)
-FIRST = 20
-"""Characters of a description by which it counts as shown."""
-BETWEEN = 60
-"""Most characters between a name and its description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,42 +42,20 @@ class Row:
     calls: int
 
 
-def text_of(request: Request) -> str:
-    """Return everything of a request that the model reads."""
-    tools = [tool for tool in request.tools if not tool.deferred]
-    return "\n".join([request.text, *(f"{each.name} {each.description} {json.dumps(each.schema)}" for each in tools)])
-
-
-def described_in(text: str, descriptions: dict[str, str]) -> tuple[int, int]:
-    """Return how many skills a text describes: with the beginning of the description after the name, and whole."""
-    flat = " ".join(text.replace("\\n", "\n").split())
-    begun = sum(
-        re.search(rf"(?<![\w-]){name}(?![\w-]).{{0,{BETWEEN}}}?{re.escape(words[:FIRST])}", flat) is not None
-        for name, words in descriptions.items()
-    )
-    return begun, sum(words in flat for words in descriptions.values())
-
-
-def read_descriptions(size: int) -> dict[str, str]:
-    """Return the descriptions of a catalog by name."""
-    with tempfile.TemporaryDirectory() as folder:
-        names = write_catalog(Path(folder), size)
-        texts = {name: (Path(folder) / name / "SKILL.md").read_text(encoding="utf-8") for name in names}
-    return {name: " ".join(text.partition(">-\n")[2].partition("\n---")[0].split()) for name, text in texts.items()}
-
-
 def row_of(client: str, mode: str, size: int, recording: Recording) -> Row:
     """Judge a recording."""
     if not recording.exchanges:
         return Row(client, mode, size, 0, 0, 0, 0, 0)
     first = recording.exchanges[0].request
-    named = len(names_in(first, catalog_names(size)))
+    skills = catalog(size)
+    named = len(names_in(first, skills))
     mark = body_mark(LOADED)
     places = [place for place, each in enumerate(recording.exchanges) if mark in "\n".join(each.request.results)]
     in_text = [place for place, each in enumerate(recording.exchanges) if mark in each.request.text]
     calls = min([*places, *in_text], default=0)
-    text = text_of(first)
-    return Row(client, mode, size, named, *described_in(text, read_descriptions(size)), len(text), calls)
+    flat = " ".join(sent(first).replace("\\n", "\n").split())
+    whole = sum(description in flat for description in skills.values())
+    return Row(client, mode, size, named, len(described_in(first, skills)), whole, length(first), calls)
 
 
 async def _measure(client: str, mode: str, size: int, root: Path) -> Row:

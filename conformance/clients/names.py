@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from conformance.clients.dialects.messages import Request
 
-__all__ = ["described_in", "length", "mentions", "names_in"]
+__all__ = ["described_in", "length", "mentions", "names_in", "sent"]
 
 WORD = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 
@@ -27,12 +27,12 @@ FARTHEST = 400
 
 def names_in(request: Request, names: Iterable[str], *, schemas: bool = True) -> set[str]:
     """Return which names the model sees in messages and tools; `schemas` includes input schemas."""
-    return mentions(_sent(request, schemas=schemas), names)
+    return mentions(sent(request, schemas=schemas), names)
 
 
 def described_in(request: Request, skills: Mapping[str, str]) -> set[str]:
     """Return which skills the model sees with a description, whole or shortened; `skills` has them by name."""
-    text = _unescaped(_sent(request))
+    text = _unescaped(sent(request))
     places = [match for match in WORD.finditer(text) if match[0] in skills]
     ends = [*(each.start() for each in places[1:]), len(text)]
     behind = (
@@ -44,7 +44,7 @@ def described_in(request: Request, skills: Mapping[str, str]) -> set[str]:
 
 def length(request: Request) -> int:
     """Return how many characters the model is sent: messages, and the tools that are not deferred."""
-    return len(_sent(request))
+    return len(sent(request))
 
 
 def mentions(text: str, names: Iterable[str]) -> set[str]:
@@ -52,7 +52,8 @@ def mentions(text: str, names: Iterable[str]) -> set[str]:
     return set(WORD.findall(_unescaped(text))) & set(names)
 
 
-def _sent(request: Request, *, schemas: bool = True) -> str:
+def sent(request: Request, *, schemas: bool = True) -> str:
+    """Return everything of a request that the model reads."""
     tools = [tool for tool in request.tools if not tool.deferred]
     parts = [request.text, *(f"{tool.name} {tool.description}" for tool in tools)]
     if schemas:

@@ -336,7 +336,7 @@ def test_a_catalog_that_all_clients_show_whole_needs_no_reason(skills: Path, mak
 
 
 def test_fail_on_hidden_exits_with_1_if_a_skill_is_hidden(many: Path) -> None:
-    small = {"SKILLSERVE_CATALOG_BUDGET": "1000"}
+    small: dict[str, Any] = {"SKILLSERVE_CATALOG_BUDGET": "1000"}
     assert visibility(many, "--client", "zed", "--fail-on-hidden", code=1, **small)
     assert visibility(many, "--client", "zed", **small)
     assert visibility(many, "--client", "claude-code", "--fail-on-hidden")
