@@ -101,7 +101,8 @@ class Tool(NamedTuple):
 
     A server has the tool if settings switch it on and it `is_offered`. It is listed while the catalog `is_listed`, and
     called while the catalog `is_callable`: what was listed before a skill changed may still be called. Where a client
-    has too little room for a result, `when_cut` tells the model what to do.
+    has too little room for a result, `when_cut` tells the model what to do. The texts of a result become one, unless
+    they are `verbatim`: a block with the bytes of a file has nothing else.
     """
 
     name: str
@@ -111,6 +112,7 @@ class Tool(NamedTuple):
     is_listed: Callable[[Catalog], bool] = always
     is_callable: Callable[[Catalog], bool] = always
     when_cut: str = ""
+    verbatim: bool = False
 
 
 def structured_result(structured: dict[str, Any]) -> dict[str, Any]:

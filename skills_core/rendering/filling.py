@@ -20,8 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from skills_core.mentions.markdown import without_fences
-
 if TYPE_CHECKING:
     from skills_core.skills.skill import Skill
 
@@ -122,6 +120,9 @@ def _has_arguments(body: str) -> bool:
 
 
 def _without_code(body: str) -> str:
+    # Imported here because few bodies have placeholders for words, and every start would load it.
+    from skills_core.mentions.markdown import without_fences  # noqa: PLC0415
+
     return _SPAN.sub(lambda span: " " * len(span[0]), without_fences(body))
 
 

@@ -55,15 +55,13 @@ def server_environment(**settings: str) -> dict[str, str]:
 _JOINT = re.compile(
     r"\n\n(?=The list of skills has changed|The skill \S+, which you loaded|The user's message is|More skills have"
     r"|/[\w/-]+(?:\n\n|$)|\[(?:Cut here|Left out|This is the file|This result)|There is no further news)"
-    r"|(?=\n\[(?:Characters \d|This is the file))"
 )
 
 
 def texts_of(result: Any) -> list[str]:
-    """Return the texts that the server has joined in the one block of a result: what a tool says, then news."""
+    """Return the texts of a result: what a tool says, then news, which stand in one block unless a file comes first."""
     content = result["content"] if isinstance(result, dict) else result.model_dump()["content"]
-    (joined,) = (block["text"] for block in content if block["type"] == "text")
-    return _JOINT.split(joined)
+    return [text for block in content if block["type"] == "text" for text in _JOINT.split(block["text"])]
 
 
 @dataclass

@@ -109,7 +109,8 @@ class ToolHandlers:
         called = self._tools.get(params.name)
         advice = called.when_cut if called is not None else ""
         room = room_of(ctx, client, params.name, structured=is_structured(client, view.settings))
-        return with_joined_texts(cut_to_room(result, room, advice, news=len(news)))
+        result = cut_to_room(result, room, advice, news=len(news))
+        return result if called is not None and called.verbatim else with_joined_texts(result)
 
     def _handler(self, name: str, view: View) -> Handler | None:
         """Return the handler of a tool, None if callers with this view have no such tool."""

@@ -181,5 +181,6 @@ TOOLS = (
         # A skill that only users may call also has files to read.
         is_listed=has_active,
         is_callable=has_active,
+        verbatim=True,
     ),
 )

@@ -258,6 +258,7 @@ USABLE: dict[str, str] = {
     "clients.budgets": "{claude-code = 1}",
     "search.reranker": "'os:system'",
     "catalog.pinned": "['old']",
+    "clients.structured_results": "true",
     "catalog.usage": "false",
     "catalog.enum_limit": "1",
     "search.embeddings": "true",

@@ -143,9 +143,10 @@ async def read_by_tool(session: Session, uri: str) -> bytes | None:
 
 async def activate(session: Session, _: str) -> bytes | None:
     """Activate the skill; return the SKILL.md that must have been behind the text."""
-    # The text each time, also where it has not changed since the last one.
-    arguments = {"name": "one", "force": True}
-    answer = await ask(session, "tools/call", name="activate_skill", arguments=arguments)
+    answer = await ask(session, "tools/call", name="activate_skill", arguments={"name": "one"})
+    if answer is not None and "has not changed since" in answer["content"][0]["text"]:
+        # Asked again after this line, the server sends the text.
+        return await activate(session, _)
     return None if answer is None else skill_file(int(answer["content"][0]["text"].split("Body ")[1][:5]))
 
 

@@ -189,7 +189,7 @@ async def walk(asker: Asker) -> None:
     names = tools["activate_skill"]["inputSchema"]["properties"]["name"]["enum"]
     for name in names:
         await asker.call("activate_skill", name=name)
-        await asker.call("activate_skill", name=name, force=True, message="Do it.", arguments={"x": "y"})
+        await asker.call("activate_skill", name=name, message="Do it.", arguments={"x": "y"})
     for query in ("things", "does plain low things", "reference same way", "xylophone"):
         await asker.call("find_skills", query=query, limit=100)
         await asker.call("skill_context", message=query)

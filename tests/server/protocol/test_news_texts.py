@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from server.clients.known import KNOWN_CLIENTS
+from server.clients.known import KNOWN_CLIENTS, client_called
+from server.clients.layout import may_refuse_names
 from server.hosting.changes import MAX_CHANGES
 from server.listing.layout import MAX_NEWS
 from server.protocol import conversations
@@ -18,12 +19,13 @@ from tests.conftest import write_skill
 from tests.server.hosting.two_views import WORDS, host_of, serving_http, write_skills
 from tests.server.hosting.walking import over_http
 from tests.server.sessions import Connect, ConnectHosted, HostedSession, Session, http_server, open_session, texts_of
+from tests.server.settings import make_settings
 
 HEAD = "The list of skills has changed since you received it."
 TAKES_KNOWN = "activate_skill takes the new names too."
 TAKES = f"{TAKES_KNOWN} If your client refuses one, read_skill_file with path SKILL.md brings its text."
 
-REFRESHING = [client.names[0] for client in KNOWN_CLIENTS if client.refreshes]
+REFRESHING = [client.names[0] for client in KNOWN_CLIENTS if client.names and client.refreshes]
 OTHERS = [client.names[0] for client in KNOWN_CLIENTS if client.names and not client.refreshes]
 
 
@@ -74,7 +76,8 @@ async def test_every_client_that_does_not_refresh_has_news(
     async with in_memory(skills, watch=False, client_name=name, modern=modern) as session:
         await session.client.list_tools()
         write_skill(skills, "n", "Does new things.")
-        assert await news_of(session) == [HEAD, "New: n: Does new things.", TAKES]
+        takes = TAKES if may_refuse_names(client_called(name), make_settings()) else TAKES_KNOWN
+        assert await news_of(session) == [HEAD, "New: n: Does new things.", takes]
 
 
 @pytest.mark.parametrize("name", REFRESHING)
@@ -308,7 +311,7 @@ async def test_threads_of_a_connection_are_conversations_of_their_own(in_memory:
         assert await call_in(session, "one") == []
         write_skill(skills, "n", "Does new things.")
         await session.host.reload()
-        expected = [f"{HEAD}\nNew: n: Does new things.\n{TAKES}"]
+        expected = [f"{HEAD}\nNew: n: Does new things.\n{TAKES_KNOWN}"]
         # The second thread begins after the change, with the list as the connection fetched it.
         assert [await call_in(session, thread) for thread in ("one", "two", "one")] == [expected, expected, []]
 

@@ -192,13 +192,13 @@ async def test_what_is_asked_for_again_says_that_there_is_a_rest(in_memory: Conn
     # Qwen Code is not known to drop what it was given.
     async with in_memory(skills, client_name="qwen-cli-mcp-client-skills") as session:
         first = await session.activate("long")
-        digest = re.findall(r"sha256:[0-9a-f]{64}", first)[-1]
+        receipt = re.findall(r'receipt="([0-9a-f]{12})"', first)[0]
         again = await session.activate("long")
         assert "has not changed since you loaded it" in again
         assert again.endswith(rest)
         assert await session.activate("long") == first
-        assert (await session.activate("long", have=digest)).endswith(rest)
-        assert await session.activate("long", have=digest, force=True) == first
+        assert (await session.activate("long", have=receipt)).endswith(rest)
+        assert await session.activate("long") == first
         await session.activate("short")
         assert rest not in await session.activate("short")
 
@@ -209,17 +209,17 @@ async def test_a_change_between_two_parts_is_told(in_memory: ConnectHosted, skil
     async with in_memory(skills, client_name="copilot-cli") as session:
         reader = Reader(session)
         first = text_of(await reader.call("activate_skill", name="long"))
-        digest = re.findall(r"sha256:[0-9a-f]{64}", first)[-1]
+        receipt = re.findall(r'receipt="([0-9a-f]{12})"', first)[0]
         found = CALL.search(first)
         assert found is not None
         before = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=int(found[3]))
-        assert digest in before["content"][1]["text"]
+        assert receipt in texts_of(before)[1]
         write_skill(skills, "long", body="New.\n" + LINES)
         await session.host.reload()
         after = await reader.call("read_skill_file", skill="long", path="SKILL.md", offset=int(found[3]))
         _, note, news = texts_of(after)
-        assert digest not in note
-        assert re.search(r"\(sha256:[0-9a-f]{64}\)", note)
+        assert receipt not in note
+        assert re.search(r"\([0-9a-f]{12}\)", note)
         assert "which you loaded, has changed: load it again" in news
         shutil.rmtree(folder)
         await session.host.reload()

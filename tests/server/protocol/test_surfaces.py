@@ -41,7 +41,7 @@ async def test_the_three_tools_are_there_and_the_enum_names_the_active_skills(
         tools = (await session.client.list_tools()).tools
         assert [tool.name for tool in tools] == ["activate_skill", "read_skill_file", "find_skills"]
         assert await session.enum() == ["alpha", "beta"]
-        assert '<skill name="alpha">' in (tools[0].description or "")
+        assert "\n- alpha: " in (tools[0].description or "")
         assert all(tool.annotations and tool.annotations.read_only_hint for tool in tools)
         for tool in tools:
             Draft202012Validator.check_schema(tool.input_schema)
@@ -59,7 +59,7 @@ async def test_activation_text_is_the_same_bytes_as_tool_prompt_and_command(
         (message,) = prompt.messages
         assert message.content.text == f"{by_tool}\n\n/greet"
         assert "Greet Ana & <Bo> in Latin." in by_tool
-        assert "<file>notes.md</file>" in by_tool
+        assert '<path name="notes.md"' in by_tool
     if transport == "stdio":
         command = [sys.executable, "-m", "server", "activate", "greet", str(skills), "--client", "codex"]
         flags = [flag for name, value in arguments.items() for flag in ("--param", f"{name}={value}")]

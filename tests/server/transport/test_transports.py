@@ -360,7 +360,7 @@ async def test_a_lone_surrogate_in_a_call_is_replaced(skills: Path, make_skill: 
     async with raw_pipe(skills) as pipe:
         await pipe.send("tools/call", call, 1)
         result = (await pipe.receive())["result"]
-        assert "cut \ufffd" in result["content"][1]["text"]
+        assert "cut \ufffd" in result["content"][0]["text"]
 
 
 async def test_an_event_stream_has_the_limits_of_subscriptions(skills: Path) -> None:

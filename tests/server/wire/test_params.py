@@ -139,8 +139,8 @@ async def test_calls_as_clients_send_them_are_answered(connect: Connect, make_sk
         ("find_skills", {"query": "one", "limit": 1.0, "tags": None}, "one: "),
         ("find_skills", {"query": "one", "limit": None, "tags": "[]", "wait_for_previous": False}, "one: "),
         ("read_skill_file", {"skill": "one", "path": "a.md", "toolCallId": "call_1"}, "a"),
-        ("activate_skill", {"name": "one", "arguments": '{"format": "csv"}', "force": "true"}, "Use csv."),
-        ("activate_skill", {"name": "one", "arguments": {"format": None}, "force": True}, "without a value: format"),
+        ("activate_skill", {"name": "one", "arguments": '{"format": "csv"}'}, "Use csv."),
+        ("activate_skill", {"name": "one", "arguments": {"format": None}, "have": None}, "without a value: format"),
     ]
     async with connect() as session:
         for tool, arguments, told in calls:

@@ -25,6 +25,7 @@ from tests.server.sessions import (
     open_session,
     server_command,
     server_environment,
+    texts_of,
 )
 
 STATUS = "skillserve://status"
@@ -46,7 +47,7 @@ async def answer(session: Session, tool: str, **arguments: Any) -> Any:
     assert not result.is_error, result.content
     Draft202012Validator(tools[tool].output_schema).validate(result.structured_content)
     told: dict[str, Any] = {key: value for key, value in result.structured_content.items() if key != "news"}
-    assert json.loads(result.content[0].text) == told
+    assert json.loads(texts_of(result)[0]) == told
     return result.structured_content
 
 

@@ -121,10 +121,10 @@ async def test_a_context_says_what_there_is_to_choose_and_that_nothing_applies(
     for name in ("one", "two"):
         write_skill(skills, name, "Draws maps of towns.")
     async with in_memory(skills, client_name="claude-code", tools=TOOLS) as session:
-        (menu,) = await texts(session, "skill_context", message="draw maps of towns")
+        (menu, *_) = await texts(session, "skill_context", message="draw maps of towns")
         assert "- one: Draws maps of towns.\n- two: Draws maps of towns." in menu
-        assert await texts(session, "skill_context", message="zebra") == ["zebra", "No skill applies to this message."]
-        (hit,) = await texts(session, "skill_context", message="fill my pdf forms")
+        assert await texts(session, "skill_context", message="zebra") == ["zebra\n\nNo skill applies to this message."]
+        (hit, *_) = await texts(session, "skill_context", message="fill my pdf forms")
         assert "[skill:pdf]" in hit
     async with in_memory(skills, tools=TOOLS) as session:
         # A program reads the structure, and may send the text as it is.
