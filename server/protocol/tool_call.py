@@ -102,7 +102,7 @@ class Tool(NamedTuple):
     A server has the tool if settings switch it on and it `is_offered`. It is listed while the catalog `is_listed`, and
     called while the catalog `is_callable`: what was listed before a skill changed may still be called. Where a client
     has too little room for a result, `when_cut` tells the model what to do. The texts of a result become one, unless
-    they are `verbatim`: a block with the bytes of a file has nothing else.
+    they are `verbatim`: a block with the bytes of a file or of an output has nothing else.
     """
 
     name: str

@@ -301,5 +301,6 @@ TOOLS = (
         is_offered=offers_scripts,
         is_listed=has_active,
         is_callable=has_active,
+        verbatim=True,
     ),
 )

@@ -97,7 +97,9 @@ async def test_a_running_call_finishes_before_the_server_ends(
     hang = Hang(then="hello")
     endpoint.script = [hang]
     async with (
-        served_by_process(skills, **settings(SKILLSERVE_DRAIN_SECONDS="60")) as served,
+        served_by_process(
+            skills, **settings(SKILLSERVE_DRAIN_SECONDS="60", SKILLSERVE_STRUCTURED_RESULTS="true")
+        ) as served,
         anyio.create_task_group() as tasks,
     ):
         running = Running(served.url, era)

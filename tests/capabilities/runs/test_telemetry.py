@@ -119,6 +119,7 @@ async def test_a_run_for_a_client_is_exported_too(
     endpoint.script = ["hello"]
     settings = {
         "SKILLSERVE_TOOLS": "run_skill",
+        "SKILLSERVE_STRUCTURED_RESULTS": "true",
         "SKILLSERVE_MODEL": endpoint.model,
         "XDG_STATE_HOME": str(tmp_path / "state"),
         "OTEL_EXPORTER_OTLP_ENDPOINT": address,
