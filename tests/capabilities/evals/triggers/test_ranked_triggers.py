@@ -124,7 +124,7 @@ def test_the_budget_of_the_catalog_decides_whether_the_entry_is_shown(
     make_skill("csv-insights", description="Analyze CSV files: " + "averages and charts, " * 30)
     assert triggers(skill, "--catalog", skills)["queries"][0]["shown"] is True
     # Shorter texts do not make room for so many.
-    for number in range(20):
+    for number in range(100):
         make_skill(f"a-{number}")
     answer = triggers(skill, "--catalog", skills, SKILLSERVE_CATALOG_BUDGET="500")
     assert {each["shown"] for each in answer["queries"]} == {False}
