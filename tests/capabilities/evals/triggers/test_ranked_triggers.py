@@ -118,17 +118,14 @@ def test_the_skill_may_lie_outside_the_catalog_and_takes_the_place_of_an_install
     assert answer["queries"][0]["above"] == []
 
 
-def test_the_budget_of_the_catalog_decides_whether_the_entry_is_shown(
+def test_the_budget_of_the_catalog_decides_how_much_of_the_entry_is_shown(
     skill: Path, skills: Path, make_skill: MakeSkill
 ) -> None:
     make_skill("csv-insights", description="Analyze CSV files: " + "averages and charts, " * 30)
-    assert triggers(skill, "--catalog", skills)["queries"][0]["shown"] is True
-    # Shorter texts do not make room for so many.
-    for number in range(100):
-        make_skill(f"a-{number}")
-    answer = triggers(skill, "--catalog", skills, SKILLSERVE_CATALOG_BUDGET="500")
-    assert {each["shown"] for each in answer["queries"]} == {False}
-    assert answer["clients"][0]["sight"] == "named"
+    for budget, entry in (("16000", "whole"), ("500", "shortened")):
+        answer = triggers(skill, "--catalog", skills, SKILLSERVE_CATALOG_BUDGET=budget)
+        assert answer["queries"][0]["shown"] is True
+        assert (answer["clients"][0]["sight"], answer["clients"][0]["entry"]) == ("described", entry)
 
 
 def test_each_chosen_client_is_reported(skill: Path, skills: Path) -> None:
