@@ -21,7 +21,7 @@ class BridgedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     `facts` is its key in `known_clients.json`. `most` is how many stubs are of use: Codex shortens all descriptions
     until the list fits, and clients without a limit pay for each stub in each request. `connect` writes stubs by
-    `default`, or tells in a line what the `offer` is.
+    `default`.
     """
 
     key: str
@@ -30,7 +30,6 @@ class BridgedClient(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     folder: str
     most: int
     default: bool = False
-    offer: str = ""
     reads: tuple[str, ...] = ()
 
     def place(self, home: Path, environment: Mapping[str, str] = os.environ) -> Path:

@@ -273,12 +273,9 @@ def _notes(change: Change) -> Iterator[str]:
     found = entry_at(read_document(change.before or "", change.client.format), change.path)
     if found is not None and found != change.entry:
         yield f"{change.name} is there already, with other settings: this replaces it"
-    found_client = bridged_clients().get(change.client.key)
     if change.bridged is not None:
         place = one_line(str(change.bridged.place(change.home)))
         yield f"and a stub of each skill in {place}, for its own list of skills; --no-bridge leaves them out"
-    elif found_client is not None and found_client.offer and isinstance(change.server, LocalServer):
-        yield found_client.offer
     for name in _secret_headers(change):
         form = "" if change.client.variable is None else f"; {name}: ${{VARIABLE}} lets the client read it elsewhere"
         yield f"the value of {name} will be in this file as plain text{form}"
