@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SAMPLE = 20
 # The key of the first page, which has no cursor.
 FIRST_PAGE = ""
+# The receipt of a text that no skill has: it is answered with the current text each time.
+OUTDATED = "0" * 12
 
 
 def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]]:
@@ -123,7 +125,7 @@ def _sample(tools: Message, count: int) -> list[str]:
 
 
 def _activation(name: str) -> Call:
-    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, "force": True}})
+    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, "have": OUTDATED}})
 
 
 def _file(skill: str, path: str) -> Call:

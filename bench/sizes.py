@@ -57,7 +57,7 @@ def print_row(catalog: Catalog, client: ClientProfile) -> None:
     size = len(json.dumps(result, ensure_ascii=False).encode())
     activate = result["tools"][0]
     text = activate["description"]
-    entries, names = text.count("<skill name="), len(activate["inputSchema"]["properties"]["name"]["enum"])
+    entries, names = text.count("\n- "), len(activate["inputSchema"]["properties"]["name"]["enum"])
     print(
         f"{len(catalog.offered):6}  {client.key:12}  {size:8} B  {len(text):11}  {entries:7}  {names:5}"
         f"  {len(snapshot.instructions(room) or ''):12}  {statistics.median(times):7.2f} ms"

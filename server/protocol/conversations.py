@@ -138,7 +138,8 @@ class Conversation:
         else:
             now = self._outlines.of(skill.content)
         given = _digest_of(sorted(values.items())) if values else ""
-        remembered = before is not None and keeps and _is_same(before, now, given)
+        # A model that names another text does not have the one that it was given last.
+        remembered = before is not None and keeps and have is None and _is_same(before, now, given)
         claimed = claimed and (before is None or not _differing(before.given, now))
         short = (remembered or claimed) and not (before is not None and before.short)
         self._loaded[skill.path] = _Loaded(skill.key, now, now, weakref.ref(skill.content), given, short)
