@@ -6,7 +6,6 @@ Usage: bridge_inside.py CLIENT MODE-SIZE FOLDER. The recording and the client's 
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from conformance.clients.catalogs import LOADED, write_catalog
 from conformance.clients.client import KEY, Run, write_json
 from conformance.clients.dialects.messages import Call, ToolKind
 from conformance.clients.endpoint import endpoint, serving
-from conformance.clients.inside import PATIENCE, bring_loopback_up
+from conformance.clients.inside import bring_loopback_up, run_client
 from conformance.clients.recording import Recorder
 from conformance.clients.scripted_model import Reply, ScriptedModel
 from conformance.processes import REPOSITORY
@@ -147,16 +146,7 @@ async def _main(name: str, scenario: str, root: Path) -> None:
         if mode == Mode.BRIDGE:
             bridge = [sys.executable, "-m", "server", "bridge", client.key, str(run.skills)]
             await anyio.run_process(bridge, env={**environment, "PYTHONPATH": str(REPOSITORY)}, cwd=run.work)
-        with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
-            await anyio.run_process(
-                words,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=run.work,
-                env=environment,
-            )
+        await run_client(words, run, environment)
 
 
 if __name__ == "__main__":

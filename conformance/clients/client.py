@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from conformance.clients.dialects.messages import Json
 
-__all__ = ["KEY", "PACKAGES", "Client", "Command", "Run", "earlier_packages", "write_json"]
+__all__ = ["KEY", "PACKAGES", "Client", "Command", "Run", "earlier_packages", "write_json", "write_used_home"]
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
 
@@ -144,3 +144,19 @@ def write_json(path: Path, value: object) -> None:
     """Write a file of settings."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(value), encoding="utf-8")
+
+
+def write_used_home(home: Path, project: Path | str, **more: object) -> None:
+    """Write the settings of a Claude Code that was used before in a project, so that it asks nothing at its start."""
+    known = {
+        "hasCompletedOnboarding": True,
+        "theme": "dark",
+        "autoModeOptInDismissed": True,
+        "hasResetAutoModeOptInForDefaultOffer": True,
+        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
+        "projects": {str(project): {"hasTrustDialogAccepted": True}},
+        **more,
+    }
+    write_json(home / ".claude.json", known)
+    # Without its default mode the client begins with an announcement.
+    write_json(home / ".claude/settings.json", {"permissions": {"defaultMode": "default"}})

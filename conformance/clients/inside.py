@@ -11,6 +11,7 @@ import socket
 import struct
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -39,6 +40,23 @@ def bring_loopback_up() -> None:
         fcntl.ioctl(any_socket, SET_FLAGS, struct.pack(form, b"lo", flags | UP))
 
 
+async def run_client(
+    words: Sequence[str], run: Run, environment: Mapping[str, str], *, patience: float = PATIENCE
+) -> None:
+    """Run a client to its end, or for `patience` seconds; what it prints goes to a file of the run."""
+    with (run.root / "out.txt").open("wb") as out, anyio.move_on_after(patience):
+        # The namespace of processes ends with this one, and with it whatever the client leaves behind.
+        await anyio.run_process(
+            list(words),
+            check=False,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            cwd=run.work,
+            env=environment,
+        )
+
+
 async def _main(client: str, scenario: str, root: Path, packages: Path) -> None:
     chosen = SCENARIOS[ScenarioName(scenario)]
     skills = Run(root, "").skills
@@ -48,17 +66,7 @@ async def _main(client: str, scenario: str, root: Path, packages: Path) -> None:
         run = Run(root, address, packages=packages, served=chosen.served)
         command = CLIENTS[client].prepare(run)
         environment = {**run.environment(), **command.environment}
-        with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
-            # The namespace of processes ends with this one, and with it whatever the client leaves behind.
-            await anyio.run_process(
-                list(command.words),
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=run.work,
-                env=environment,
-            )
+        await run_client(command.words, run, environment)
 
 
 if __name__ == "__main__":

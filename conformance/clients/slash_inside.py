@@ -5,9 +5,7 @@ Usage: slash_inside.py CLIENT WAY FOLDER. The recording of the model's requests 
 
 from __future__ import annotations
 
-import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,9 +13,9 @@ import anyio
 import anyio.to_thread
 
 from conformance.clients.all_clients import CLIENTS
-from conformance.clients.client import KEY, Command, Run, write_json
+from conformance.clients.client import Command, Run, write_used_home
 from conformance.clients.endpoint import endpoint, serving
-from conformance.clients.inside import bring_loopback_up
+from conformance.clients.inside import bring_loopback_up, run_client
 from conformance.clients.recording import Recorder
 from conformance.clients.scripted_model import ScriptedModel
 from conformance.clients.slash_ways import BODY, NAME, NATIVE, NATIVE_FOLDERS, SLASHES, Way
@@ -41,20 +39,6 @@ def _write_skill(folder: Path, body: str) -> None:
     path = folder / NAME / "SKILL.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"---\nname: {NAME}\ndescription: Deploys an app to an environment.\n---\n\n{body}\n", "utf-8")
-
-
-def _used_before(run: Run) -> None:
-    """Make homes of clients that were used before, so that they ask nothing at their start."""
-    known = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "autoModeOptInDismissed": True,
-        "hasResetAutoModeOptInForDefaultOffer": True,
-        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
-        "projects": {str(run.work): {"hasTrustDialogAccepted": True}},
-    }
-    write_json(run.home / ".claude.json", known)
-    write_json(run.home / ".claude/settings.json", {"permissions": {"defaultMode": "default"}})
 
 
 def _in_terminal(client: str, run: Run, command: Command, typed: str, answered: Path) -> None:
@@ -103,7 +87,7 @@ async def _main(client: str, way: Way, root: Path) -> None:
     async with serving(endpoint(model, Recorder(recording))) as address:
         typed = slash.typed(way)
         run = Run(root, address, typed)
-        _used_before(run)
+        write_used_home(run.home, run.work)
         if way is Way.BESIDE_NATIVE:
             _write_skill(run.home / NATIVE_FOLDERS[client], NATIVE)
         command = CLIENTS[client].prepare(run)
@@ -113,17 +97,9 @@ async def _main(client: str, way: Way, root: Path) -> None:
                     _in_terminal, client, run, command, typed, recording, abandon_on_cancel=True
                 )
             return
-        command = replace(command, words=slash.headless(command.words))
-        with (root / "out.txt").open("wb") as out, anyio.move_on_after(PATIENCE):
-            await anyio.run_process(
-                command.words,
-                check=False,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=subprocess.STDOUT,
-                cwd=run.work,
-                env={**run.environment(), **command.environment},
-            )
+        await run_client(
+            slash.headless(command.words), run, {**run.environment(), **command.environment}, patience=PATIENCE
+        )
 
 
 if __name__ == "__main__":

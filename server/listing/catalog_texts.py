@@ -217,13 +217,15 @@ class _Writer:
 
     def texts(self) -> CatalogTexts:
         """Return the texts, with the entries of the catalog where the layout places them."""
-        head = self._head()
+        lead, after = self._lead(), _lines([self._always(), self._preferred()])
+        ordered = [*listing_order(self.catalog, self.first)]
         rooms = [entries_budget(self.layout.catalog, self._rule)]
         if self.layout.place is CatalogPlace.EVERYWHERE:
+            # The longest instructions without entries.
+            head = _lines([lead, self._where(len(ordered), len(ordered)), after])
             rooms += [self.layout.instructions - utf16_length(head) - _MARGIN, self.layout.catalog - MAX_SEARCH]
         # An empty room is none.
         rooms = [max(room, 0) for room in rooms]
-        ordered = [*listing_order(self.catalog, self.first)]
         pages = fit_entries(rooms, ordered, self.settings.entry_limit)
         listed, *further = pages
         shown = sum(map(len, pages))
@@ -233,24 +235,18 @@ class _Writer:
         listing = _lines([*render_entries(listed, 0 if goes_on else hidden), names])
         if self.layout.place is CatalogPlace.INSTRUCTIONS:
             rule = f"{self._rule} The server's instructions list them; find_skills searches them."
-            instructions = _lines([self._lead(), self._rule, listing, self._always(), self._preferred()])
+            instructions = _lines([lead, self._rule, listing, after])
             return CatalogTexts(rule, instructions, self._topics(hidden))
         if goes_on:
             listing = (
                 f"{listing}\nMore skills stand in the server's instructions and in the description of find_skills."
             )
-        in_instructions, in_search = [*map(_continued, further), "", ""][:2]
-        where = self._where(shown, hidden)
+        in_instructions, in_search = map(_continued, further) if further else ("", "")
         return CatalogTexts(
             _lines([self._rule, listing]),
-            _lines([self._lead(), where, self._always(), self._preferred(), in_instructions]),
+            _lines([lead, self._where(shown, hidden), after, in_instructions]),
             _lines([in_search, _more(hidden)]) if goes_on else self._topics(hidden),
         )
-
-    def _head(self) -> str:
-        """Return the longest instructions without entries."""
-        total = len(self.catalog.offered)
-        return _lines([self._lead(), self._where(total, total), self._always(), self._preferred()])
 
     def beside_stubs(self) -> CatalogTexts:
         """Return the texts without the catalog, which the client's own list of skills has."""

@@ -7,7 +7,6 @@ lists the skills of the server as slash commands. FOLDER/session.cast is the rec
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import pty
 import shutil
@@ -19,7 +18,7 @@ import threading
 import time
 from pathlib import Path
 
-from conformance.clients.client import KEY, PACKAGES
+from conformance.clients.client import KEY, PACKAGES, write_used_home
 from conformance.clients.inside import bring_loopback_up
 from conformance.suite import NODE
 from tools.recording.screens import Cast, write_cast
@@ -168,25 +167,13 @@ def prepare(root: Path) -> dict[str, str]:
     """Make a home with a skill, where the client has been used before; return the environment of both."""
     home = root / "home"
     skill = home / "skills/standup/SKILL.md"
-    for folder in (skill.parent, home / "project", home / ".claude"):
+    for folder in (skill.parent, home / "project"):
         folder.mkdir(parents=True)
     skill.write_text(SKILL, encoding="utf-8")
     # Of the namespace of this session alone.
     subprocess.run(["mount", "--bind", home, HOME], check=True)
-    known = {
-        "hasCompletedOnboarding": True,
-        "theme": "dark",
-        "autoModeOptInDismissed": True,
-        "hasResetAutoModeOptInForDefaultOffer": True,
-        "customApiKeyResponses": {"approved": [KEY], "rejected": []},
-        "projects": {f"{HOME}/project": {"hasTrustDialogAccepted": True}},
-        "mcpServers": {"skills": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}},
-    }
-    (home / ".claude.json").write_text(json.dumps(known), encoding="utf-8")
-    # Without its default mode the client begins without an announcement.
-    (home / ".claude/settings.json").write_text(
-        json.dumps({"permissions": {"defaultMode": "default"}}), encoding="utf-8"
-    )
+    servers = {"skills": {"type": "http", "url": "http://127.0.0.1:8000/mcp"}}
+    write_used_home(home, f"{HOME}/project", mcpServers=servers)
     binaries = [
         REPOSITORY_BIN,
         PACKAGES / "claude/node_modules/.bin",
