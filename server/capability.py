@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -22,7 +23,9 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.config.settings.section import Section
+    from server.access import Principal
     from server.hosting.host import Host
+    from server.hosting.views import View
     from server.protocol.server import SkillServer
     from server.protocol.tool_call import Handler, ToolServices
     from server.requests import CommandRecord
@@ -171,6 +174,66 @@ class HttpPart(ServerPart):
         raise NotImplementedError
 
 
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """A request of a person for the page: what its sender sees of the skills, and who it is.
+
+    `is_operator` tells that the sender sees what belongs to the server's user, such as runs and schedules, and
+    `may_change` that it may change something there. `query` has the parameters of the address.
+    """
+
+    view: View
+    principal: Principal
+    address: PublicAddress
+    is_operator: bool = False
+    may_change: bool = False
+    query: Mapping[str, str] = field(default_factory=dict)
+
+
+class SkillPanel(NamedTuple):
+    """A section of the page of each skill: the template `panel.html` or another one in `templates` of the capability.
+
+    `show` returns the values for the template, None if there is nothing to show. It runs in a worker thread. What
+    is for `operators` is shown to nobody else.
+    """
+
+    key: str
+    title: str
+    template: str
+    show: Callable[[Skill, Visit], Mapping[str, Any] | None]
+    operators: bool = False
+
+
+class PageTab(NamedTuple):
+    """A page of its own at `/page/KEY`, with a link in the navigation; `show` is as for panels, and None is a 404."""
+
+    key: str
+    title: str
+    template: str
+    show: Callable[[Visit], Mapping[str, Any] | None]
+    operators: bool = True
+
+
+class PageAction(NamedTuple):
+    """A change that a form of the page asks for at `/page/do/KEY`; only those who may change something can do so.
+
+    `perform` takes the fields of the form, runs in a worker thread, and returns what to tell the person. A
+    `SkillsError` is shown as well.
+    """
+
+    key: str
+    perform: Callable[[Mapping[str, str], Visit], str]
+
+
+class PageParts(NamedTuple):
+    """What a capability adds to the page. `globals` are functions that its templates call, beside the common ones."""
+
+    panels: tuple[SkillPanel, ...] = ()
+    tabs: tuple[PageTab, ...] = ()
+    actions: tuple[PageAction, ...] = ()
+    globals: Mapping[str, Any] = MappingProxyType({})
+
+
 class PublicAddress(NamedTuple):
     """Where people reach a server over HTTP: its origin, such as `http://localhost:8000`, and its MCP endpoint."""
 
@@ -263,6 +326,8 @@ class Capability:
     """Returns what it does beside that while a server runs over HTTP, None if its settings switch it off."""
     hints: Callable[[Settings, PublicAddress], Iterable[str]] | None = None
     """Returns lines for people who open the address in a browser: how to use the server there."""
+    page: Callable[[Host], PageParts] | None = None
+    """Returns what it adds to the page that people open in a browser."""
     requires_login: Callable[[Settings], bool] | None = None
     """Tells whether clients have to log in over HTTP; one capability does so."""
     login_header: Callable[[Settings], str | None] | None = None

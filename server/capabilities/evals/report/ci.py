@@ -20,17 +20,16 @@ from xml.etree import ElementTree as ET
 
 from server.capabilities.evals.report.model import Status
 from server.capabilities.evals.report.scores import (
-    amount,
     check_scores,
     interval_text,
     money,
-    percent,
     points,
     points_interval,
     run_scores,
     spread_text,
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
+from server.html.words import amount, percent
 from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
 from skills_core.evals.grading.benchmark import ungraded
 from skills_core.evals.statistics import too_many_failed

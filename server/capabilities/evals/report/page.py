@@ -7,41 +7,35 @@ even markup that escaped our escaping would not run.
 
 from __future__ import annotations
 
-import base64
-import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import SequenceMatcher
 from functools import cache
-from importlib.resources import files
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
+from jinja2 import Environment, PackageLoader
 from markupsafe import Markup
 
 from server.capabilities.evals.report.ci import GateOutcome
 from server.capabilities.evals.report.model import RunCosts, Tone
 from server.capabilities.evals.report.scores import (
-    UNKNOWN,
-    amount,
     baseline_words,
     check_scores,
     difference,
     interval_text,
     money,
-    percent,
     points,
     points_interval,
-    size_text,
     spread_text,
 )
 from server.capabilities.evals.report.trigger_results import trigger_verdict
 from server.capabilities.evals.workspace import STALE_SECONDS
-from skills_core.diagnostics import agreeing, counted, without_lone_surrogates
+from server.html.charts import Line
+from server.html.differences import description_diff
+from server.html.environment import asset, base_style, source_digest, template_environment
+from server.html.words import UNKNOWN, amount, percent
+from skills_core.diagnostics import agreeing
 from skills_core.evals.statistics import wilson
-from skills_core.texts import with_hidden_shown
 
 if TYPE_CHECKING:
     from server.capabilities.evals.report.ci import CiGate
@@ -57,136 +51,6 @@ if TYPE_CHECKING:
     from skills_core.evals.grading.results import AssertionResult
 
 
-_WORD = re.compile(r"\s+|\w+|[^\w\s]")
-
-MAX_COMPARED: Final = 8000
-"""Characters of a description that are compared; the specification allows 1,024."""
-
-_MIN_EQUAL: Final = 3
-# Fewer words that stay between two changes make a difference hard to read.
-
-
-def description_diff(before: str, after: str) -> list[tuple[str, str]]:
-    """Return the new text in pieces, each `kept`, `added` or `removed`."""
-    if max(len(before), len(after)) > MAX_COMPARED:
-        words = f"(longer than {MAX_COMPARED:,} characters, so only its beginning is shown) {after[:MAX_COMPARED]}"
-        return [("kept", words)]
-    old, new = _WORD.findall(before), _WORD.findall(after)
-    return list(_pieces(old, new))
-
-
-def _pieces(old: list[str], new: list[str]) -> Iterator[tuple[str, str]]:
-    for is_equal, of_old, of_new in _stretches(old, new):
-        removed, added = "".join(old[of_old]), "".join(new[of_new])
-        if is_equal:
-            yield "kept", added
-            continue
-        if removed:
-            yield "removed", removed
-        if added:
-            yield "added", added
-
-
-def _stretches(old: list[str], new: list[str]) -> Iterator[tuple[bool, slice, slice]]:
-    """Yield what is equal and what is changed; a word or two between changes belong to one change."""
-    codes = SequenceMatcher(None, old, new, autojunk=False).get_opcodes()
-    changed: tuple[int, int] | None = None
-    for place, (kind, low, _, start, end) in enumerate(codes):
-        inner = changed is not None and place < len(codes) - 1
-        if kind != "equal" or (inner and sum(map(str.isalnum, new[start:end])) < _MIN_EQUAL):
-            changed = changed or (low, start)
-            continue
-        if changed:
-            yield False, slice(changed[0], low), slice(changed[1], start)
-            changed = None
-        yield True, slice(low, low + end - start), slice(start, end)
-    if changed:
-        yield False, slice(changed[0], len(old)), slice(changed[1], len(new))
-
-
-_WIDTH, _HEIGHT = 640, 260
-_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 14, 34
-
-_INSET = 56
-# Of the first and the last position, for the points beside it and half of its label.
-
-_APART = 14
-# Between two lines at one position, so that equal rates do not hide one another.
-
-_STYLES: Final = 4
-# Styles of lines in the style sheet, and shapes of points in the template; further lines repeat them.
-
-_MAX_LABELS = 12
-# Labels of the horizontal axis that fit beside one another.
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """The rates of one arm or set, by position; None where there is none. `intervals` are 95 % intervals."""
-
-    name: str
-    rates: tuple[float | None, ...]
-    intervals: tuple[tuple[float, float] | None, ...] = ()
-
-
-class Series(NamedTuple):
-    """A line as it is drawn: its points, and its intervals as (x, y of the low end, y of the high end)."""
-
-    name: str
-    style: int
-    points: list[tuple[float, float]]
-    whiskers: list[tuple[float, float, float]]
-
-
-class Chart(NamedTuple):
-    """A chart as it is drawn, with its numbers in `words`. `grid` and `ticks` are the labels of both axes."""
-
-    series: list[Series]
-    words: str
-    grid: list[tuple[float, str]]
-    ticks: list[tuple[float, str]]
-    width: int = _WIDTH
-    height: int = _HEIGHT
-    left: int = _LEFT
-    right: int = _WIDTH - _RIGHT
-
-
-def draw_chart(labels: Sequence[str], lines: Sequence[Line]) -> Chart:
-    """Return where the parts of the chart of some lines are; the labels are those of the positions."""
-    words = [f"{line.name}: {', '.join(percent(rate) for rate in line.rates)}" for line in lines]
-    series = [_drawn(line, number, len(lines), len(labels)) for number, line in enumerate(lines)]
-    grid = [(_y(step / 4), percent(step / 4)) for step in range(5)]
-    return Chart(series, "; ".join(words), grid, list(_ticks(labels)))
-
-
-def _ticks(labels: Sequence[str]) -> Iterator[tuple[float, str]]:
-    every = -(-len(labels) // _MAX_LABELS) or 1
-    for place in range(0, len(labels), every):
-        shown = labels[place] if len(labels[place]) <= len("iteration-100") else f"{labels[place][:11]}…"
-        yield _x(place, len(labels)), shown
-
-
-def _drawn(line: Line, number: int, lines: int, places: int) -> Series:
-    # Lines are moved to the side, less where positions are close together.
-    apart = min(_APART, 1.6 * _INSET / max(1, lines - 1), (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
-    at = [round(_x(place, places) + apart * (number - (lines - 1) / 2), 1) for place in range(places)]
-    return Series(
-        line.name,
-        number % _STYLES,
-        [(x, _y(rate)) for x, rate in zip(at, line.rates, strict=True) if rate is not None],
-        [(x, _y(ends[0]), _y(ends[1])) for x, ends in zip(at, line.intervals, strict=False) if ends is not None],
-    )
-
-
-def _x(place: int, places: int) -> float:
-    room = _WIDTH - _LEFT - _RIGHT - 2 * _INSET
-    return round(_LEFT + _INSET + (room / 2 if places == 1 else room * place / (places - 1)), 1)
-
-
-def _y(rate: float) -> float:
-    return round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - rate), 1)
-
-
 REFRESH_SECONDS: Final = 5
 """How often the page looks for new results while the work runs."""
 
@@ -197,9 +61,6 @@ _GATE_BADGES: Final = {
     GateOutcome.FAILED: ("bad", "✗ failed"),
     GateOutcome.NO_VERDICT: ("none", "? no verdict"),
 }
-
-# Unicode's noncharacters, which a parser of HTML reports as errors.
-_FORBIDDEN = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,8 +95,8 @@ def render_page(workspace: Results, options: PageOptions) -> str:
         sections=[name for name, content in shown.items() if content],
         made=f"{options.generated:%Y-%m-%d %H:%M:%S UTC}",
         policy=content_policy(served=options.served),
-        style=Markup(_asset("report.css")),  # noqa: S704 - ours
-        script=Markup(_asset("report.js")),  # noqa: S704 - ours
+        style=Markup(_style()),  # noqa: S704 - ours
+        script=Markup(_script()),  # noqa: S704 - ours
         earlier_feedback=_feedback_before(workspace),
         iteration_lines=_iteration_lines(workspace.iterations),
         costs=costs,
@@ -246,51 +107,32 @@ def render_page(workspace: Results, options: PageOptions) -> str:
 
 @cache
 def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("server.capabilities.evals.report"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        finalize=_visible,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
+    environment = template_environment(
+        PackageLoader("server.capabilities.evals.report"),
+        {
+            "baseline_name": _baseline_name,
+            "baseline_words": baseline_words,
+            "check_scores": check_scores,
+            "interval_text": interval_text,
+            "money": money,
+            "points": points,
+            "points_interval": points_interval,
+            "spread_text": spread_text,
+            "amount": amount,
+            "difference": difference,
+            "evidence_of": _evidence_of,
+            "feedback_count": _feedback_count,
+            "gate_badges": _GATE_BADGES,
+            "refresh": REFRESH_SECONDS,
+            "run_numbers": _run_numbers,
+            "stale": STALE_SECONDS,
+            "tone_marks": _TONE_MARKS,
+            "trigger_verdict": trigger_verdict,
+            "unknown": UNKNOWN,
+        },
     )
     environment.filters["arm"] = _arm_name
-    environment.globals |= {
-        "baseline_name": _baseline_name,
-        "baseline_words": baseline_words,
-        "check_scores": check_scores,
-        "counted": counted,
-        "interval_text": interval_text,
-        "money": money,
-        "percent": percent,
-        "points": points,
-        "points_interval": points_interval,
-        "size_text": size_text,
-        "spread_text": spread_text,
-        "amount": amount,
-        "difference": difference,
-        "draw_chart": draw_chart,
-        "evidence_of": _evidence_of,
-        "feedback_count": _feedback_count,
-        "gate_badges": _GATE_BADGES,
-        "refresh": REFRESH_SECONDS,
-        "run_numbers": _run_numbers,
-        "stale": STALE_SECONDS,
-        "tone_marks": _TONE_MARKS,
-        "trigger_verdict": trigger_verdict,
-        "unknown": UNKNOWN,
-        "zip": zip,
-    }
     return environment
-
-
-def _visible(value: Any) -> Any:  # noqa: ANN401 - what a template shows
-    """Return a text with what is hidden in it shown, for the template to escape; markup of ours stays as it is."""
-    if not isinstance(value, str) or isinstance(value, Markup):
-        return value
-    shown = with_hidden_shown(without_lone_surrogates(value).replace("\r\n", "\n"))
-    return _FORBIDDEN.sub("\ufffd", shown)
 
 
 def _arm_name(arm: str) -> str:
@@ -413,8 +255,8 @@ def content_policy(*, served: bool) -> str:
     rules = [
         "default-src 'none'",
         "img-src data:",
-        f"style-src '{_digest(_asset('report.css'))}'",
-        f"script-src '{_digest(_asset('report.js'))}'",
+        f"style-src '{source_digest(_style())}'",
+        f"script-src '{source_digest(_script())}'",
         f"connect-src {connections}",
         "base-uri 'none'",
         "form-action 'none'",
@@ -423,11 +265,9 @@ def content_policy(*, served: bool) -> str:
 
 
 @cache
-def _asset(name: str) -> str:
-    content = (files("server.capabilities.evals.report") / "assets" / name).read_text(encoding="utf-8")
-    # The parser of HTML turns line ends into \n before the browser compares the digest.
-    return content.replace("\r\n", "\n")
+def _style() -> str:
+    return base_style() + asset("server.capabilities.evals.report", "report.css")
 
 
-def _digest(content: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}"
+def _script() -> str:
+    return asset("server.capabilities.evals.report", "report.js")

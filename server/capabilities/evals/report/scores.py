@@ -20,6 +20,7 @@ from server.capabilities.evals.report.model import (
     Status,
     Tone,
 )
+from server.html.words import UNKNOWN, amount, percent
 from skills_core.diagnostics import counted
 from skills_core.evals.agents.kind import record, records
 from skills_core.evals.grading.benchmark import score_iteration
@@ -28,17 +29,6 @@ from skills_core.evals.statistics import Interval, Spread
 
 if TYPE_CHECKING:
     from server.capabilities.evals.report.model import Case, Iteration, Run
-
-
-UNKNOWN: Final = "—"
-
-_PRECISE_BELOW = 100
-_KILO = 1024
-
-
-def percent(value: float | None) -> str:
-    """Return a rate, as in `83 %`."""
-    return UNKNOWN if value is None else f"{value:.0%}".replace("%", "\u00a0%")
 
 
 def points(value: float) -> str:
@@ -66,13 +56,6 @@ def _signed(value: int) -> str:
     return f"{value:+d}" if value else "0"
 
 
-def amount(value: float | None) -> str:
-    """Return a number of seconds or tokens."""
-    if value is None:
-        return UNKNOWN
-    return f"{value:,.1f}" if abs(value) < _PRECISE_BELOW and value != int(value) else f"{value:,.0f}"
-
-
 def money(value: float | None) -> str:
     """Return US dollars."""
     return UNKNOWN if value is None else f"${value:,.4f}" if 0 < value < 1 else f"${value:,.2f}"
@@ -88,15 +71,6 @@ def spread_text(spread: Spread | None, shown: Callable[[float], str]) -> str:
 def interval_text(interval: tuple[float, float] | None) -> str:
     """Return a 95 % interval of rates; empty if there is none."""
     return "" if interval is None else f"(95\u00a0%: {interval[0]:.2f} to {interval[1]:.2f})"
-
-
-def size_text(size: int | None) -> str:
-    """Return a size in bytes, KB or MB."""
-    if size is None:
-        return UNKNOWN
-    if size < _KILO:
-        return f"{size} bytes"
-    return f"{size / _KILO:,.1f} KB" if size < _KILO * _KILO else f"{size / _KILO / _KILO:,.1f} MB"
 
 
 _VERDICTS: Final = {

@@ -99,7 +99,7 @@ def test_the_page_is_readable_at_each_width_in_light_and_dark(
     browser.evaluate("document.querySelectorAll('details').forEach((fold) => { fold.open = true; })")
     assert browser.evaluate("document.documentElement.scrollWidth") <= width
     background = browser.evaluate("getComputedStyle(document.body).backgroundColor")
-    assert background == ("rgb(18, 21, 28)" if dark else "rgb(251, 251, 253)")
+    assert background == ("rgb(19, 21, 26)" if dark else "rgb(247, 247, 245)")
 
 
 @pytest.mark.skipif(not AXE.exists(), reason="needs axe-core, which `make conformance` installs")

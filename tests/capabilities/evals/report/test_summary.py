@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from server.capabilities.evals.report.page import Line, draw_chart
+from server.html.charts import Line, draw_chart
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import current_page
 from tests.capabilities.evals.report.test_page import Parsed

@@ -1,0 +1,91 @@
+"""Charts of rates, drawn as SVG by the template `rate_chart`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from server.html.words import percent
+
+_WIDTH, _HEIGHT = 640, 260
+_LEFT, _RIGHT, _TOP, _BOTTOM = 84, 8, 14, 34
+
+_INSET = 56
+# Of the first and the last position, for the points beside it and half of its label.
+
+_APART = 14
+# Between two lines at one position, so that equal rates do not hide one another.
+
+_STYLES: Final = 4
+# Styles of lines in the style sheet, and shapes of points in the template; further lines repeat them.
+
+_MAX_LABELS = 12
+# Labels of the horizontal axis that fit beside one another.
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The rates of one arm or set, by position; None where there is none. `intervals` are 95 % intervals."""
+
+    name: str
+    rates: tuple[float | None, ...]
+    intervals: tuple[tuple[float, float] | None, ...] = ()
+
+
+class Series(NamedTuple):
+    """A line as it is drawn: its points, and its intervals as (x, y of the low end, y of the high end)."""
+
+    name: str
+    style: int
+    points: list[tuple[float, float]]
+    whiskers: list[tuple[float, float, float]]
+
+
+class Chart(NamedTuple):
+    """A chart as it is drawn, with its numbers in `words`. `grid` and `ticks` are the labels of both axes."""
+
+    series: list[Series]
+    words: str
+    grid: list[tuple[float, str]]
+    ticks: list[tuple[float, str]]
+    width: int = _WIDTH
+    height: int = _HEIGHT
+    left: int = _LEFT
+    right: int = _WIDTH - _RIGHT
+
+
+def draw_chart(labels: Sequence[str], lines: Sequence[Line]) -> Chart:
+    """Return where the parts of the chart of some lines are; the labels are those of the positions."""
+    words = [f"{line.name}: {', '.join(percent(rate) for rate in line.rates)}" for line in lines]
+    series = [_drawn(line, number, len(lines), len(labels)) for number, line in enumerate(lines)]
+    grid = [(_y(step / 4), percent(step / 4)) for step in range(5)]
+    return Chart(series, "; ".join(words), grid, list(_ticks(labels)))
+
+
+def _ticks(labels: Sequence[str]) -> Iterator[tuple[float, str]]:
+    every = -(-len(labels) // _MAX_LABELS) or 1
+    for place in range(0, len(labels), every):
+        shown = labels[place] if len(labels[place]) <= len("iteration-100") else f"{labels[place][:11]}…"
+        yield _x(place, len(labels)), shown
+
+
+def _drawn(line: Line, number: int, lines: int, places: int) -> Series:
+    # Lines are moved to the side, less where positions are close together.
+    apart = min(_APART, 1.6 * _INSET / max(1, lines - 1), (_WIDTH - _LEFT - _RIGHT) / max(1, places) / (lines + 1))
+    at = [round(_x(place, places) + apart * (number - (lines - 1) / 2), 1) for place in range(places)]
+    return Series(
+        line.name,
+        number % _STYLES,
+        [(x, _y(rate)) for x, rate in zip(at, line.rates, strict=True) if rate is not None],
+        [(x, _y(ends[0]), _y(ends[1])) for x, ends in zip(at, line.intervals, strict=False) if ends is not None],
+    )
+
+
+def _x(place: int, places: int) -> float:
+    room = _WIDTH - _LEFT - _RIGHT - 2 * _INSET
+    return round(_LEFT + _INSET + (room / 2 if places == 1 else room * place / (places - 1)), 1)
+
+
+def _y(rate: float) -> float:
+    return round(_TOP + (_HEIGHT - _TOP - _BOTTOM) * (1 - rate), 1)

@@ -1,0 +1,80 @@
+"""Templates that show texts of strangers: everything is escaped, and what is hidden in a text is shown.
+
+A content security policy by digests or origins stands behind the escaping: even markup that escaped it would not run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import BaseLoader, ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from server.html.charts import draw_chart
+from server.html.words import date_text, duration_text, percent, size_text
+from skills_core.diagnostics import counted, without_lone_surrogates
+from skills_core.texts import with_hidden_shown
+
+_ROOM: Final = "server.html"
+
+# Unicode's noncharacters, which a parser of HTML reports as errors.
+_FORBIDDEN: Final = re.compile("[\ufdd0-\ufdef\ufffe\uffff]")
+
+
+def template_environment(loader: BaseLoader, names: Mapping[str, Any]) -> Environment:
+    """Return an environment for the templates of `loader`, which may import `parts.html` of this room.
+
+    Its templates may call `names`, and the functions for charts, counts, dates and sizes.
+    """
+    environment = Environment(
+        loader=ChoiceLoader([loader, PackageLoader(_ROOM)]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=visible,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.globals |= {
+        "counted": counted,
+        "date_text": date_text,
+        "draw_chart": draw_chart,
+        "duration_text": duration_text,
+        "percent": percent,
+        "size_text": size_text,
+        "zip": zip,
+        **names,
+    }
+    return environment
+
+
+def visible(value: Any) -> Any:  # noqa: ANN401 - what a template shows
+    """Return a text with what is hidden in it shown, for the template to escape; markup of ours stays as it is."""
+    if not isinstance(value, str) or isinstance(value, Markup):
+        return value
+    shown = with_hidden_shown(without_lone_surrogates(value).replace("\r\n", "\n"))
+    return _FORBIDDEN.sub("\ufffd", shown)
+
+
+@cache
+def asset(package: str, name: str) -> str:
+    """Return the text of a file in the folder `assets` of a package."""
+    content = (files(package) / "assets" / name).read_text(encoding="utf-8")
+    # The parser of HTML turns line ends into \n before the browser compares the digest.
+    return content.replace("\r\n", "\n")
+
+
+def base_style() -> str:
+    """Return the style sheet that all pages begin with."""
+    return asset(_ROOM, "base.css")
+
+
+def source_digest(content: str) -> str:
+    """Return the source expression of a content security policy for an inline style sheet or script."""
+    return f"sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode('ascii')}"
