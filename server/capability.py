@@ -108,6 +108,9 @@ class ServerPart:
     async def announce(self) -> None:
         """Notify clients of changes, until cancelled; this begins once a client has its first answers."""
 
+    def drain(self) -> None:
+        """End streams that would keep the server running: it answers what it has begun, and stops then."""
+
     def close(self) -> None:
         """Prepare for the end of the server: requests and background work are cancelled next."""
 

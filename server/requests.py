@@ -38,6 +38,8 @@ HTTP_METHOD = "http"
 """The method of a record of a request that was refused before a message was read from it."""
 DOWNLOAD_METHOD = "download"
 """The method of a record of a download of a skill; `target` is the path."""
+PAGE_METHOD = "page"
+"""The method of a record of a request for the page that people open in a browser; `target` is the path."""
 ADMIN_METHOD = "admin"
 """The method of a record of a request to the admin routes; `target` is the path."""
 

@@ -39,7 +39,7 @@ SERVER_FLOORS = (
     {"config"},
     {"logs"},
     {"requests"},
-    {"access", "limits", "wire"},
+    {"access", "html", "limits", "wire"},
 )
 """The rooms of the core of `server`, from the top: a room imports itself and the rooms of lower floors."""
 

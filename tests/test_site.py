@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+from tests.chromium import CHROMIUM, Chromium
 
 REPOSITORY = Path(__file__).parents[1]
 

@@ -29,6 +29,7 @@ from server.capabilities import (
     schedules,
     scripts,
     visibility,
+    web,
 )
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     operation.CAPABILITY,
     auditlog.CAPABILITY,
     login.CAPABILITY,
+    web.CAPABILITY,
     replicas.CAPABILITY,
     history.CAPABILITY,
     schedules.CAPABILITY,

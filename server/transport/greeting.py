@@ -76,6 +76,18 @@ class Greeting:
 
         return greeting
 
+    def instead_of(self, page: ASGIApp) -> ASGIApp:
+        """Return the application of a page at the root; tools that do not ask for HTML, such as curl, get the text."""
+
+        async def chosen(scope: Scope, receive: Receive, send: Send) -> None:
+            if "text/html" in Headers(scope=scope).get("accept", ""):
+                await page(scope, receive, send)
+            else:
+                response = await self._response(Request(scope), 200)
+                await response(scope, receive, send)
+
+        return chosen
+
     async def _response(self, request: Request, status: int) -> Response:
         refused = await self._browsers.validate_request(request)
         if refused is not None:

@@ -107,8 +107,11 @@ def build_app(
         route.app = authentication.layer(limited)
     greeting = Greeting(host, security)
     route.app = greeting.beside(route.app)
-    if not any(isinstance(each, Route) and each.path == "/" for each in app.routes):
+    page = next((each for each in app.routes if isinstance(each, Route) and each.path == "/"), None)
+    if page is None:
         app.router.routes.append(Route("/", greeting.at_root))
+    else:
+        page.app = greeting.instead_of(page.app)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)
     narrowed = Profiles(host.settings.access.profiles)
@@ -304,6 +307,8 @@ class HttpServer(_Uvicorn):
                 self._responses.close_connections()
                 # Their clients listen again, where a proxy sends them.
                 self._server.listening.close()
+                for part in self._parts:
+                    part.drain()
             if self._draining.is_over(self._running):
                 self._stop(*self._last_signal)
         return await super().on_tick(counter)
@@ -311,7 +316,8 @@ class HttpServer(_Uvicorn):
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End all open streams and exchanges, so that the shutdown does not wait for clients."""
         self._server.listening.close()
-        self._server.close_parts()
+        for part in self._parts:
+            part.close()
         self._server.exchanges.stop_all("the server is stopping")
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._end_responses)

@@ -14,7 +14,7 @@ from typing import Any
 import anyio.to_thread
 import pytest
 
-from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+from tests.chromium import CHROMIUM, Chromium
 from tests.conftest import MakeSkill
 from tests.server.serving import modern, modern_headers, serving
 

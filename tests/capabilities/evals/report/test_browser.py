@@ -16,7 +16,7 @@ import pytest
 from server.capabilities.evals.report.serving import save_feedback
 from server.capabilities.evals.report.writing import write_report
 from server.capabilities.evals.workspace import renew_sign
-from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+from tests.chromium import CHROMIUM, Chromium
 from tests.capabilities.evals.report.workspaces import (
     creator_workspace,
     full_workspace,

@@ -1,0 +1,175 @@
+"""The list of skills: which ones a visitor asked for, a page of them at a time, and how many there are of each state.
+
+A search while typing finds the skills whose texts have all its words. Where none has, the skills are shown that a model
+would find with `find_skills`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import quote, urlencode
+
+from skills_core.selection.policy import SelectionPolicy
+from skills_core.skills.skill import State
+
+if TYPE_CHECKING:
+    from server.hosting.views import View, ViewName
+    from skills_core.catalog.catalog import Catalog
+    from skills_core.skills.skill import Skill
+
+PAGE_SIZE: Final = 100
+"""Skills on one page of the list."""
+
+MAX_WORDS: Final = 200
+"""Characters of a search that are used."""
+
+_SIMILAR: Final = SelectionPolicy(top_k=20)
+_KEPT_VIEWS: Final = 16
+_DIGITS: Final = 10
+_MARK: Final = "~"
+# Behind the key of a skill that is not served, whose key another skill may have as well.
+
+
+class Order(StrEnum):
+    """How the list is ordered."""
+
+    NAME = "name"
+    CHANGED = "changed"
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogChoice:
+    """What a visitor asked for: words, a state, whether to list only skills with diagnostics, an order, and a page."""
+
+    words: str = ""
+    state: State | None = None
+    faulty: bool = False
+    order: Order = Order.NAME
+    page: int = 1
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> CatalogChoice:
+        """Return the choice in the parameters of an address; what cannot be read is left out."""
+        page = query.get("page", "")
+        return cls(
+            words=query.get("q", "")[:MAX_WORDS].strip(),
+            state=next((each for each in State if each.value == query.get("state")), None),
+            faulty=query.get("faulty") == "yes",
+            order=next((each for each in Order if each.value == query.get("order")), Order.NAME),
+            page=max(1, int(page)) if page.isdecimal() and page.isascii() and len(page) < len("1000000") else 1,
+        )
+
+    def address(self, page: int) -> str:
+        """Return the address of another page of the same choice."""
+        chosen = replace(self, page=page)
+        values = {
+            "q": chosen.words,
+            "state": chosen.state.value if chosen.state else "",
+            "faulty": "yes" if chosen.faulty else "",
+            "order": "" if chosen.order is Order.NAME else chosen.order.value,
+            "page": "" if page == 1 else str(page),
+        }
+        text = urlencode({name: value for name, value in values.items() if value})
+        return f"/?{text}" if text else "/"
+
+
+class FoundSkills(NamedTuple):
+    """The skills on one page of the list, the number of all that were found, and of pages.
+
+    `states` counts all skills of the view by state, `faulty` those with diagnostics. `similar` tells that no skill has
+    the words, and that these are what `find_skills` returns.
+    """
+
+    skills: Sequence[Skill]
+    total: int
+    pages: int
+    states: Mapping[State, int]
+    faulty: int
+    similar: bool = False
+
+
+def skill_address(skill: Skill) -> str:
+    """Return the address of a skill's page."""
+    key = skill.key if skill.state is State.ACTIVE else f"{skill.key}{_MARK}{_place_digest(skill)}"
+    return f"/page/skill/{quote(key.encode('utf-8', 'surrogateescape'), safe='/~')}"
+
+
+def skill_at(catalog: Catalog, key: str) -> Skill | None:
+    """Return the skill that an address of `skill_address` names, None if the catalog has none."""
+    found = catalog.get(key)
+    if found is not None and found.key == key:
+        return found
+    digest = key.rpartition(_MARK)[2]
+    if len(digest) != _DIGITS:
+        return None
+    idle = (skill for skill in catalog.skills if skill.state is not State.ACTIVE)
+    return next((skill for skill in idle if key == f"{skill.key}{_MARK}{_place_digest(skill)}"), None)
+
+
+def _place_digest(skill: Skill) -> str:
+    place = f"{skill.source.root}\0{skill.content.place}".encode("utf-8", "surrogateescape")
+    return sha256(place).hexdigest()[:_DIGITS]
+
+
+class CatalogSearch:
+    """Finds skills in the views of one server; the texts of a view's skills are prepared once a catalog."""
+
+    def __init__(self) -> None:
+        """Prepare nothing yet."""
+        self._texts: OrderedDict[ViewName, tuple[Catalog, list[str]]] = OrderedDict()
+
+    def find(self, view: View, choice: CatalogChoice) -> FoundSkills:
+        """Return what was asked for. It may take long, so run it in a worker thread."""
+        skills = view.catalog.skills
+        chosen = [skill for skill in self._with_words(view, choice.words) if _admits(choice, skill)]
+        similar = not chosen and bool(choice.words) and choice.state in {None, State.ACTIVE}
+        if similar:
+            chosen = [match.skill for match in view.search(choice.words, _SIMILAR) if _admits(choice, match.skill)]
+        elif choice.order is Order.CHANGED:
+            chosen.sort(key=lambda skill: -(skill.last_modified or 0))
+        pages = max(1, -(-len(chosen) // PAGE_SIZE))
+        begin = (min(choice.page, pages) - 1) * PAGE_SIZE
+        return FoundSkills(
+            skills=chosen[begin : begin + PAGE_SIZE],
+            total=len(chosen),
+            pages=pages,
+            states=Counter(skill.state for skill in skills),
+            faulty=sum(bool(skill.diagnostics) for skill in skills),
+            similar=similar and bool(chosen),
+        )
+
+    def _with_words(self, view: View, words: str) -> Iterable[Skill]:
+        """Return the skills that have all words, those first whose name begins with them."""
+        skills = view.catalog.skills
+        wanted = words.casefold().split()
+        if not wanted:
+            return skills
+        texts = self._prepared(view)
+        pairs = zip(skills, texts, strict=True)
+        found = [skill for skill, text in pairs if all(word in text for word in wanted)]
+        begin = "-".join(wanted)
+        found.sort(key=lambda skill: (not skill.name.casefold().startswith(begin), wanted[0] not in skill.name))
+        return found
+
+    def _prepared(self, view: View) -> list[str]:
+        known = self._texts.get(view.name)
+        if known is None or known[0] is not view.catalog:
+            texts = [_searched_text(skill) for skill in view.catalog.skills]
+            self._texts[view.name] = known = view.catalog, texts
+            if len(self._texts) > _KEPT_VIEWS:
+                self._texts.popitem(last=False)
+        self._texts.move_to_end(view.name)
+        return known[1]
+
+
+def _searched_text(skill: Skill) -> str:
+    return "\n".join((skill.key, skill.name, skill.description, *skill.frontmatter.tags)).casefold()
+
+
+def _admits(choice: CatalogChoice, skill: Skill) -> bool:
+    return (choice.state is None or skill.state is choice.state) and not (choice.faulty and not skill.diagnostics)

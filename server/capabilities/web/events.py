@@ -1,0 +1,87 @@
+"""Tell open pages that what they show has changed, as server-sent events.
+
+An event has no content: the page asks again for what it shows, as its visitor sees it then. So a page that is slow to
+read misses nothing, and needs no queue: however much has changed since it read last, it receives one event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Final
+
+import anyio
+
+if TYPE_CHECKING:
+    from server.hosting.host import Host
+    from server.hosting.views import ViewName
+    from skills_core.live.library import Change
+
+MAX_PAGES: Final = 1000
+"""Most pages that are told of changes at a time."""
+
+_HEARTBEAT_SECONDS: Final = 20.0
+# Proxies close a connection without traffic, often after 60 seconds.
+
+_CHANGE: Final = b"event: change\ndata: {}\n\n"
+_HEARTBEAT: Final = b": waiting\n\n"
+_BEGIN: Final = b"retry: 1000\n\n" + _HEARTBEAT
+
+
+class _OpenPage:
+    """One open page: `news` is set when there is something to tell it."""
+
+    def __init__(self, view: ViewName) -> None:
+        self.view = view
+        self.news = anyio.Event()
+
+
+class OpenPages:
+    """The pages that are open in browsers, of one server."""
+
+    def __init__(self, host: Host) -> None:
+        """Tell pages of the changes of `host`."""
+        self._host = host
+        self._pages: set[_OpenPage] = set()
+        self._is_closing = False
+        host.on_change(self._tell)
+
+    @property
+    def are_full(self) -> bool:
+        """Whether no further page can be told of changes."""
+        return self._is_closing or len(self._pages) >= MAX_PAGES
+
+    def close(self) -> None:
+        """End all streams; their pages connect again, maybe to another server."""
+        self._is_closing = True
+        for page in self._pages:
+            page.news.set()
+
+    async def stream(self, view: ViewName) -> AsyncIterator[bytes]:
+        """Yield the stream of events for a page that shows a view, until the page or the server is closed."""
+        with self._opened(view) as page:
+            yield _BEGIN
+            while not self._is_closing:
+                with anyio.move_on_after(_HEARTBEAT_SECONDS):
+                    await page.news.wait()
+                has_news = page.news.is_set()
+                if has_news:
+                    page.news = anyio.Event()
+                if not self._is_closing:
+                    yield _CHANGE if has_news else _HEARTBEAT
+
+    @contextmanager
+    def _opened(self, view: ViewName) -> Iterator[_OpenPage]:
+        page = _OpenPage(view)
+        self._pages.add(page)
+        try:
+            yield page
+        finally:
+            self._pages.discard(page)
+
+    def _tell(self, change: Change) -> None:
+        views = {page.view for page in self._pages}
+        changed = {view for view in views if self._host.change_in(view, change)}
+        for page in self._pages:
+            if page.view in changed:
+                page.news.set()

@@ -1,0 +1,134 @@
+"""The page of one skill: what it says, its files, what is wrong with it, and the panels of other capabilities."""
+
+from __future__ import annotations
+
+import logging
+import posixpath
+from collections.abc import Iterable, Mapping
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from server.capabilities.web.catalog_page import skill_address
+from server.html.markdown import render_markdown
+from skills_core.authoring.advice import ADVICE
+from skills_core.skills.skill import State
+from skills_core.skills.withheld_files import files_for_models
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
+
+    from server.capability import SkillPanel, Visit
+    from skills_core.skills.skill import Skill, SkillFile
+
+logger = logging.getLogger(__name__)
+
+MAX_SHOWN: Final = 256 * 1024
+"""Bytes of a text file that are shown."""
+
+_CHARACTERS_OF_A_TOKEN: Final = 4
+_MARKDOWN: Final = (".md", ".markdown")
+
+
+class ShownPanel(NamedTuple):
+    """A panel with the values for its template; without values, it cannot be made, and the log says why."""
+
+    panel: SkillPanel
+    values: Mapping[str, Any] | None
+
+
+class ShownFile(NamedTuple):
+    """A file of a skill: its text, None if it has none, and as HTML if it is Markdown. `is_cut` tells of an end."""
+
+    file: SkillFile
+    text: str | None
+    html: Markup | None = None
+    is_cut: bool = False
+
+
+def skill_values(skill: Skill, visit: Visit, panels: Iterable[SkillPanel]) -> Mapping[str, Any]:
+    """Return the values for the template of a skill. It may take long, so run it in a worker thread."""
+    return {
+        "skill": skill,
+        "facts": list(_facts(skill, visit)),
+        "body": _rendered(skill, skill.body, ""),
+        "files": list(_files(skill, visit)),
+        "diagnostics": [(each, ADVICE.get(each.code)) for each in skill.diagnostics],
+        "panels": [shown for panel in panels if (shown := _shown(panel, skill, visit)) is not None],
+        "tokens": _tokens(skill),
+    }
+
+
+def _shown(panel: SkillPanel, skill: Skill, visit: Visit) -> ShownPanel | None:
+    if panel.operators and not visit.is_operator:
+        return None
+    try:
+        values = panel.show(skill, visit)
+    except Exception:
+        # One damaged file must not take the rest of the page away.
+        logger.exception("the panel %s of the page cannot be shown", panel.key)
+        return ShownPanel(panel, None)
+    return None if values is None else ShownPanel(panel, values)
+
+
+def _tokens(skill: Skill) -> int:
+    return -(-len(skill.body) // _CHARACTERS_OF_A_TOKEN)
+
+
+def _facts(skill: Skill, visit: Visit) -> Iterable[tuple[str, object]]:
+    front = skill.frontmatter
+    yield "State", skill.state.value
+    if front.version:
+        yield "Version", front.version
+    if front.license:
+        yield "License", front.license
+    if front.tags:
+        yield "Tags", ", ".join(front.tags)
+    yield "Address", skill.uri
+    yield "Source", str(skill.source.root) if visit.is_operator else skill.source.scope.value
+    if skill.digest:
+        yield "Digest", skill.digest
+
+
+def _files(skill: Skill, visit: Visit) -> Iterable[tuple[SkillFile, str | None]]:
+    """Yield the files that a visitor may see, each with its address, None if it cannot be shown."""
+    for file in visible_files(skill, visit).values():
+        yield file, file_address(skill, file.path) if skill.state is State.ACTIVE else None
+
+
+def visible_files(skill: Skill, visit: Visit) -> Mapping[str, SkillFile]:
+    """Return the files of a skill that a visitor sees, by path: the files of evals are for operators."""
+    return skill.content.files if visit.is_operator else files_for_models(skill.content)
+
+
+def file_address(skill: Skill, path: str) -> str:
+    """Return the address of the page of a file."""
+    return f"{skill_address(skill)}?file={quote(path.encode('utf-8', 'surrogateescape'), safe='/')}"
+
+
+def shown_file(skill: Skill, file: SkillFile, raw: bytes) -> ShownFile:
+    """Return what the page shows of a file."""
+    if not file.text:
+        return ShownFile(file, None)
+    text = raw[:MAX_SHOWN].decode("utf-8", "replace")
+    is_cut = len(raw) > MAX_SHOWN
+    is_markdown = file.path.lower().endswith(_MARKDOWN) and file is not skill.content.main and not is_cut
+    html = _rendered(skill, text, posixpath.dirname(file.path)) if is_markdown else None
+    return ShownFile(file, text, html, is_cut)
+
+
+def _rendered(skill: Skill, text: str, folder: str) -> Markup:
+    known = frozenset(skill.content.files) if skill.state is State.ACTIVE else frozenset[str]()
+    return _rendered_once(text, folder, skill_address(skill), known)
+
+
+@lru_cache(maxsize=64)
+def _rendered_once(text: str, folder: str, address: str, known: frozenset[str]) -> Markup:
+    return render_markdown(text, partial(_link, folder, address, known))
+
+
+def _link(folder: str, address: str, known: frozenset[str], target: str) -> str | None:
+    """Return the address of the page of a file that a text names by a relative path, None if there is none."""
+    path = unquote(target.partition("#")[0].partition("?")[0])
+    full = posixpath.normpath(posixpath.join(folder, path)) if path and not path.startswith("/") else ""
+    return f"{address}?file={quote(full, safe='/')}" if full in known else None
