@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+from server.capabilities import CAPABILITIES
+
+if TYPE_CHECKING:
+    from server.config.settings.model import Settings
 
 USUAL_NAME: Final = "skills"
 """What clients call this server if nobody gives it another name."""
 
 TOKEN_HEADER: Final = "Authorization: Bearer TOKEN"  # noqa: S105 - a placeholder
 """The header of a client with a login, before its user has a token."""
+
+
+def login_header(settings: Settings) -> str:
+    """Return the header, with a placeholder, that users give their clients; empty where clients need none.
+
+    Clients that log in by themselves need none.
+    """
+    headers = (each.login_header(settings) for each in CAPABILITIES if each.login_header is not None)
+    return next(filter(None, headers), "")
 
 
 def claude_command(url: str, header: str = "") -> str:
