@@ -6,7 +6,7 @@ would find with `find_skills`.
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -14,11 +14,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
+from server.hosting.views import PerView
 from skills_core.selection.policy import SelectionPolicy
 from skills_core.skills.skill import State
 
 if TYPE_CHECKING:
-    from server.hosting.views import View, ViewName
+    from server.hosting.views import View
     from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
@@ -29,7 +30,6 @@ MAX_WORDS: Final = 200
 """Characters of a search that are used."""
 
 _SIMILAR: Final = SelectionPolicy(top_k=20)
-_KEPT_VIEWS: Final = 16
 _DIGITS: Final = 10
 _MARK: Final = "~"
 # Behind the key of a skill that is not served, whose key another skill may have as well.
@@ -121,7 +121,7 @@ class CatalogSearch:
 
     def __init__(self) -> None:
         """Prepare nothing yet."""
-        self._texts: OrderedDict[ViewName, tuple[Catalog, list[str]]] = OrderedDict()
+        self._texts = PerView(_searched_texts)
 
     def find(self, view: View, choice: CatalogChoice) -> FoundSkills:
         """Return what was asked for. It may take long, so run it in a worker thread."""
@@ -149,22 +149,15 @@ class CatalogSearch:
         wanted = words.casefold().split()
         if not wanted:
             return skills
-        texts = self._prepared(view)
-        pairs = zip(skills, texts, strict=True)
+        pairs = zip(skills, self._texts.of(view), strict=True)
         found = [skill for skill, text in pairs if all(word in text for word in wanted)]
         begin = "-".join(wanted)
         found.sort(key=lambda skill: (not skill.name.casefold().startswith(begin), wanted[0] not in skill.name))
         return found
 
-    def _prepared(self, view: View) -> list[str]:
-        known = self._texts.get(view.name)
-        if known is None or known[0] is not view.catalog:
-            texts = [_searched_text(skill) for skill in view.catalog.skills]
-            self._texts[view.name] = known = view.catalog, texts
-            if len(self._texts) > _KEPT_VIEWS:
-                self._texts.popitem(last=False)
-        self._texts.move_to_end(view.name)
-        return known[1]
+
+def _searched_texts(view: View) -> list[str]:
+    return [_searched_text(skill) for skill in view.catalog.skills]
 
 
 def _searched_text(skill: Skill) -> str:
