@@ -1,4 +1,4 @@
-"""Markdown of strangers as HTML: without markup of its own, without images, and with links that are known to be safe."""
+"""Markdown of strangers as HTML: without markup of its own and without images, and its links lead where they may."""
 
 from __future__ import annotations
 

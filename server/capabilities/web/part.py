@@ -85,8 +85,7 @@ class WebPage(HttpPart):
 
     def routes(self, context: HttpContext) -> list[Route]:
         """Return the routes of the page."""
-        self._browsers = TransportSecurityMiddleware(context.security)
-        show = self._shown
+        show = partial(self._shown, TransportSecurityMiddleware(context.security))
         return [
             Route("/", show(self._catalog), methods=["GET"]),
             Route("/page/assets/{name}", self._asset, methods=["GET"]),
@@ -125,12 +124,12 @@ class WebPage(HttpPart):
             names |= each.globals
         return template_environment(PrefixLoader({**loaders, "web": PackageLoader(_PACKAGE)}), names)
 
-    def _shown(self, endpoint: PageEndpoint) -> Endpoint:
+    def _shown(self, browsers: TransportSecurityMiddleware, endpoint: PageEndpoint) -> Endpoint:
         """Return the endpoint for known visitors whose requests come from our own pages; others are refused."""
 
         async def shown(request: Request) -> Response:
             begin = perf_counter()
-            refused = await self._browsers.validate_request(request)
+            refused = await browsers.validate_request(request)
             if refused is not None:
                 record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused
@@ -213,10 +212,8 @@ class WebPage(HttpPart):
         return self._page("file.html", visitor, skill=skill, shown=shown)
 
     async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
-        values = None
-        if _sees(visitor, tab):
-            visit = self._visit(request, visitor)
-            values = await anyio.to_thread.run_sync(tab.show, visit)
+        visit = self._visit(request, visitor)
+        values = await anyio.to_thread.run_sync(tab.show, visit) if _sees(visitor, tab) else None
         if values is None:
             return self._missing(visitor, "There is no such page, or none that you can see.")
         return self._page(self._template_of(tab), visitor, tab=tab, visit=visit, **values)
