@@ -1,4 +1,4 @@
-"""The panel `What clients show` of a skill's page: how the skill appears in each known client, and what it clashes with.
+"""The panel `What clients show` of a skill's page: how the skill appears in each known client, and what clashes with it.
 
 The texts of all clients are read once for each catalog of a view. What one skill is in them is looked up for each
 request.
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
 
 from server.capabilities.visibility.clashes import NameClashKind, name_clashes, rivals_of
 from server.capabilities.visibility.served_listing import (
-    DESCRIBING,
     ClientSight,
     EntryState,
     Obstacle,
@@ -115,7 +114,6 @@ def panel_values(skill: Skill, view: View, derived: PerView[_Derived]) -> Mappin
     return {
         "first": shown[:first],
         "others": shown[first:],
-        "described": sum(each.kind in {"good", "mixed"} for each in shown),
         "clashes": [_named(clash, skill) for clash in known.clashes.get(id(skill), ())],
         "rivals": [Rival(*each) for each in rivals],
     }
@@ -124,27 +122,32 @@ def panel_values(skill: Skill, view: View, derived: PerView[_Derived]) -> Mappin
 def _appearance(sight: ClientSight, skill: Skill) -> Appearance:
     served = sight.served(skill)
     kind, words = _words(served)
-    reasons = tuple(_BECAUSE[each].format(budget=sight.budget) for each in served.obstacles if each in _BECAUSE)
+    reasons = [_BECAUSE[each].format(budget=sight.budget) for each in served.obstacles if each in _BECAUSE]
+    if served.sight in {Sight.NAMED, Sight.TOOL_SEARCH} and served.entry is EntryState.SHORTENED:
+        reasons.append(f"then it sees a description shortened to {served.characters:,} characters")
     command = {True: "yes", False: "no", None: "not known"}[served.prompt]
-    return Appearance(sight.client.title, kind, words, reasons, command)
+    return Appearance(sight.client.title, kind, words, tuple(reasons), command)
 
 
 def _words(served: ServedSkill) -> tuple[str, str]:
     """Return the kind of a badge and its words."""
-    if served.sight is None:
-        return "none", "not for models"
-    is_described = served.entry in DESCRIBING
-    shortened = f"shortened to {served.characters:,} characters" if served.entry is EntryState.SHORTENED else ""
-    if served.sight is Sight.DESCRIBED:
-        return ("mixed", shortened) if shortened else ("good", "described")
-    if served.entry is EntryState.CUT:
-        return "mixed", f"cut after {served.characters:,} characters"
-    later = f", {shortened or 'described'} after a search for tools" if is_described else ""
-    if served.sight is Sight.NAMED:
-        return "none", f"named only{later}"
-    if served.sight is Sight.TOOL_SEARCH:
-        return "none", (later.removeprefix(", ") or "named after a search for tools")
-    return "bad", "hidden"
+    match served.sight:
+        case None:
+            return "none", "not for models"
+        case Sight.DESCRIBED if served.entry is EntryState.SHORTENED:
+            return "mixed", f"shortened to {served.characters:,} characters"
+        case Sight.DESCRIBED:
+            return "good", "described"
+        case Sight.NAMED if served.entry is EntryState.CUT:
+            return "mixed", f"cut after {served.characters:,} characters"
+        case Sight.NAMED:
+            return "mixed", "named only"
+        case Sight.TOOL_SEARCH:
+            return "none", "after a search for tools"
+        case Sight.FIND_SKILLS:
+            return "bad", "hidden"
+        case _:
+            assert_never(served.sight)
 
 
 def _named(clash: NameClash, skill: Skill) -> NamedClash:
