@@ -34,7 +34,7 @@ class Page:
 
     async def get(self, path: str, status: int = 200) -> str:
         """Return a part of the page."""
-        answer = await self.served.client.get(self.served.at(path))
+        answer = await self.served.client.get(self.served.at(path), headers={"Accept": "text/html"})
         assert answer.status_code == status, answer.text
         return answer.text
 

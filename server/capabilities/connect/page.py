@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from server.capabilities.connect.clients import ClientFile, HttpServer, deeplink, entry_for, known_clients
 from server.capabilities.connect.documents import with_entry
 from server.capability import PageParts, PageTab
-from server.transport.client_commands import TOKEN_HEADER, USUAL_NAME, claude_command, connect_command, login_header
+from server.transport.client_commands import (
+    TOKEN_HEADER,
+    USUAL_NAME,
+    TerminalCommand,
+    connect_command,
+    login_header,
+    terminal_commands,
+)
 from server.transport.listening import requires_login
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ class ClientWay(NamedTuple):
 class Ways(NamedTuple):
     """How to connect to an address: by commands in a terminal, and for each client by hand or by a link."""
 
-    commands: tuple[tuple[str, str, str], ...]
+    commands: tuple[TerminalCommand, ...]
     clients: tuple[ClientWay, ...]
 
 
@@ -68,10 +75,8 @@ def _ways(endpoint: str, header: str) -> Ways:
     """Return the ways to an address; visitors of one server come by few of its names."""
     name, _, value = header.partition(": ")
     server = HttpServer(endpoint, {name: value} if header else {})
-    commands = (
-        ("claude", "Claude Code", claude_command(endpoint, header)),
-        ("every", "Every client on this machine, with skillserve", connect_command(endpoint, header)),
-    )
+    ours = TerminalCommand("Every client on this machine, with skillserve", connect_command(endpoint, header))
+    commands = (*terminal_commands(endpoint, header), ours)
     return Ways(commands, tuple(_way(client, server) for client in known_clients().values()))
 
 

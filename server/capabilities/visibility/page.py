@@ -1,4 +1,4 @@
-"""The panel `What clients show` of a skill's page: how the skill appears in each known client, and what clashes with it.
+"""The panel `What clients show` of a skill's page: how the skill appears in each client, and what clashes with it.
 
 The texts of all clients are read once for each catalog of a view. What one skill is in them is looked up for each
 request.
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, assert_never
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from server.capabilities.visibility.clashes import NameClashKind, name_clashes, rivals_of
 from server.capabilities.visibility.served_listing import (
@@ -43,6 +43,14 @@ _BECAUSE: Final[Mapping[Obstacle, str]] = {
     Obstacle.NOT_FOR_MODELS: "the skill is for users only",
 }
 # A name that is not in the schema but accepted hinders nobody; prompts have a column of their own.
+
+_SIGHTS: Final[Mapping[Sight | None, tuple[str, str]]] = {
+    None: ("none", "not for models"),
+    Sight.DESCRIBED: ("good", "described"),
+    Sight.NAMED: ("mixed", "named only"),
+    Sight.TOOL_SEARCH: ("none", "after a search for tools"),
+    Sight.FIND_SKILLS: ("bad", "hidden"),
+}
 
 _CLASHES: Final[Mapping[NameClashKind, str]] = {
     NameClashKind.SHADOWED: "Several sources have this name; one of them is served.",
@@ -131,23 +139,11 @@ def _appearance(sight: ClientSight, skill: Skill) -> Appearance:
 
 def _words(served: ServedSkill) -> tuple[str, str]:
     """Return the kind of a badge and its words."""
-    match served.sight:
-        case None:
-            return "none", "not for models"
-        case Sight.DESCRIBED if served.entry is EntryState.SHORTENED:
-            return "mixed", f"shortened to {served.characters:,} characters"
-        case Sight.DESCRIBED:
-            return "good", "described"
-        case Sight.NAMED if served.entry is EntryState.CUT:
-            return "mixed", f"cut after {served.characters:,} characters"
-        case Sight.NAMED:
-            return "mixed", "named only"
-        case Sight.TOOL_SEARCH:
-            return "none", "after a search for tools"
-        case Sight.FIND_SKILLS:
-            return "bad", "hidden"
-        case _:
-            assert_never(served.sight)
+    if served.sight is Sight.DESCRIBED and served.entry is EntryState.SHORTENED:
+        return "mixed", f"shortened to {served.characters:,} characters"
+    if served.sight is Sight.NAMED and served.entry is EntryState.CUT:
+        return "mixed", f"cut after {served.characters:,} characters"
+    return _SIGHTS[served.sight]
 
 
 def _named(clash: NameClash, skill: Skill) -> NamedClash:

@@ -58,7 +58,7 @@ async def test_a_skill_for_users_is_not_for_models(skills: Path, make_skill: Mak
 
 async def test_what_is_not_served_appears_nowhere(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
-    (skills / "one" / "SKILL.md").write_text("---\nname: [\n---\n", encoding="utf-8")
+    (skills / "one" / "SKILL.md").write_bytes(b"")
     async with page_for(ANYBODY, skills) as opened:
         page = await opened.get("/?state=invalid")
         address = re.search(r'href="(/page/skill/[^"]+)"', page)
