@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
 from mcp.server.transport_security import TransportSecurityMiddleware
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from server.capabilities import CAPABILITIES
@@ -77,7 +77,8 @@ class WebPage(HttpPart):
         self._host = host
         self._visitors = Visitors(host)
         self._search = CatalogSearch()
-        self._pages = OpenPages(host)
+        self.pages = OpenPages(host)
+        """The pages that are open in browsers."""
         self._assets = {
             "page.css": base_style() + asset(_PACKAGE, "page.css"),
             "page.js": asset(_PACKAGE, "page.js"),
@@ -105,11 +106,11 @@ class WebPage(HttpPart):
 
     def drain(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     def close(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     @cached_property
     def _parts(self) -> Mapping[str, PageParts]:
@@ -239,15 +240,15 @@ class WebPage(HttpPart):
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
         del request
-        if self._pages.are_full:
+        if self.pages.are_full:
             return Response(status_code=503, headers={"Retry-After": "5"})
-        return StreamingResponse(self._pages.stream(visitor.view), media_type="text/event-stream")
+        return StreamingResponse(self.pages.stream(visitor.view), media_type="text/event-stream")
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         content = self._assets.get(name)
         if content is None:
-            return RedirectResponse("/", 303)
+            return Response(status_code=404, headers=_HEADERS)
         return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "no-cache"})
 
     def _missing(self, visitor: Visitor, message: str) -> Response:
