@@ -194,6 +194,11 @@ class History:
         """The bare git repository, for other programs of git."""
         return self._folder / _REPOSITORY
 
+    @property
+    def newest(self) -> str | None:
+        """The id of the newest commit of the source, None if there is none."""
+        return self._repository.head
+
     def __enter__(self) -> Self:
         return self
 
@@ -260,6 +265,17 @@ class History:
         before, now = seen.of(before, now), seen.of(now, before)
         before, now = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, now))
         return unified_diff(before, now, read)
+
+    def change_of(
+        self, name: str, rev: str, shows: Callable[[str], bool] = lambda _: True, sees: Sees | None = None
+    ) -> str:
+        """Return what a commit changed in a skill; `rev` is a whole id, the rest is as for `diff`."""
+        parent = self._repository.parent_of(rev)
+        seen = SeenPart(name, self._repository.read, sees)
+        before, after = self._repository.state(parent, name), self._repository.state(rev, name)
+        before, after = seen.of(before, after), seen.of(after, before)
+        before, after = ({path: entry for path, entry in state.items() if shows(path)} for state in (before, after))
+        return unified_diff(before, after, self._repository.read)
 
     def complete(self) -> None:
         """Complete the change that a crash interrupted, as every other change of the history does first."""
