@@ -7,12 +7,13 @@ difference that was shown, so that nothing else is taken back.
 from __future__ import annotations
 
 import logging
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import sha256
 from time import monotonic
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import anyio.from_thread
@@ -33,9 +34,12 @@ if TYPE_CHECKING:
     from server.capability import Visit
     from server.hosting.host import Host
     from server.hosting.views import View
-    from skills_core.history.history import History, Sees
+    from skills_core.history.history import History, KnownRevs, Sees
     from skills_core.history.versions import HistoryCommit
     from skills_core.skills.skill import Skill
+
+_KeptKey = TypeVar("_KeptKey")
+_KeptValue = TypeVar("_KeptValue")
 
 logger = logging.getLogger(__name__)
 
@@ -48,7 +52,10 @@ _SECONDS: Final = 1.0
 """How long diffs of one skill are made; those of large files may take long, and the command makes them too."""
 
 _KEPT: Final = 64
-# Skills of a view whose versions are kept, each with up to 120,000 characters.
+# Skills whose versions are kept, each with up to 120,000 characters.
+
+_KEPT_REVS: Final = 1024
+# Skills whose commits are kept: to find them again, all trees of the history would be read.
 
 _REV_DIGITS: Final = 10
 
@@ -97,12 +104,17 @@ class Confirmation(NamedTuple):
     fault: str = ""
 
 
+_Key: TypeAlias = "tuple[Path, str, bool]"
+_Versions: TypeAlias = "OrderedDict[_Key, tuple[tuple[str, ...], tuple[ShownVersion, ...]]]"
+# By the root of a history, the skill there, and whether an operator looks: the commits, and what is shown of them.
+
+
 @dataclass(frozen=True, slots=True)
 class _OfView:
-    """What is kept for a view: the names of its skills by history, and versions with the newest commit then."""
+    """What is kept for a view that does not show everything: the names of its skills by history, and its versions."""
 
     names: dict[Path, frozenset[str]] = field(default_factory=dict)
-    versions: dict[tuple[Path, str, bool], tuple[str | None, tuple[ShownVersion, ...]]] = field(default_factory=dict)
+    versions: _Versions = field(default_factory=OrderedDict)
 
 
 class _Opened(NamedTuple):
@@ -120,6 +132,8 @@ class HistoryPanel:
         """Read nothing yet."""
         self._host = host
         self._kept: PerView[_OfView] = PerView(lambda _: _OfView())
+        self._versions: _Versions = OrderedDict()
+        self._revs: OrderedDict[tuple[Path, str], KnownRevs] = OrderedDict()
 
     def show(self, skill: Skill, visit: Visit) -> Mapping[str, Any] | None:
         """Return the values for the template, None if the skill has no history or the visitor sees no version."""
@@ -128,7 +142,7 @@ class HistoryPanel:
         try:
             with Histories.of(visit.view.settings).open(found.root) as history:
                 opened = _Opened(history, found, self._sees(found, visit.view))
-                versions = self._versions(opened, visit)
+                versions = self._shown(opened, visit)
                 restore = visit.query.get("restore", "")
                 confirmed = _confirmation(opened, restore) if restore and _may_change(visit) else None
         except HistoryError as error:
@@ -154,15 +168,18 @@ class HistoryPanel:
             names[found.root] = Histories.of(view.settings).names_in(found.root, view.catalog)
         return versions_seen(found.root, found.source, view.shows, names[found.root])
 
-    def _versions(self, opened: _Opened, visit: Visit) -> tuple[ShownVersion, ...]:
-        """Return the newest versions, from memory as long as the source has no newer commit."""
-        kept, key = self._kept.of(visit.view).versions, (opened.found.root, opened.found.name, visit.is_operator)
-        newest = opened.history.newest
-        if key not in kept or kept[key][0] != newest:
-            if len(kept) >= _KEPT:
-                kept.clear()
-            kept[key] = newest, tuple(_shown(opened, evals=visit.is_operator))
-        return kept[key][1]
+    def _shown(self, opened: _Opened, visit: Visit) -> tuple[ShownVersion, ...]:
+        """Return the newest versions, from memory as long as no commit changes the skill."""
+        history, found, sees = opened
+        revs = history.revs(found.name, self._revs.get((found.root, found.name)))
+        _keep(self._revs, (found.root, found.name), revs, _KEPT_REVS)
+        kept = self._versions if sees is None else self._kept.of(visit.view).versions
+        key = (found.root, found.name, visit.is_operator)
+        known = kept.get(key)
+        if known is None or known[0] != revs.revs:
+            known = revs.revs, tuple(_shown(opened, revs.revs, evals=visit.is_operator))
+        _keep(kept, key, known, _KEPT)
+        return known[1]
 
     def rollback(self, form: Mapping[str, str], visit: Visit) -> str:
         """Restore a version of a skill; `form` has the skill's address, the commit, and the digest of what was shown.
@@ -212,11 +229,19 @@ def _may_change(visit: Visit) -> bool:
     return visit.is_operator and visit.may_change
 
 
-def _shown(opened: _Opened, *, evals: bool) -> Iterator[ShownVersion]:
+def _keep(kept: OrderedDict[_KeptKey, _KeptValue], key: _KeptKey, value: _KeptValue, most: int) -> None:
+    """Keep a value as the last one, and forget those that were kept longest ago."""
+    kept.pop(key, None)
+    kept[key] = value
+    while len(kept) > most:
+        kept.pop(next(iter(kept)), None)
+
+
+def _shown(opened: _Opened, revs: tuple[str, ...], *, evals: bool) -> Iterator[ShownVersion]:
     history, found, sees = opened
     shows = partial(is_shown, found.name, evals=evals)
     end = monotonic() + _SECONDS
-    for commit in history.commits(found.name, _MAX_VERSIONS, sees):
+    for commit in history.commits(found.name, _MAX_VERSIONS, sees, revs):
         diff = None
         if commit.cause != Cause.INITIAL and monotonic() < end:
             diff = ShownDiff.of(history.change_of(found.name, commit.rev, shows, sees), _MAX_DIFF)

@@ -14,6 +14,7 @@ from server.capabilities.history import page as history_page
 from server.capabilities.web.visitors import Visitor
 from server.config.machine import state_home
 from skills_core.history.history import History
+from skills_core.history.maintenance import Secret
 from skills_core.history.store import has_history, open_history
 from skills_core.history.versions import Cause
 from tests.capabilities.pages import (
@@ -240,3 +241,21 @@ async def test_versions_are_compared_again_only_after_a_change(
         with opened_history(recorded) as history:
             history.record_manual_edits()
         assert "+Step 3." in await panel_of(opened)
+        make_skill("two")
+        await opened.served.host.reload()
+        assert "+Step 3." in await panel_of(opened)
+    assert len(compared) == 5
+
+
+async def test_what_was_forgotten_is_gone_from_the_page(skills: Path, make_skill: MakeSkill) -> None:
+    make_skill("one", body="The key is 0123456789.")
+    with opened_history(skills) as history:
+        history.record_manual_edits()
+        make_skill("one", body="The key is elsewhere.")
+        history.record_manual_edits()
+        async with page_for(ANYBODY, skills) as opened:
+            assert "0123456789" in await panel_of(opened)
+            history.forget(Secret("0123456789"))
+            markup = await panel_of(opened)
+    assert "0123456789" not in markup
+    assert len(versions(markup)) == 2
