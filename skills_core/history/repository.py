@@ -347,7 +347,7 @@ class Repository:
         return parse_commit(rev, commit.message, commit.commit_time, commit.commit_timezone)
 
     def revs(self, unit: str | None = None, since: str | None = None) -> Iterator[str]:
-        """Yield the commits from the newest, or only those that changed a unit; `since` and those before are left out."""
+        """Yield the commits from the newest, or only those that changed a unit; from `since` on they are left out."""
         rev = self.head
         after = None if unit is None else self._key(rev, unit)
         while rev is not None and rev != since:
