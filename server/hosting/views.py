@@ -117,12 +117,12 @@ class View(Snapshot):
         for name in _LISTS & vars(before).keys():
             getattr(self, name)
 
-    def search(self, query: str, policy: SelectionPolicy = TOP_TEN, *, by_words: bool = False) -> list[Match]:
+    def search(self, query: str, policy: SelectionPolicy = TOP_TEN, *, words_only: bool = False) -> list[Match]:
         """Return the offered skills that match best. It may take long, so run it in a worker thread.
 
-        `by_words` ranks without embeddings.
+        `words_only` ranks without embeddings.
         """
-        return self.kept.search.select(self.catalog.offered, query, policy, by_words=by_words)
+        return self.kept.search.select(self.catalog.offered, query, policy, words_only=words_only)
 
 
 class PerView(Generic[_Derived]):

@@ -128,10 +128,10 @@ def _lines(settings: Settings, address: PublicAddress) -> Iterator[str]:
             "",
         )
     yield "Connect a client:"
-    for each in terminal_commands(address.endpoint, TOKEN_HEADER if needs_login else ""):
-        yield f"  {each.line}"
-        if each.note:
-            yield f"    ({each.note})"
+    for command in terminal_commands(address.endpoint, TOKEN_HEADER if needs_login else ""):
+        yield f"  {command.line}"
+        if command.note:
+            yield f"    ({command.note})"
     for each in CAPABILITIES:
         lines = () if each.hints is None else (*each.hints(settings, address),)
         yield from ("", *lines) if lines else ()

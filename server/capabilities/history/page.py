@@ -10,6 +10,7 @@ import logging
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import partial
 from hashlib import sha256
 from time import monotonic
@@ -25,7 +26,7 @@ from server.config.machine import state_home
 from server.hosting.views import PerView
 from skills_core.errors import HistoryError
 from skills_core.history.store import has_history, is_available
-from skills_core.history.versions import Cause
+from skills_core.history.versions import BEGINNING, BY_HAND, Cause
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -87,11 +88,16 @@ class ShownDiff(NamedTuple):
 
 
 class ShownVersion(NamedTuple):
-    """A commit with the badge of its cause, and what it changed: None for the first one, or if that takes too long."""
+    """A commit with the badge of its cause, its time and its own words.
+
+    `diff` is what it changed, None for the first one, or if that takes too long.
+    """
 
     commit: HistoryCommit
     kind: str
     cause: str
+    when: datetime
+    words: str
     diff: ShownDiff | None
 
 
@@ -245,7 +251,9 @@ def _shown(opened: _Opened, revs: tuple[str, ...], *, evals: bool) -> Iterator[S
         diff = None
         if commit.cause != Cause.INITIAL and monotonic() < end:
             diff = ShownDiff.of(history.change_of(found.name, commit.rev, shows, sees), _MAX_DIFF)
-        yield ShownVersion(commit, *_CAUSES.get(commit.cause, ("none", commit.cause)), diff)
+        kind, cause = _CAUSES.get(commit.cause, ("none", commit.cause))
+        words = "" if commit.message in {BEGINNING, BY_HAND} else commit.message
+        yield ShownVersion(commit, kind, cause, datetime.fromisoformat(commit.when), words, diff)
 
 
 def _confirmation(opened: _Opened, rev: str) -> Confirmation:

@@ -153,7 +153,7 @@ def similar_descriptions(
 
 def rivals_of(skill: Skill, view: View) -> tuple[tuple[Skill, float], ...]:
     """Return the skills of a view that a search for the description of an offered one finds too, with their shares."""
-    matches = view.search(skill.description, _RIVALS, by_words=True)
+    matches = view.search(skill.description, _RIVALS, words_only=True)
     return tuple((match.skill, share) for match, share in _rivals(skill, matches) if share >= _THRESHOLD)
 
 

@@ -8,8 +8,8 @@ from unittest.mock import patch
 import pytest
 
 from server.access import LOCAL
-from server.capabilities.audit import page as audit_page
 from server.capabilities.web.visitors import Visitor
+from skills_core.audit.engine import audit
 from tests.capabilities.pages import ANYBODY, HOSTILE, OPERATOR, assert_harmless, page_for, panel, shown
 from tests.conftest import MakeSkill
 
@@ -44,7 +44,7 @@ async def test_files_of_evals_are_audited_for_operators_alone(skills: Path, make
 
 async def test_the_same_files_are_audited_once(skills: Path, make_skill: MakeSkill) -> None:
     make_skill("one")
-    with patch.object(audit_page, "audit", wraps=audit_page.audit) as audits:
+    with patch("server.capabilities.audit.page.audit", wraps=audit) as audits:
         async with page_for(ANYBODY, skills) as opened:
             await opened.get("/page/skill/one")
             await opened.get("/page/skill/one")
