@@ -1,7 +1,7 @@
 """What users type after the command of a prompt, as each client hands it over.
 
-Clients give an argument the first word alone, all words only where it is required, or a placeholder that they replace
-in our text themselves: `PromptWords`. So the lists and texts of prompts differ a little between clients.
+Clients give an argument one word, all words only where it is required, or a placeholder that they replace in our text
+themselves: `PromptWords`. So the lists and texts of prompts differ a little between clients.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from server.clients.profile import PromptWords
-from server.listing.prompts import with_words_alone, with_words_required
+from server.listing.prompts import FURTHER_WORDS, names_apart, with_words_alone, with_words_apart, with_words_required
 from skills_core.rendering.activation import activation_inputs, render_words
 from skills_core.rendering.filling import FREE_ARGUMENT, word_placeholders
 
 if TYPE_CHECKING:
     from server.clients.profile import ClientProfile
+    from skills_core.catalog.catalog import Catalog
     from skills_core.skills.skill import Skill
 
 
@@ -33,14 +34,16 @@ _ALL_WORDS = "$ARGUMENTS"
 _OF_CLIENT = re.compile(r"\$[0-9]{1,3}")
 
 _ELSEWHERE = (
-    "Only the first word of what the user typed may stand here: all of it stands in <command-args> of this same "
+    "Only the beginning of what the user typed may stand here: all of it stands in <command-args> of this same "
     "message, before the skill, and is what counts."
 )
 
 
-def listed_for(client: ClientProfile, page: dict[str, Any]) -> dict[str, Any]:
+def listed_for(client: ClientProfile, page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
     """Return a page of `prompts/list` for a client, so that it hands over what users type."""
     match _use(client):
+        case PromptWords.FIRST:
+            return with_words_apart(page, catalog)
         case PromptWords.REQUIRED:
             return with_words_required(page)
         case PromptWords.ALONE:
@@ -53,12 +56,22 @@ def typed(skill: Skill, arguments: Mapping[str, str], client: ClientProfile) -> 
     use = _use(client)
     if use is PromptWords.FILLED and _OF_CLIENT.fullmatch(arguments.get(FREE_ARGUMENT, "")):
         return _filled_by_client(skill, arguments)
-    values, message = activation_inputs(skill, arguments)
-    if use is not PromptWords.FIRST or not message:
+    if use is PromptWords.FIRST:
+        return _word_by_word(skill, arguments)
+    return Typed(*activation_inputs(skill, arguments))
+
+
+def _word_by_word(skill: Skill, arguments: Mapping[str, str]) -> Typed:
+    """Return the words that stand one in each argument; where all have one, further words may be missing."""
+    names = names_apart(skill)
+    words = [arguments[name] for name in names if arguments.get(name)]
+    given = {name: value for name, value in arguments.items() if name not in FURTHER_WORDS}
+    values, message = activation_inputs(skill, {**given, FREE_ARGUMENT: " ".join(words)})
+    if len(words) < len(names):
         return Typed(values, message)
     if FREE_ARGUMENT not in values:
         return Typed(values, message, (_ELSEWHERE,))
-    # Filled with the first word, the instructions would say something else; the model has all words before it.
+    # Filled with the first words, the instructions would say something else; the model has all words before it.
     positions = _positions(skill)
     own = {FREE_ARGUMENT: _ALL_WORDS, **{str(at): f"${at}" for at in positions}}
     return Typed({**values, **own}, message, (_ELSEWHERE, _stands_for(positions)))
