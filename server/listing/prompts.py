@@ -64,11 +64,15 @@ def with_words_alone(page: dict[str, Any]) -> dict[str, Any]:
 
 
 def with_words_apart(page: dict[str, Any], catalog: Catalog) -> dict[str, Any]:
-    """Return a page in which skills with placeholders for words have an argument for each of the first ten words."""
+    """Return a page with an argument for each of the first ten words, where a server has to know the words.
+
+    That is for skills with placeholders for words, and for `with_skills`, whose message is searched for skills.
+    """
 
     def apart(entry: dict[str, Any]) -> dict[str, Any]:
         skill = catalog.get(entry["name"])
-        if skill is None or not word_placeholders(skill):
+        takes_words = entry["name"] == WITH_SKILLS if skill is None else bool(word_placeholders(skill))
+        if not takes_words:
             return entry
         further = [{"name": name, "description": f"Word {int(name) + 1}.", "required": False} for name in FURTHER_WORDS]
         return {**entry, "arguments": [*entry["arguments"], *further]}

@@ -89,7 +89,7 @@ async def test_all_words_arrive_at_a_skill_that_uses_none(
         assert (await typed(session, "deploy", "staging v2", hand_over)).endswith(REQUEST)
 
 
-@pytest.mark.parametrize(("client", "hand_over"), [(GEMINI, words_for_the_required), (QWEN, words_for_the_only)])
+@HANDING_ALL
 async def test_words_are_not_spread_over_the_parameters_of_a_body(
     connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
 ) -> None:
@@ -143,6 +143,16 @@ async def test_where_words_may_be_missing_claude_code_is_told_where_all_stand(
         assert "command-args" not in await typed(session, "plain", "", words_one_by_one)
 
 
+async def test_a_message_given_word_by_word_calls_the_skills_that_it_names(
+    connect: Connect, make_skill: MakeSkill
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=CLAUDE) as session:
+        assert FILLED in await typed(session, "with_skills", "/deploy staging v2", words_one_by_one)
+        long = await typed(session, "with_skills", " ".join(["/deploy", *map(str, range(20))]), words_one_by_one)
+        assert long.endswith("and is what counts.")
+
+
 async def test_arguments_for_single_words_are_listed_where_a_skill_has_a_place_for_them(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
@@ -150,7 +160,7 @@ async def test_arguments_for_single_words_are_listed_where_a_skill_has_a_place_f
     make_skill("plain", body="Deploy.")
     async with connect(client_name=CLAUDE) as session:
         listed = {each.name: len(each.arguments) for each in (await session.client.list_prompts()).prompts}
-        assert listed == {"deploy": 10, "plain": 1, "with_skills": 1}
+        assert listed == {"deploy": 10, "plain": 1, "with_skills": 10}
 
 
 async def test_nobody_else_is_told_of_claude_code(connect: Connect, make_skill: MakeSkill) -> None:
