@@ -153,6 +153,15 @@ async def test_a_message_given_word_by_word_calls_the_skills_that_it_names(
         assert long.endswith("and is what counts.")
 
 
+@HANDING_ALL
+async def test_a_message_with_skills_keeps_its_words(
+    connect: Connect, make_skill: MakeSkill, client: str, hand_over: Callable[..., Mapping[str, str]]
+) -> None:
+    make_skill("deploy", body=BODY)
+    async with connect(client_name=client) as session:
+        assert "staging v2" in await typed(session, "with_skills", "staging v2", hand_over)
+
+
 async def test_arguments_for_single_words_are_listed_where_a_skill_has_a_place_for_them(
     connect: Connect, make_skill: MakeSkill
 ) -> None:
