@@ -66,9 +66,9 @@ differ, both are shown. [Slash commands](activation.md#slash-commands) says how 
 |---|---|
 | headless | the command, without a terminal |
 | terminal | the command, in a terminal |
-| reloaded | the same after `/commands reload` |
+| reloaded | the same after `/commands reload`, where there is such a command |
 | mention | a mention of the skill's resource, and the words |
-| beside-native | `/name` where the client has a skill of its own of this name |
+| beside-native | `/name` where the client has a skill of its own of this name; in Gemini CLI after `/commands reload` |
 """
 
 SIGHT = tuple(column for column in Column if column.startswith(("sees", "of", "named")))

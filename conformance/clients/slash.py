@@ -51,7 +51,7 @@ def ways_of(client: str) -> list[Way]:
         Way.HEADLESS: slash.headlessly,
         Way.TERMINAL: True,
         Way.RELOADED: bool(slash.reload),
-        Way.MENTION: True,
+        Way.MENTION: bool(slash.mention),
         Way.BESIDE_NATIVE: client in NATIVE_FOLDERS,
     }
     return [way for way in Way if possible[way]]

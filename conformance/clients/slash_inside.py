@@ -77,10 +77,16 @@ def _in_terminal(client: str, run: Run, command: Command, way: Way) -> None:
 
 
 def _type(terminal: Terminal, slash: Slash, way: Way) -> None:
+    """Type the command, or the mention, and the words; the last Enter is left out."""
     if way is Way.MENTION and slash.pick:
         terminal.type(slash.mention)
         terminal.press(slash.pick)
         terminal.settle()
+        terminal.type(" ".join(WORDS))
+    elif slash.asks:
+        terminal.type(slash.command)
+        terminal.press("Enter")
+        terminal.wait(slash.asks)
         terminal.type(" ".join(WORDS))
     else:
         terminal.type(slash.typed(way))

@@ -39,7 +39,7 @@ class Slash:
     `command` is the command without its words; `drop` are the words of its command line that belong to a run without
     a person, before the prompt. `ready` is what its screen shows when one can type, `declined` an offer to refuse.
     `reload` makes the client read its commands again. `mention` names the skill's resource; where one has to choose it
-    from a menu, `pick` is the key for that.
+    from a menu, `pick` is the key for that. `asks` is what a client shows that asks for the words of a command.
     `headlessly` tells that commands work without a person; with `without_person`, by words of their own.
     """
 
@@ -52,6 +52,7 @@ class Slash:
     reload: str = ""
     mention: str = f"@skills:skill://{NAME}/SKILL.md"
     pick: str = ""
+    asks: str = ""
 
     def typed(self, way: Way) -> str:
         """Return what is typed."""
@@ -94,7 +95,13 @@ SLASHES = {
         pick="Tab",
     ),
     "continue": Slash(f"/{NAME}", ("--print",), ("Ask anything",)),
-    "fast-agent": Slash(f"/prompt skills__{NAME}", ("--message",), ("Agent", "agent")),
+    "fast-agent": Slash(
+        f"/prompt skills__{NAME}",
+        ("--message",),
+        ("Agent", "agent"),
+        mention="",
+        asks="Enter value for arguments",
+    ),
 }
 """By the name of the client."""
 
