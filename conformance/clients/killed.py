@@ -1,4 +1,4 @@
-"""Kill the stdio server of real clients in the middle of a session, and print what becomes of later calls: `make killed`.
+"""Kill the stdio server of real clients in the middle of a session, and print what comes of later calls: `make killed`.
 
 Run from the repository: `make killed`, or `make killed CLIENTS="codex opencode"`. A server of `serve --keep-alive` must
 answer all later calls; without it, the table says which clients start a server again.
@@ -28,30 +28,49 @@ from conformance.processes import CheckError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["MEASURED", "outcomes_in"]
+__all__ = ["MEASURED", "OK", "TOLD", "expected", "outcomes_in"]
 
-MEASURED = ("codex", "opencode", "claude", "gemini")
+MEASURED = ("claude", "codex", "gemini", "opencode", "qwen", "copilot", "cline", "continue")
 KEPT_ALIVE = ("--keep-alive",)
+
+OK, TOLD = "ok", "told"
+
+UNCHANGED = "has not changed since you loaded it"
+AGAIN = "has been started again"
+"""What the server says instead of a text that the model has, and what a model reads whose call was lost."""
 
 SHOWN = 110
 """Characters of an answer that has no skill."""
 
 
 def outcomes_in(recording: Recording) -> list[str]:
-    """Return what each call after the server was killed brought: `ok`, what its result says, or `not asked`."""
+    """Return what each call after the server was killed brought.
+
+    It is OK if the server answered, TOLD if the model was told that the server has been started again, else what the
+    result says, or that there was no call.
+    """
     places = recording.steps(ACTIVATE)[1:]
     results = [recording.results_after(place) for place in places[: len(AFTER)]]
-    found = [
-        "ok" if catalogs.body_mark(name) in result else " ".join(result.split())[:SHOWN] or "no result"
-        for name, result in zip(AFTER, results, strict=False)
-    ]
+    found = [_outcome(name, result) for name, result in zip(AFTER, results, strict=False)]
     return found + ["not asked"] * (len(AFTER) - len(found))
+
+
+def _outcome(name: str, result: str) -> str:
+    if catalogs.body_mark(name) in result or UNCHANGED in result:
+        return OK
+    return TOLD if AGAIN in result else " ".join(result.split())[:SHOWN] or "no result"
+
+
+def expected(moment: Moment) -> list[str]:
+    """Return the outcomes with a server that is kept alive: only a call that is open when it ends is lost."""
+    return [TOLD if moment is Moment.DURING else OK, *[OK] * (len(AFTER) - 1)]
 
 
 async def _measure(client: str, folder: Path, options: Sequence[str]) -> bool:
     """Kill the server of a client at each moment, and print what came; return whether all calls were answered."""
     title, is_right = "keep-alive" if options else "plain", True
-    for moment in Moment:
+    # A client without a server has none to kill once more.
+    for moment in Moment if options else (Moment.BETWEEN, Moment.DURING):
         root = folder / f"{client}-{title}-{moment}"
         shutil.rmtree(root, ignore_errors=True)
         root.mkdir(parents=True)
@@ -60,7 +79,7 @@ async def _measure(client: str, folder: Path, options: Sequence[str]) -> bool:
             found = outcomes_in(Recording.read(Run(root, "").recording))
         except CheckError as error:
             found = [str(error)]
-        is_right = is_right and {*found} == {"ok"}
+        is_right = is_right and found == expected(moment)
         print(f"{client} {CLIENTS[client].version()} {title:10} {moment:8} {' | '.join(found)}", flush=True)
     return is_right
 
@@ -85,8 +104,10 @@ async def _main(clients: Sequence[str], folder: Path, *, plain: bool) -> int:
 
 def main() -> int:
     """Measure the clients that the command line names; return 1 if a server that is kept alive missed a call."""
-    parser = argparse.ArgumentParser("killed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"by default: {' '.join(MEASURED)}")
+    parser = argparse.ArgumentParser(
+        "killed", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("clients", nargs="*", metavar="CLIENT", help=f"all by default: {' '.join(MEASURED)}")
     parser.add_argument("--plain", action="store_true", help="measure the server without --keep-alive")
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings in this folder")
     options = parser.parse_args()

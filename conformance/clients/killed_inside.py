@@ -1,7 +1,7 @@
 """Kill the server of one client in the middle of a session; `sandbox.py` starts this module in namespaces of its own.
 
-Usage: killed_inside.py CLIENT MOMENT FOLDER [OPTION ...]. The options are those of `skillserve serve`. The recording and
-the client's output are left in FOLDER.
+Usage: killed_inside.py CLIENT MOMENT FOLDER [OPTION ...]. The options are those of `skillserve serve`. The recording
+and the client's output are left in FOLDER.
 """
 
 from __future__ import annotations

@@ -102,10 +102,8 @@ def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> N
         is_kept_alive = flags.pop("keep_alive")
         settings = settings_with_logs(machine, **flags)
         log_format = settings.logging.format
-        if is_kept_alive and settings.server.transport is Transport.HTTP:
-            raise ConfigurationError("--keep-alive is for stdio; over HTTP, a service manager starts a server again")
-        if how := PREVIOUS_END.get():
-            logger.warning("the server before this one ended with %s, so this one goes on", how)
+        if is_kept_alive:
+            _note_keeping(settings)
         _start(directories, settings, machine)
     except (SkillsError, ConfigurationError) as error:
         if log_format is None:
@@ -113,6 +111,14 @@ def start_server(directories: Sequence[Path] | None, options: ServeOptions) -> N
         if log_format is not LogFormat.JSON:
             raise
         end_with_line(error)
+
+
+def _note_keeping(settings: Settings) -> None:
+    """Log why this process has replaced another one, if it has."""
+    if settings.server.transport is Transport.HTTP:
+        raise ConfigurationError("--keep-alive is for stdio; over HTTP, a service manager starts a server again")
+    if how := PREVIOUS_END.get():
+        logger.warning("the server before this one ended with %s, so this one goes on", how)
 
 
 def asked_format(flag: object, environment: Mapping[str, str], config_home: Path) -> LogFormat:

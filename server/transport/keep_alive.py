@@ -52,10 +52,10 @@ class ServerKeepsEndingError(Exception):
 
 
 def keep_alive(serve: Callable[[], object]) -> None:
-    """Run `serve` in a process that is replaced when it ends; exit when it ends because the client or a signal ends it.
+    """Run `serve` in a process that is replaced when it ends, unless the client, a signal or wrong usage ended it.
 
-    It returns in each process that serves. Where stdin or stdout is not a pipe, or the system has no `fork`, that is this
-    process.
+    It returns in each process that has served. That is this one where stdin or stdout is not a pipe, or the system has
+    no `fork`.
 
     Raises:
         ServerKeepsEndingError: it ended too often within a minute.
@@ -218,6 +218,24 @@ class _Keeper:
 
     def _relay(self, awake: int) -> None:
         """Wait until something can be done, and do it."""
+        ready, worker = self._ready(awake), self._worker
+        if awake in ready:
+            os.read(awake, READ_SIZE)  # which signals they were, their handlers know
+        if 1 in ready:
+            self._write_to_client()
+        if 0 in ready:
+            self._read_from_client()
+        if worker is None:
+            return
+        if worker.stdout in ready:
+            self._read_from(worker)
+        if worker.stdin in ready:
+            self._write_to(worker)
+        if self._has_left and not (self._replayed.size or self._to_worker.size):
+            worker.close_stdin()
+
+    def _ready(self, awake: int) -> set[int | None]:
+        """Wait until something can be read or written; return what."""
         poll, worker = select.poll(), self._worker
         poll.register(awake, select.POLLIN)
         if not self._has_left and self._to_worker.size < _MAX_BYTES:
@@ -229,19 +247,7 @@ class _Keeper:
         if worker is not None and worker.stdin is not None and (self._replayed.size or self._to_worker.size):
             poll.register(worker.stdin, select.POLLOUT)
         delay = None if worker is not None else max(0.0, self._start_at - time.monotonic()) * 1000
-        ready = {descriptor for descriptor, _ in poll.poll(delay)}
-        if awake in ready:
-            os.read(awake, READ_SIZE)  # which signals they were, their handlers know
-        if 1 in ready:
-            self._write_to_client()
-        if 0 in ready:
-            self._read_from_client()
-        if worker is not None and worker.stdout in ready:
-            self._read_from(worker)
-        if worker is not None and worker.stdin in ready:
-            self._write_to(worker)
-        if worker is not None and self._has_left and not (self._replayed.size or self._to_worker.size):
-            worker.close_stdin()
+        return {descriptor for descriptor, _ in poll.poll(delay)}
 
     def _read_from_client(self) -> None:
         chunk = _read(0)
@@ -299,7 +305,7 @@ class _Keeper:
         worker.close_stdout()
         if self._is_final(code):
             self._write_rest()
-            return code if code >= 0 else _SIGNAL_EXIT_BASE - code
+            return _exit_code(code)
         self._to_client.add(self._session.lost())
         self._prepare_start(code)
         return None
@@ -329,8 +335,8 @@ class _Keeper:
         if len(self._ends) > len(_DELAYS):
             self._write_rest()
             often = f"the server ended {len(self._ends)} times within {_WINDOW_SECONDS:.0f} seconds"
-            exit_code = (code or 1) if code >= 0 else _SIGNAL_EXIT_BASE - code
-            raise ServerKeepsEndingError(f"{often}, at last with {self._previous_end}; it is not started again", exit_code)
+            why = f"{often}, at last with {self._previous_end}; it is not started again"
+            raise ServerKeepsEndingError(why, _exit_code(code) or 1)
         self._start_at = now + _DELAYS[len(self._ends) - 1]
         self._replayed.clear()
         for line in self._session.again():
@@ -345,6 +351,11 @@ class _Keeper:
                 poll.register(1, select.POLLOUT)
                 poll.poll()
                 self._to_client.write_some(1)
+
+
+def _exit_code(code: int) -> int:
+    """Return the exit code that shells show; that of the system is negative after a signal."""
+    return code if code >= 0 else _SIGNAL_EXIT_BASE - code
 
 
 def _read(descriptor: int) -> bytes:

@@ -91,7 +91,9 @@ class Session:
         elif message.method == _INITIALIZED:
             self._initialized = line
         elif message.method == _CANCELLED:
-            self._open.pop(_params(message).get("requestId"), None)
+            number = _params(message).get("requestId")
+            if isinstance(number, Id):
+                self._open.pop(number, None)
 
     def _request(self, number: Id, method: str, line: bytes) -> None:
         if number in self._silent:
