@@ -44,7 +44,8 @@ KeepAlive = Annotated[
     bool,
     typer.Option(
         "--keep-alive",
-        help="Over stdio, start the server again if it crashes or is killed, without a new session of the client.",
+        help="Over stdio, start the server again if it crashes or is killed, and go on with the session of the client.",
+        rich_help_panel=_CLIENTS,
     ),
 ]
 Host = Annotated[

@@ -230,6 +230,7 @@ async def test_lines_of_any_length_pass_in_both_directions() -> None:
 async def test_answers_wait_in_the_server_for_a_client_that_reads_late() -> None:
     async with kept() as server:
         count, size = 60, 1_000_000
+        assert await server.ask(count, "pid")
         await server.send(*(request(number, "big", {"size": size}) for number in range(count)))
         assert await becomes(idle([psutil.Process(server.process.pid), server.worker()]))
         answers = [await server.receive() for _ in range(count)]
