@@ -22,8 +22,8 @@ _NOTE: Final = "<!-- Generated from server/capabilities/connect/clients.json by 
 _SYSTEMS: Final = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _PROGRAM: Final = LocalServer("/path/to/skillserve", ("serve", "/path/to/skills"))
 _KEPT_ALIVE: Final = (
-    "{0} does not start a server again that has crashed or was killed (`kill -9`). So the entry has `--keep-alive`, with "
-    "which the session goes on: [A server that is killed](../guides/connect-a-client.md#a-server-that-is-killed)."
+    "{0} does not start a server again that has crashed or was killed (`kill -9`). So the entry has `--keep-alive`, "
+    "with which the session goes on: [A server that is killed](../guides/connect-a-client.md#a-server-that-is-killed)."
 )
 _ADDRESS: Final = "http://127.0.0.1:8000/mcp"
 _VARIABLE: Final = re.compile(r"\$\{(\w+):-([^}]*)\}")
