@@ -162,7 +162,7 @@ class EarlyAnswers:
                 return self._tools(client) if self._lists_tools else None
             case "prompts/list":
                 page = with_added_prompts(self._view.prompts.page(None), self._view.catalog, self._sources)
-                return listed_for(client, page)
+                return listed_for(client, page, self._view.catalog)
             case "resources/list":
                 return self._view.resources.page(None)
             case "resources/templates/list":
