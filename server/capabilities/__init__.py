@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities import (
+    apps,
     audit,
     auditlog,
     authoring,
@@ -51,6 +52,7 @@ CAPABILITIES: Final[tuple[Capability, ...]] = (
     auditlog.CAPABILITY,
     login.CAPABILITY,
     replicas.CAPABILITY,
+    apps.CAPABILITY,
     history.CAPABILITY,
     schedules.CAPABILITY,
     improve.CAPABILITY,
