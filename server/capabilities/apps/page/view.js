@@ -216,9 +216,9 @@
         opener.setAttribute('aria-expanded', String(opens));
       };
       const heading = make('h2', {}, abilities.serverTools ? opener : foreign(match.name));
-      const about = [match.why, match.weak ? 'weak match' : ''].filter(Boolean).join(' · ');
-      return make('li', {}, heading, make('p', {}, foreign(match.description)),
-        about ? make('p', { className: 'faint' }, foreign(about)) : null, body);
+      const why = make('p', { className: 'faint' }, match.why ? 'Found by: ' : '', foreign(match.why));
+      if (match.weak) why.append(' ', badge('weak match', 'doubtful'));
+      return make('li', {}, heading, make('p', {}, foreign(match.description)), why, body);
     };
 
     const choose = async (name) => {
