@@ -289,7 +289,7 @@
       shown(() => render(result));
       title.focus();
       const state = structureOf(result)?.status;
-      if (state !== 'needs_consent' && state !== 'not_finished') await tell(words, textOf(result));
+      if (![undefined, 'needs_consent', 'not_finished'].includes(state)) await tell(words, textOf(result));
     };
 
     const tell = async (words, outcome) => {
@@ -308,19 +308,18 @@
     const asked = (found) => {
       title.textContent = 'The run asks for your consent';
       const choices = make('div', { className: 'actions' });
-      const choice = (label, given, words, properties) => {
+      const choice = (label, given, words) => {
         const act = resume(given, words);
         const pressed = button(label, () => during(pressed, async () => {
           // Each answer is good for one call.
           for (const each of choices.children) each.disabled = true;
           await act();
-        }), properties);
+        }));
         return pressed;
       };
       if (abilities.serverTools) {
         choices.append(
-          choice('Allow', { confirm: found.confirm }, 'I have allowed the step that the run asked me about.',
-            { className: 'main' }),
+          choice('Allow', { confirm: found.confirm }, 'I have allowed the step that the run asked me about.'),
           choice('Do not allow', { continue: found.continue }, 'I have not allowed the step that the run asked me about.'));
       } else {
         choices.append('Answer in the conversation: the client does not let views call tools.');
