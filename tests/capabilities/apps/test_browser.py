@@ -17,7 +17,7 @@ from skills_core.testing import Call
 from tests.capabilities.apps.reference_host import BRIDGE, ESBUILD, MODULES, ReferenceHost, serving_host, until
 from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
 from tests.conftest import write_skill
-from tests.model_endpoint import ModelEndpoint
+from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.sessions import REPOSITORY, server_command, server_environment
 
 pytestmark = [
@@ -240,7 +240,10 @@ def test_a_page_tells_of_a_cancelled_call_and_lets_its_client_end_it(host: Refer
     assert host.evaluate("host.teardown()") == {}
 
 
-SCRIPT = [Call("run_command", {"command": [sys.executable, "-c", "open('mark', 'w')"]}), "All done <b>&</b>."]
+SCRIPT: list[Answer] = [
+    Call("run_command", {"command": [sys.executable, "-c", "open('mark', 'w')"]}),
+    "All done <b>&</b>.",
+]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="runs a command")
