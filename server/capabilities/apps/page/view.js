@@ -216,7 +216,8 @@
         opener.setAttribute('aria-expanded', String(opens));
       };
       const heading = make('h2', {}, abilities.serverTools ? opener : foreign(match.name));
-      const why = make('p', { className: 'faint' }, match.why ? 'Found by: ' : '', foreign(match.why));
+      const words = String(match.why ?? '').replace(/^weak: /, '');
+      const why = make('p', { className: 'faint' }, words ? 'Found by: ' : '', foreign(words));
       if (match.weak) why.append(' ', badge('weak match', 'doubtful'));
       return make('li', {}, heading, make('p', {}, foreign(match.description)), why, body);
     };
