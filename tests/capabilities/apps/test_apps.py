@@ -168,10 +168,13 @@ def test_answers_before_the_sdk_is_loaded_equal_those_of_its_server(skills: Path
                 assert json.loads(answer.to_client) in found
 
 
-def test_calls_of_a_page_tell_the_model_nothing_and_count_as_nothing_told(skills: Path) -> None:
+@ERAS
+def test_calls_of_a_page_tell_the_model_nothing_and_count_as_nothing_told(skills: Path, *, modern: bool) -> None:
     of_page = {**ACTIVATE, "_meta": {META_VIEW: True}}
     calls = [of_page, of_page, ACTIVATE, ACTIVATE]
-    answers = [result(each) for each in asked(skills, DECLARED, [("tools/call", each) for each in calls], modern=False)]
+    answers = [
+        result(each) for each in asked(skills, DECLARED, [("tools/call", each) for each in calls], modern=modern)
+    ]
     texts = [each["content"][0]["text"] for each in answers]
     # The model gets the whole text after the page had it, and the short answer only when it had the text itself.
     assert texts[0] == texts[1] == texts[2]

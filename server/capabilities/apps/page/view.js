@@ -216,7 +216,7 @@
         opener.setAttribute('aria-expanded', String(opens));
       };
       const heading = make('h2', {}, abilities.serverTools ? opener : foreign(match.name));
-      const words = String(match.why ?? '').replace(/^weak: /, '');
+      const words = match.weak ? String(match.why).replace(/^weak(: )?/, '') : match.why;
       const why = make('p', { className: 'faint' }, words ? 'Found by: ' : '', foreign(words));
       if (match.weak) why.append(' ', badge('weak match', 'doubtful'));
       return make('li', {}, heading, make('p', {}, foreign(match.description)), why, body);
