@@ -98,11 +98,11 @@ def _activity(settings: Settings, visit: Visit) -> Mapping[str, Any]:
     skill = query.get("skill", "")[:_MAX_SKILL].strip() or None
     decision = next((each for each in RequestDecision if each.value == query.get("decision")), None)
     since = _first(days).isoformat()
-    wanted = RecordFilter(since=since, skill=skill, decision=None if decision is None else decision.value)
-    reader, records = _records(settings, wanted, None, faults)
+    reader, records = _records(settings, RecordFilter(since=since, skill=skill), None, faults)
     denied = None
     if records is not None:
         denied = _denials(each for each in records if each.decision == RequestDecision.DENIED)
+        records = [each for each in records if decision is None or each.decision == decision]
     catalog = visit.view.catalog
     shown = None if records is None else records[:MAX_RECORDS]
     return {

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 OWN_EVENTS: Final = frozenset({AuditEvent.START, AuditEvent.END, AuditEvent.RETENTION})
 """Records about the log itself; a list of what happened leaves them out. A gap is listed."""
 
-MAX_NEWEST: Final = 32 * 1024 * 1024
-"""Bytes of a log in which a page looks for its newest records; that is some 60,000 records."""
+MAX_NEWEST: Final = 16 * 1024 * 1024
+"""Bytes of a log in which a page looks for its newest records; that is some 30,000 records."""
 
 _SMALL: Final = 1024 * 1024
 _LATEST: Final = 2

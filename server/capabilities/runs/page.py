@@ -230,7 +230,7 @@ def _model_step(event: Mapping[str, Any], offset: float | None) -> Step:
     texts = _texts(("Answer", event.get("text")), ("Calls", "\n".join(wanted)), ("Error", error))
     outcome = "failed" if error else ", ".join(filter(None, (finish.replace("_", " "), tokens)))
     seconds = _seconds(event.get("seconds"))
-    return Step("Model", _text(event.get("model")), outcome, "bad" if error else "good", offset, seconds, [*texts])
+    return Step("Model", _text(event.get("model")), outcome, "bad" if error else "none", offset, seconds, [*texts])
 
 
 def _tool_step(event: Mapping[str, Any], offset: float | None) -> Step:

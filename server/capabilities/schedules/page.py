@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -12,8 +13,6 @@ from server.capability import PageAction, PageParts, PageTab
 from server.html.paging import paged
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from server.capabilities.schedules.store import ScheduleStore
     from server.capability import Visit
     from server.config.settings.model import Settings
@@ -132,7 +131,7 @@ def _limits(found: Mapping[str, Any], spent: str) -> Iterator[tuple[str, str]]:
     yield "Limit of each schedule and day", each or "none"
     failures = limits["failures_to_pause"]
     yield "Pauses", f"after {failures} failed runs in a row" if failures else "never by itself"
-    yield "Shortest interval of models that cost money", f"{limits['paid_interval_seconds']} s"
+    yield "Shortest paid interval", f"{limits['paid_interval_seconds']} s"
 
 
 def _shown(
@@ -164,7 +163,7 @@ def _shown(
     output, trouble = _latest_output([run for run in found["runs"] if run["status"] != "running"])
     return unread._replace(
         when=_when(binding, now),
-        next=found["next"],
+        next=[_clock(each) for each in found["next"]],
         facts=facts,
         runs=[_run(run) for run in without_secrets_of(settings, found["runs"][-_LATEST:])][::-1],
         earlier=max(0, len(found["runs"]) - _LATEST),
@@ -185,7 +184,7 @@ def _when(binding: Any, now: datetime) -> str:  # noqa: ANN401 - a binding, whos
 def _choices(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if found["skill"]:
         yield "Skill", str(found["skill"])
-    yield "Made by", f"{found['creator']}, {found['created']}"
+    yield "Made by", f"{found['creator']}, {_clock(found['created'])}"
     yield "Missed firings", str(found["missed"])
     yield "Firings during a run", str(found["overlap"])
     if found["waiting"]:
@@ -196,13 +195,18 @@ def _choices(found: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Failed in a row", str(found["failures"])
 
 
+def _clock(moment: str) -> str:
+    """Return a moment in ISO 8601 with the offset that it has, to the second."""
+    return datetime.fromisoformat(moment).isoformat(" ", "seconds")
+
+
 def _run(run: Mapping[str, Any]) -> ShownScheduledRun:
     delivery = run.get("delivery") or {}
     problem = ": ".join(filter(None, (str(run.get("problem") or "").replace("_", " "), str(run.get("message") or ""))))
     sent = ": ".join(filter(None, (delivery.get("status", ""), delivery.get("message", ""))))
     return ShownScheduledRun(
         address=f"/page/runs?run={quote(run['id'], safe='')}",
-        fired_at=str(run["fired_at"]).replace("T", " "),
+        fired_at=_clock(str(run["fired_at"])),
         state=str(run["status"]),
         kind=_RUN_KINDS.get(run["status"], "bad"),
         words=[*filter(None, (problem, str(run.get("notice") or ""), sent and f"Delivery {sent}"))],
