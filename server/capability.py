@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from starlette.routing import Route
     from starlette.types import ASGIApp
 
+    from server.access import Principal
     from server.cli.config_check.finding import CheckedFile, ConfigFinding
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.config.settings.section import Section
-    from server.access import Principal
     from server.hosting.host import Host
     from server.hosting.views import View
     from server.protocol.server import SkillServer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
 from mcp.server.transport_security import TransportSecurityMiddleware
-from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from server.capabilities import CAPABILITIES
@@ -77,7 +77,8 @@ class WebPage(HttpPart):
         self._host = host
         self._visitors = Visitors(host)
         self._search = CatalogSearch()
-        self._pages = OpenPages(host)
+        self.pages = OpenPages(host)
+        """The pages that are open in browsers."""
         self._assets = {
             "page.css": base_style() + asset(_PACKAGE, "page.css"),
             "page.js": asset(_PACKAGE, "page.js"),
@@ -85,8 +86,7 @@ class WebPage(HttpPart):
 
     def routes(self, context: HttpContext) -> list[Route]:
         """Return the routes of the page."""
-        self._browsers = TransportSecurityMiddleware(context.security)
-        show = self._shown
+        show = partial(self._shown, TransportSecurityMiddleware(context.security))
         return [
             Route("/", show(self._catalog), methods=["GET"]),
             Route("/page/assets/{name}", self._asset, methods=["GET"]),
@@ -106,11 +106,11 @@ class WebPage(HttpPart):
 
     def drain(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     def close(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     @cached_property
     def _parts(self) -> Mapping[str, PageParts]:
@@ -125,12 +125,12 @@ class WebPage(HttpPart):
             names |= each.globals
         return template_environment(PrefixLoader({**loaders, "web": PackageLoader(_PACKAGE)}), names)
 
-    def _shown(self, endpoint: PageEndpoint) -> Endpoint:
+    def _shown(self, browsers: TransportSecurityMiddleware, endpoint: PageEndpoint) -> Endpoint:
         """Return the endpoint for known visitors whose requests come from our own pages; others are refused."""
 
         async def shown(request: Request) -> Response:
             begin = perf_counter()
-            refused = await self._browsers.validate_request(request)
+            refused = await browsers.validate_request(request)
             if refused is not None:
                 record_refusal(self._host.records, request.scope, refused.status_code)
                 return refused
@@ -213,10 +213,8 @@ class WebPage(HttpPart):
         return self._page("file.html", visitor, skill=skill, shown=shown)
 
     async def _tab(self, tab: PageTab, request: Request, visitor: Visitor) -> Response:
-        values = None
-        if _sees(visitor, tab):
-            visit = self._visit(request, visitor)
-            values = await anyio.to_thread.run_sync(tab.show, visit)
+        visit = self._visit(request, visitor)
+        values = await anyio.to_thread.run_sync(tab.show, visit) if _sees(visitor, tab) else None
         if values is None:
             return self._missing(visitor, "There is no such page, or none that you can see.")
         return self._page(self._template_of(tab), visitor, tab=tab, visit=visit, **values)
@@ -242,15 +240,15 @@ class WebPage(HttpPart):
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
         del request
-        if self._pages.are_full:
+        if self.pages.are_full:
             return Response(status_code=503, headers={"Retry-After": "5"})
-        return StreamingResponse(self._pages.stream(visitor.view), media_type="text/event-stream")
+        return StreamingResponse(self.pages.stream(visitor.view), media_type="text/event-stream")
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         content = self._assets.get(name)
         if content is None:
-            return RedirectResponse("/", 303)
+            return Response(status_code=404, headers=_HEADERS)
         return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "no-cache"})
 
     def _missing(self, visitor: Visitor, message: str) -> Response:
