@@ -88,7 +88,7 @@ def _use(settings: Settings, skill: Skill, visit: Visit) -> Mapping[str, Any] | 
         "reader": reader,
         "records": None if records is None else [RecordRow(each, skill) for each in records],
         "faults": faults,
-        "address": f"{PATH}?{urlencode({'skill': skill.key})}",
+        "address": f"{PATH}?{urlencode({'skill': skill.key}, errors='replace')}",
     }
 
 

@@ -111,7 +111,8 @@ class LogReader:
                 if left > 0:
                     found += self._lines(name, wanted, left)
                 left -= min(size, left)
-            yield from sorted(found, key=lambda entry: entry.when, reverse=True)
+            # Of two with the same time, the later one in a file is the newer one.
+            yield from sorted(found[::-1], key=lambda entry: entry.when, reverse=True)
             if self.is_cut:
                 return
 

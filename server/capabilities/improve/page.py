@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
 import anyio.from_thread
 import msgspec
 from msgspec import Struct
 
 from server.capabilities.improve.records import improvement_records
+from server.capabilities.runs.page import run_address
 from server.capability import PageAction, PageParts, PageTab
 from server.html.paging import paged
 from server.html.words import percent
@@ -130,7 +130,7 @@ def _show(settings: Settings, visit: Visit) -> Mapping[str, Any]:
     for each in page.entries:
         try:
             shown.append(_shown(without_secrets_of(settings, _texts(each)), visit))
-        except (msgspec.ValidationError, ClosedProposalError) as error:
+        except (msgspec.ValidationError, ClosedProposalError, UnicodeDecodeError) as error:
             number = str(each["id"])[:40]
             faults.append(f"The improvement {number} is not shown, because its record is damaged: {error}.")
     proposed = sum(each["status"] == ImprovementStatus.PROPOSED for each in found)
@@ -161,13 +161,9 @@ def _shown(texts: Mapping[str, Any], visit: Visit) -> ShownImprovement:
         evidence=[*_evidence(record)],
         lines=lines[:MAX_LINES],
         left_out=max(0, len(lines) - MAX_LINES),
-        run=_run_address(record.run_id),
-        trace=_run_address(record.trace_id) if record.trace_id else "",
+        run=run_address(record.run_id),
+        trace=run_address(record.trace_id) if record.trace_id else "",
     )
-
-
-def _run_address(run_id: str) -> str:
-    return f"/page/runs?run={quote(run_id, safe='')}"
 
 
 def _evidence(record: _Recorded) -> Iterator[str]:

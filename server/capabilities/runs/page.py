@@ -32,7 +32,7 @@ PATH: Final = "/page/runs"
 PAGE_SIZE: Final = 50
 """Runs on one page of the list."""
 
-MAX_STEPS: Final = 500
+MAX_STEPS: Final = 300
 """Steps of a timeline that are shown."""
 
 _UNFINISHED: Final = frozenset({"waiting", "running", "interrupted"})
@@ -101,7 +101,7 @@ def page_parts(host: Host) -> PageParts:
 
 def run_address(run_id: str) -> str:
     """Return the address of the page of a run."""
-    return f"{PATH}?run={quote(run_id, safe='')}"
+    return f"{PATH}?run={quote(run_id.encode('utf-8', 'replace'), safe='')}"
 
 
 def _show(host: Host, visit: Visit) -> Mapping[str, Any] | None:

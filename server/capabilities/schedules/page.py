@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
-from urllib.parse import quote
 
+from server.capabilities.runs.page import run_address
 from server.capabilities.schedules.settings import ScheduleSettings, can_schedule
 from server.capability import PageAction, PageParts, PageTab
 from server.html.paging import paged
@@ -205,7 +205,7 @@ def _run(run: Mapping[str, Any]) -> ShownScheduledRun:
     problem = ": ".join(filter(None, (str(run.get("problem") or "").replace("_", " "), str(run.get("message") or ""))))
     sent = ": ".join(filter(None, (delivery.get("status", ""), delivery.get("message", ""))))
     return ShownScheduledRun(
-        address=f"/page/runs?run={quote(run['id'], safe='')}",
+        address=run_address(run["id"]),
         fired_at=_clock(str(run["fired_at"])),
         state=str(run["status"]),
         kind=_RUN_KINDS.get(run["status"], "bad"),
