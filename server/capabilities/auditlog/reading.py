@@ -112,7 +112,9 @@ class LogReader:
                     found += self._lines(name, wanted, left)
                 left -= min(size, left)
             # Of two with the same time, the later one in a file is the newer one.
-            yield from sorted(found[::-1], key=lambda entry: entry.when, reverse=True)
+            found.reverse()
+            found.sort(key=lambda entry: entry.when, reverse=True)
+            yield from found
             if self.is_cut:
                 return
 

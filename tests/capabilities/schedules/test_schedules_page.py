@@ -37,8 +37,8 @@ def make(short: str = "hello", task: str = "Say hello.", **more: Any) -> str:
 def ran(name: str, *run_ids: str, **more: Any) -> None:
     """Let a schedule have run."""
     at = datetime.now(UTC)
-    times = {"fired_at": at, "started_at": at, "ended_at": at}
-    runs = tuple(ScheduledRun(id=each, status="completed", trigger="t", **times, **more) for each in run_ids)
+    given: dict[str, Any] = {"fired_at": at, "started_at": at, "ended_at": at, "status": "completed", "trigger": "t"}
+    runs = tuple(ScheduledRun(id=each, **{**given, **more}) for each in run_ids)
     ScheduleStore().update(name, lambda binding: structs.replace(binding, runs=runs))
 
 
