@@ -123,6 +123,9 @@ class BarChart(NamedTuple):
 MAX_PARTS: Final = _STYLES
 """Parts of a bar that can be told apart."""
 
+_MAX_DAYS: Final = 7
+# Labels such as `11-27` that fit beside one another in the large letters of a narrow screen.
+
 _GRID: Final = 4
 _BAR: Final = 0.7
 # Of the room of a bar.
@@ -147,7 +150,7 @@ def draw_bars(labels: Sequence[str], parts: Sequence[Counts]) -> BarChart:
         series.append(Bars(part.name, number % _STYLES, bars))
     words = "; ".join(f"{part.name}: {sum(part.values):,}" for part in parts)
     grid = [(_y(line / _GRID), f"{line * step:,}") for line in range(_GRID + 1)]
-    every = -(-len(labels) // _MAX_LABELS) or 1
+    every = -(-len(labels) // _MAX_DAYS) or 1
     middle = [(round(_LEFT + room * (place + 0.5), 1), labels[place]) for place in range(0, len(labels), every)]
     return BarChart(series, words, grid, middle)
 
