@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.capabilities.evals.report.chromium import Chromium, CommandError
+from tests.chromium import Chromium, CommandError
 
 MODULES = Path(__file__).parents[3] / "conformance/node_modules"
 ESBUILD = MODULES / ".bin/esbuild"

@@ -15,7 +15,7 @@ import pytest
 
 from skills_core.testing import Call
 from tests.capabilities.apps.reference_host import BRIDGE, ESBUILD, MODULES, ReferenceHost, serving_host, until
-from tests.capabilities.evals.report.chromium import CHROMIUM, Chromium
+from tests.chromium import CHROMIUM, Chromium
 from tests.conftest import write_skill
 from tests.model_endpoint import Answer, ModelEndpoint
 from tests.server.sessions import REPOSITORY, server_command, server_environment
