@@ -20,7 +20,7 @@ from server.capabilities.evals.report.model import (
     Status,
     Tone,
 )
-from server.html.words import UNKNOWN, amount, percent
+from server.html.words import UNKNOWN, amount
 from skills_core.diagnostics import counted
 from skills_core.evals.agents.kind import record, records
 from skills_core.evals.grading.benchmark import score_iteration
