@@ -75,7 +75,7 @@ RUN_FLOORS = (
 
 EVALS_FLOORS = (
     {"commands"},
-    {"lint", "run_eval"},
+    {"lint", "panel", "run_eval"},
     {"proposals", "triggers"},
     {"report"},
     {"iterations"},

@@ -1,8 +1,8 @@
-"""Markdown of strangers as HTML: without markup of its own, without images, and with links that are known to be safe."""
+"""Markdown of strangers as HTML: without markup of its own and without images, and its links lead where they may."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Final
 
@@ -43,9 +43,8 @@ def render_markdown(text: str, link: Callable[[str], str | None]) -> Markup:
 
     parser = _parser()
     tokens = parser.parse(visible(text))
+    _lower_headings(tokens)
     for token in tokens:
-        if token.type in {"heading_open", "heading_close"}:
-            token.tag = f"h{min(_DEEPEST, int(token.tag[1:]) + _BELOW)}"
         if token.children:
             token.children = _with_links(token.children, link)
     html = parser.renderer.render(tokens, parser.options, {})
@@ -57,6 +56,16 @@ def render_markdown(text: str, link: Callable[[str], str | None]) -> Markup:
         link_rel="noopener noreferrer nofollow",
     )
     return Markup(clean)  # noqa: S704 - sanitized
+
+
+def _lower_headings(tokens: Iterable[Token]) -> None:
+    """Put the headings below those of the page, and none more than a level below the one before it."""
+    level = _BELOW
+    for token in tokens:
+        if token.type == "heading_open":
+            level = min(_DEEPEST, int(token.tag[1:]) + _BELOW, level + 1)
+        if token.type in {"heading_open", "heading_close"}:
+            token.tag = f"h{level}"
 
 
 @cache

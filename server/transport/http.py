@@ -107,16 +107,21 @@ def build_app(
         route.app = authentication.layer(limited)
     greeting = Greeting(host, security)
     route.app = greeting.beside(route.app)
-    page = next((each for each in app.routes if isinstance(each, Route) and each.path == "/"), None)
-    if page is None:
-        app.router.routes.append(Route("/", greeting.at_root))
-    else:
-        page.app = greeting.instead_of(page.app)
+    _greet_at_root(app, greeting)
     taken = {route.path for route in app.routes if isinstance(route, Route)}
     sessions = ProfileSessions(settings.session_idle_seconds)
     narrowed = Profiles(host.settings.access.profiles)
     routed = ProfileRoutes(_with_direct_endpoint(app, settings.path), settings.path, narrowed, sessions, taken)
     return EventStreams(_readable_from(settings, routed), server.handshake.reachable)
+
+
+def _greet_at_root(app: Starlette, greeting: Greeting) -> None:
+    """Let the root greet whoever asks for it, except browsers if there is a page for them."""
+    page = next((each for each in app.routes if isinstance(each, Route) and each.path == "/"), None)
+    if page is None:
+        app.router.routes.append(Route("/", greeting.at_root))
+    else:
+        page.app = greeting.instead_of(page.app)
 
 
 def _readable_from(settings: HttpSettings, app: ASGIApp) -> ASGIApp:

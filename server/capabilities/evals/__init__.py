@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.evals.settings import SECTION, check_evals
-from server.capability import Capability
+from server.capability import Capability, PageParts, SkillPanel
 
 if TYPE_CHECKING:
     import typer
+
+    from server.hosting.host import Host
 
 
 def _add_commands(app: typer.Typer) -> None:
@@ -25,4 +27,12 @@ def _add_commands(app: typer.Typer) -> None:
         app.command(rich_help_panel=CommandGroup.MEASURE)(command)
 
 
-CAPABILITY: Final = Capability(name="evals", sections=(SECTION,), commands=_add_commands, checks=check_evals)
+def _page(_: Host) -> PageParts:
+    from server.capabilities.evals.panel import PANEL_FUNCTIONS, evals_panel
+
+    return PageParts(panels=(SkillPanel("evals", "Evals", "evals/panel.html", evals_panel),), globals=PANEL_FUNCTIONS)
+
+
+CAPABILITY: Final = Capability(
+    name="evals", sections=(SECTION,), commands=_add_commands, checks=check_evals, page=_page
+)

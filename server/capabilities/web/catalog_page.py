@@ -7,7 +7,7 @@ would find with `find_skills`.
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from hashlib import sha256
@@ -116,60 +116,72 @@ def _place_digest(skill: Skill) -> str:
     return sha256(place).hexdigest()[:_DIGITS]
 
 
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """What is made of a catalog once: the searched text of each skill, and the counts of the filters."""
+
+    catalog: Catalog
+    texts: Sequence[str]
+    states: Mapping[State, int]
+    faulty: frozenset[int]
+
+    @classmethod
+    def of(cls, catalog: Catalog) -> _Prepared:
+        skills = catalog.skills
+        faulty = frozenset(number for number, skill in enumerate(skills) if skill.diagnostics)
+        return cls(catalog, [*map(_searched_text, skills)], Counter(skill.state for skill in skills), faulty)
+
+    def chosen(self, choice: CatalogChoice) -> list[Skill]:
+        """Return the skills that fit a choice, those first whose name begins with its words."""
+        skills, words = self.catalog.skills, choice.words.casefold().split()
+        numbers: Sequence[int] = sorted(self.faulty) if choice.faulty else range(len(skills))
+        for word in words:
+            numbers = [number for number in numbers if word in self.texts[number]]
+        found = [skills[number] for number in numbers]
+        if choice.state is not None:
+            found = [skill for skill in found if skill.state is choice.state]
+        if choice.order is Order.CHANGED:
+            found.sort(key=lambda skill: -(skill.last_modified or 0))
+        elif words:
+            begin = "-".join(words)
+            found.sort(key=lambda skill: (not skill.name.casefold().startswith(begin), words[0] not in skill.name))
+        return found
+
+
 class CatalogSearch:
-    """Finds skills in the views of one server; the texts of a view's skills are prepared once a catalog."""
+    """Finds skills in the views of one server."""
 
     def __init__(self) -> None:
         """Prepare nothing yet."""
-        self._texts: OrderedDict[ViewName, tuple[Catalog, list[str]]] = OrderedDict()
+        self._prepared: OrderedDict[ViewName, _Prepared] = OrderedDict()
 
     def find(self, view: View, choice: CatalogChoice) -> FoundSkills:
         """Return what was asked for. It may take long, so run it in a worker thread."""
-        skills = view.catalog.skills
-        chosen = [skill for skill in self._with_words(view, choice.words) if _admits(choice, skill)]
-        similar = not chosen and bool(choice.words) and choice.state in {None, State.ACTIVE}
-        if similar:
-            chosen = [match.skill for match in view.search(choice.words, _SIMILAR) if _admits(choice, match.skill)]
-        elif choice.order is Order.CHANGED:
-            chosen.sort(key=lambda skill: -(skill.last_modified or 0))
+        prepared = self._of(view)
+        chosen = prepared.chosen(choice)
+        similar: list[Skill] = []
+        if not chosen and choice.words and not choice.faulty and choice.state in {None, State.ACTIVE}:
+            chosen = similar = [match.skill for match in view.search(choice.words, _SIMILAR)]
         pages = max(1, -(-len(chosen) // PAGE_SIZE))
         begin = (min(choice.page, pages) - 1) * PAGE_SIZE
         return FoundSkills(
             skills=chosen[begin : begin + PAGE_SIZE],
             total=len(chosen),
             pages=pages,
-            states=Counter(skill.state for skill in skills),
-            faulty=sum(bool(skill.diagnostics) for skill in skills),
-            similar=similar and bool(chosen),
+            states=prepared.states,
+            faulty=len(prepared.faulty),
+            similar=bool(similar),
         )
 
-    def _with_words(self, view: View, words: str) -> Iterable[Skill]:
-        """Return the skills that have all words, those first whose name begins with them."""
-        skills = view.catalog.skills
-        wanted = words.casefold().split()
-        if not wanted:
-            return skills
-        texts = self._prepared(view)
-        pairs = zip(skills, texts, strict=True)
-        found = [skill for skill, text in pairs if all(word in text for word in wanted)]
-        begin = "-".join(wanted)
-        found.sort(key=lambda skill: (not skill.name.casefold().startswith(begin), wanted[0] not in skill.name))
-        return found
-
-    def _prepared(self, view: View) -> list[str]:
-        known = self._texts.get(view.name)
-        if known is None or known[0] is not view.catalog:
-            texts = [_searched_text(skill) for skill in view.catalog.skills]
-            self._texts[view.name] = known = view.catalog, texts
-            if len(self._texts) > _KEPT_VIEWS:
-                self._texts.popitem(last=False)
-        self._texts.move_to_end(view.name)
-        return known[1]
+    def _of(self, view: View) -> _Prepared:
+        known = self._prepared.get(view.name)
+        if known is None or known.catalog is not view.catalog:
+            self._prepared[view.name] = known = _Prepared.of(view.catalog)
+            if len(self._prepared) > _KEPT_VIEWS:
+                self._prepared.popitem(last=False)
+        self._prepared.move_to_end(view.name)
+        return known
 
 
 def _searched_text(skill: Skill) -> str:
     return "\n".join((skill.key, skill.name, skill.description, *skill.frontmatter.tags)).casefold()
-
-
-def _admits(choice: CatalogChoice, skill: Skill) -> bool:
-    return (choice.state is None or skill.state is choice.state) and not (choice.faulty and not skill.diagnostics)

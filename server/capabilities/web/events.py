@@ -47,6 +47,11 @@ class OpenPages:
         host.on_change(self._tell)
 
     @property
+    def count(self) -> int:
+        """How many pages are told of changes."""
+        return len(self._pages)
+
+    @property
     def are_full(self) -> bool:
         """Whether no further page can be told of changes."""
         return self._is_closing or len(self._pages) >= MAX_PAGES

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import anyio.to_thread
 from jinja2 import PackageLoader, PrefixLoader
 from mcp.server.transport_security import TransportSecurityMiddleware
-from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from server.capabilities import CAPABILITIES
@@ -89,8 +89,10 @@ class WebPage(HttpPart):
         self._visitors = Visitors(host)
         self._login = LoginPages(host, self._visitors, self._page, self._record)
         self._port = host.settings.http.port
+        self._browsers: TransportSecurityMiddleware
         self._search = CatalogSearch()
-        self._pages = OpenPages(host)
+        self.pages = OpenPages(host)
+        """The pages that are open in browsers."""
         self._assets = {
             "page.css": base_style() + asset(_PACKAGE, "page.css"),
             "page.js": asset(_PACKAGE, "page.js"),
@@ -130,11 +132,11 @@ class WebPage(HttpPart):
 
     def drain(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     def close(self) -> None:
         """End the streams of open pages."""
-        self._pages.close()
+        self.pages.close()
 
     @cached_property
     def _parts(self) -> Mapping[str, PageParts]:
@@ -279,15 +281,15 @@ class WebPage(HttpPart):
 
     async def _events(self, request: Request, visitor: Visitor) -> Response:
         del request
-        if self._pages.are_full:
+        if self.pages.are_full:
             return Response(status_code=503, headers={"Retry-After": "5"})
-        return _SessionStream(self._pages.stream(visitor.view), visitor)
+        return _SessionStream(self.pages.stream(visitor.view), visitor)
 
     async def _asset(self, request: Request) -> Response:
         name = request.path_params["name"]
         content = self._assets.get(name)
         if content is None:
-            return RedirectResponse("/", 303)
+            return Response(status_code=404, headers=_HEADERS)
         return Response(content, media_type=_ASSETS[name], headers={**_HEADERS, "Cache-Control": "no-cache"})
 
     def _missing(self, visitor: Visitor, message: str) -> Response:

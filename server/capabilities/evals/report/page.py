@@ -98,7 +98,7 @@ def render_page(workspace: Results, options: PageOptions) -> str:
         style=Markup(_style()),  # noqa: S704 - ours
         script=Markup(_script()),  # noqa: S704 - ours
         earlier_feedback=_feedback_before(workspace),
-        iteration_lines=_iteration_lines(workspace.iterations),
+        iteration_lines=iteration_lines(workspace.iterations),
         costs=costs,
         total_cost=_sum([spent for _, spent in costs]),
         **(_of_triggers(workspace.triggers, triggers) if triggers else {}),
@@ -174,7 +174,8 @@ def _number_of(value: float | None, noun: str) -> str:
     return "" if value is None else f"{amount(value)} {agreeing(1 if value == 1 else 2, noun, f'{noun}s')}"
 
 
-def _iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
+def iteration_lines(iterations: Sequence[Iteration]) -> list[Line]:
+    """Return the lines of a chart of the pass rates, one for each arm."""
     lines = []
     for arm in dict.fromkeys(arm for iteration in iterations for arm in iteration.arms):
         scores = [iteration.scores.of(arm) for iteration in iterations]

@@ -16,7 +16,6 @@ import pytest
 from server.capabilities.evals.report.serving import save_feedback
 from server.capabilities.evals.report.writing import write_report
 from server.capabilities.evals.workspace import renew_sign
-from tests.chromium import CHROMIUM, Chromium
 from tests.capabilities.evals.report.workspaces import (
     creator_workspace,
     full_workspace,
@@ -26,6 +25,7 @@ from tests.capabilities.evals.report.workspaces import (
     write_iteration,
     write_run,
 )
+from tests.chromium import CHROMIUM, Chromium
 from tests.thoroughness import EVERY_CASE
 
 pytestmark = [

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from server.html.differences import MAX_COMPARED, description_diff
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import current_page, write_report
 from server.capabilities.evals.workspace import STALE_SECONDS, EvalError, remove_sign, renew_sign
+from server.html.differences import MAX_COMPARED, description_diff
 from tests.capabilities.evals.report.workspaces import (
     HOSTILE,
     creator_workspace,

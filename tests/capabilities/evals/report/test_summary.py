@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from server.html.charts import Line, draw_chart
 from server.capabilities.evals.report.workspace import read_workspace
 from server.capabilities.evals.report.writing import current_page
+from server.html.charts import Line, draw_chart
 from tests.capabilities.evals.report.test_page import Parsed
 from tests.capabilities.evals.report.workspaces import (
     creator_workspace,
