@@ -31,8 +31,12 @@ if TYPE_CHECKING:
 _SOON_SECONDS: Final = 30.0
 # A token that is refused so soon after it was given would be refused again.
 
-_BAD_REQUEST: Final = 400
 _UNAUTHORIZED: Final = 401
+
+_OF_ANOTHER: Final = (
+    "The identity provider gave a token that is not one for this server. Whoever runs the server finds the reason in its"
+    " log: the client of the page may have to ask for another audience."
+)
 
 
 class Visitor(NamedTuple):
@@ -113,7 +117,9 @@ class Visitors:
         found = await self.login.authenticate(_with_token(request.scope, token))
         if isinstance(found, LoginRefusal):
             await pause_before_refusal()
-            return _stranger(found, self._settings)
+            stranger = _stranger(found, self._settings)
+            is_of_provider = renewable and found is LoginRefusal.INVALID
+            return stranger._replace(message=_OF_ANOTHER) if is_of_provider else stranger
         self._sessions.begin(new_session(token, renewable=renewable), request, response)
         return found.principal
 
