@@ -34,8 +34,8 @@ _SOON_SECONDS: Final = 30.0
 _UNAUTHORIZED: Final = 401
 
 _OF_ANOTHER: Final = (
-    "The identity provider gave a token that is not one for this server. Whoever runs the server finds the reason in its"
-    " log: the client of the page may have to ask for another audience."
+    "The identity provider gave a token that is not one for this server. The server's log says what is wrong with it;"
+    " often, the provider has to be told for which audience it gives tokens to this client."
 )
 
 

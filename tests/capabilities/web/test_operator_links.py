@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from shutil import rmtree
 from urllib.parse import urlsplit
@@ -15,10 +16,9 @@ import pytest
 from starlette.applications import Starlette
 
 from server.capabilities.login.static_tokens import TokenFile
-from server.capabilities.web import operator_links
 from server.capabilities.web.operator_links import OperatorLinks
 from server.capabilities.web.settings import LINK_PATH
-from server.capability import HttpPart, PageAction, PageParts
+from server.capability import HttpPart, PageAction, PageParts, Visit
 from tests.capabilities.web.visiting import Browser, browsing
 from tests.server.serving import Served, serving
 from tests.server.sessions import REPOSITORY, http_server, server_environment
@@ -110,7 +110,12 @@ async def test_only_operators_change_something_where_the_settings_allow_it(
     two: Path, monkeypatch: pytest.MonkeyPatch, *, changes: bool, status: int
 ) -> None:
     done: list[str] = []
-    action = PageAction("try", lambda form, _: done.append(form["what"]) or "It is done.")
+
+    def act(form: Mapping[str, str], _: Visit) -> str:
+        done.append(form["what"])
+        return "It is done."
+
+    action = PageAction("try", act)
     monkeypatch.setattr("server.capabilities.web.part.WebPage._parts", {"web": PageParts(actions=(action,))})
     async with serving(two, web_changes=changes) as served, browsing(served) as browser:
         assert (await browser.send("/page/do/try", {"what": "x"})).status_code == 403
@@ -134,8 +139,8 @@ async def test_only_operators_change_something_where_the_settings_allow_it(
 def test_a_link_ends_after_a_minute_and_there_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     links = OperatorLinks()
     code, first = links.new_code(), links.new_code()
-    now = operator_links.time.monotonic()
-    monkeypatch.setattr(operator_links.time, "monotonic", lambda: now + 61)
+    now = time.monotonic()
+    monkeypatch.setattr("server.capabilities.web.operator_links.time.monotonic", lambda: now + 61)
     assert not links.redeem(code)
     monkeypatch.undo()
     others = [links.new_code() for _ in range(100)]

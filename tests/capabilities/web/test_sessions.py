@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -79,14 +81,10 @@ async def test_an_event_of_a_hidden_skill_is_not_sent(two: Path, file: TokenFile
             assert await annas() == ""
 
 
-class events:  # noqa: N801 - a context
-    """The events that a browser receives: a call waits for the next one, empty at the end of the stream."""
-
-    def __init__(self, browser: Browser) -> None:
-        self._opened = browser.client.stream("GET", browser.served.at("/page/events"))
-
-    async def __aenter__(self) -> Any:
-        answer = await self._opened.__aenter__()
+@asynccontextmanager
+async def events(browser: Browser) -> AsyncGenerator[Callable[[], Awaitable[str]]]:
+    """Open the events that a browser receives: a call waits for the next one, and is empty at the end of the stream."""
+    async with browser.client.stream("GET", browser.served.at("/page/events")) as answer:
         assert answer.status_code == 200
         lines = answer.aiter_lines()
         assert await anext(lines) == "retry: 1000"
@@ -98,10 +96,7 @@ class events:  # noqa: N801 - a context
                         return line
             return ""
 
-        return following
-
-    async def __aexit__(self, *ended: object) -> None:
-        await self._opened.__aexit__(*ended)
+        yield following
 
 
 @pytest.mark.parametrize("secure", [False, True])
@@ -242,7 +237,7 @@ async def test_a_wrong_token_opens_nothing_and_is_recorded(two: Path, file: Toke
 @pytest.mark.usefixtures("provider")
 async def test_a_token_that_is_too_long_for_a_cookie_is_said(two: Path) -> None:
     async with serving(two, **OPTIONS, login_tokens=True) as served, browsing(served) as browser:
-        claims = {"aud": served.url, "roles": [os.urandom(8).hex() for _ in range(250)]}
+        claims: dict[str, Any] = {"aud": served.url, "roles": [os.urandom(8).hex() for _ in range(250)]}
         token = RSA.sign(**claims)
         assert 4000 < len(token) < 8192
         answer = await browser.log_in(token)
@@ -324,7 +319,7 @@ async def test_a_large_or_odd_form_is_refused(two: Path, file: TokenFile) -> Non
             {"content": token.encode(), "headers": {"Content-Type": "text/plain"}},
         ):
             headers = {**own, **body.pop("headers", {})}  # type: ignore[dict-item]
-            assert (await browser.client.post(served.at("/page/login"), headers=headers, **body)).status_code == 400  # type: ignore[arg-type]
+            assert (await browser.client.post(served.at("/page/login"), headers=headers, **body)).status_code == 400
     assert browser.cookies == {}
 
 
@@ -353,7 +348,7 @@ async def test_the_login_leads_back_to_where_one_was(two: Path) -> None:
 @pytest.mark.usefixtures("provider")
 async def test_a_required_scope_does_not_concern_static_tokens(two: Path, file: TokenFile) -> None:
     token = file.add("anna", ("reader",), None)
-    options = {**OPTIONS, "login_tokens": True, "login_required_scopes": ("skills",)}
+    options: dict[str, Any] = {**OPTIONS, "login_tokens": True, "login_required_scopes": ("skills",)}
     async with serving(two, **options) as served, browsing(served) as browser:
         assert (await browser.log_in(token)).status_code == 303
         refused = await browser.log_in(RSA.sign(aud=served.url, scope="other"))
@@ -363,7 +358,7 @@ async def test_a_required_scope_does_not_concern_static_tokens(two: Path, file: 
 
 async def test_admin_roles_make_operators(two: Path, file: TokenFile) -> None:
     tokens = {role: file.add(role, (role,), None) for role in ("reader", "chief")}
-    options = {"login_tokens": True, "login_admin_roles": ("chief",)}
+    options: dict[str, Any] = {"login_tokens": True, "login_admin_roles": ("chief",)}
     for role, token in tokens.items():
         async with serving(two, **options) as served, browsing(served) as browser:
             await browser.log_in(token)
