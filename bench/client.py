@@ -32,13 +32,13 @@ class Client:
     def __init__(self, link: Link, era: Era, spawned: float) -> None:
         self.spawned = spawned
         self._link = link
-        self._era = era
+        self.era = era
         self._numbers = itertools.count(1)
         self._capabilities = self._open()
 
     def timed(self, method: str, params: Message | None = None, timeout: float = CALL_TIMEOUT) -> Answer:
         """Send a request and return the timed answer; raise on an error, which must not be timed."""
-        message = request(self._era, next(self._numbers), method, params or {})
+        message = request(self.era, next(self._numbers), method, params or {})
         try:
             answer = self._link.exchange(message, timeout)
         except OSError as error:
@@ -54,7 +54,7 @@ class Client:
 
     def subscribe(self, uris: list[str]) -> None:
         """Request every change notification, in the way of this era."""
-        if self._era is Era.HANDSHAKE:
+        if self.era is Era.HANDSHAKE:
             self._link.listen(None)
             if self._capabilities.get("resources", {}).get("subscribe"):
                 for uri in uris:
@@ -62,7 +62,7 @@ class Client:
             return
         wanted = {f"{kind}ListChanged": True for kind in ("tools", "prompts", "resources")}
         params = {"notifications": {**wanted, "resourceSubscriptions": uris}}
-        self._link.listen(request(self._era, next(self._numbers), "subscriptions/listen", params))
+        self._link.listen(request(self.era, next(self._numbers), "subscriptions/listen", params))
         event = self._link.next_event(CALL_TIMEOUT)
         if event is None or event.message.get("method") != ACKNOWLEDGED:
             raise BenchError(f"subscriptions/listen: {event and event.message}")
@@ -81,10 +81,10 @@ class Client:
             pass
 
     def _open(self) -> Message:
-        if self._era is Era.MODERN:
+        if self.era is Era.MODERN:
             opened = self.timed("server/discover", timeout=START_TIMEOUT).reply["result"]
         else:
-            params = {"protocolVersion": self._era.protocol, "capabilities": {}, "clientInfo": CLIENT_INFO}
+            params = {"protocolVersion": self.era.protocol, "capabilities": {}, "clientInfo": CLIENT_INFO}
             opened = self.timed("initialize", params, START_TIMEOUT).reply["result"]
             self._link.notify({"jsonrpc": "2.0", "method": "notifications/initialized"})
         capabilities: Message = opened.get("capabilities", {})

@@ -45,7 +45,7 @@ def measure(case: Case, effort: Effort) -> Outcome:
     figures = [_cold_start(case, effort.starts)]
     with ExitStack() as stack:
         floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
-        wanted = operations(names, answers["pages"])
+        wanted = operations(case.era, names, answers["pages"])
         differing = [name for name, walks in wanted.items() if not _same_answers(floor, ours, walks)]
         figures += [_latency(name, floor, ours, walks, effort.calls) for name, walks in wanted.items()]
         edits_ms, missed = edit_delays(ours, case.folder, names[: effort.edits])
@@ -85,7 +85,7 @@ def _first_calls(case: Case) -> tuple[list[Figure], list[str]]:
         for client in (floor, ours):
             client.call("tools/list")
         time.sleep(READING_SECONDS)
-        for name, calls in first_operations(names).items():
+        for name, calls in first_operations(case.era, names).items():
             answered = _once(floor, ours, calls)
             figures.append(figure(f"{name} p50", *([answer.seconds for answer in each] for each in answered)))
             floors, own = ([answer.reply["result"] for answer in each] for each in answered)
@@ -98,7 +98,7 @@ def _first_activations(case: Case, starts: int) -> list[Figure]:
 
     The recording is that of `_first_calls`.
     """
-    calls = [walk[0] for walk in operations(_recorded(case), [])["activate_skill"][: len(_ORDINALS)]]
+    calls = [walk[0] for walk in operations(case.era, _recorded(case), [])["activate_skill"][: len(_ORDINALS)]]
     times: dict[str, tuple[list[float], list[float]]] = {name: ([], []) for name in _ORDINALS}
     for _ in range(starts):
         for index, command in enumerate((case.floor, case.ours)):
@@ -120,7 +120,7 @@ def _early_calls(case: Case, starts: int) -> list[Figure]:
     for _ in range(starts):
         with ExitStack() as stack:
             floor, ours = (stack.enter_context(case.connect(command)) for command in (case.floor, case.ours))
-            coming = {name: _endless(walks) for name, walks in early_operations(_recorded(case)).items()}
+            coming = {name: _endless(walks) for name, walks in early_operations(case.era, _recorded(case)).items()}
             turns = [(floor, 0), (ours, 1)]
             end = time.perf_counter() + EARLY_SECONDS
             with _no_garbage_collection():

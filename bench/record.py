@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from corpus import BUNDLED
-from wire import BenchError
+from wire import BenchError, Era
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 SAMPLE = 20
 # The key of the first page, which has no cursor.
 FIRST_PAGE = ""
-# The receipt of a text that no skill has: it is answered with the current text each time.
+# The receipt of a text that no skill has. A session of the handshake era would be told that it has a text already. With
+# this receipt it gets the current text, made anew each time: a model asks for such a text once after an edit.
 OUTDATED = "0" * 12
 
 
-def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]]:
+def operations(era: Era, names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]]:
     """Return the timed operations with their walks, which are used in rotation and have equal lengths."""
     return {
         "tools/list": [[("tools/list", {})]],
-        "activate_skill": [[_activation(name)] for name in names],
+        "activate_skill": [[_activation(era, name)] for name in names],
         "read SKILL.md": [[_reading(main_uri(name))] for name in names],
         "read bundled file": [[_reading(uri)] for uri in _bundled_uris(names)],
         "read_skill_file": [[_file(*file)] for file in _other_files(names)],
@@ -43,19 +44,19 @@ def operations(names: list[str], cursors: Iterable[str]) -> dict[str, list[Walk]
     }
 
 
-def first_operations(names: list[str]) -> dict[str, list[Call]]:
+def first_operations(era: Era, names: list[str]) -> dict[str, list[Call]]:
     """Return the operations of which a skill's first is timed, with one call for each skill."""
     return {
-        "first activate_skill": [_activation(name) for name in names],
+        "first activate_skill": [_activation(era, name) for name in names],
         "first read of a file": [_reading(uri) for uri in _bundled_uris(names)],
         "first read_skill_file": [_file(*file) for file in _other_files(names)],
     }
 
 
-def early_operations(names: list[str]) -> dict[str, list[Walk]]:
+def early_operations(era: Era, names: list[str]) -> dict[str, list[Walk]]:
     """Return the operations that are timed in a server's first seconds, with their walks."""
     timed = ("tools/list", "activate_skill", "read SKILL.md", "skills/get")
-    return {f"{name}, early": walks for name, walks in operations(names, []).items() if name in timed}
+    return {f"{name}, early": walks for name, walks in operations(era, names, []).items() if name in timed}
 
 
 def record(client: Client, sample: int = SAMPLE) -> tuple[list[str], Message]:
@@ -65,7 +66,7 @@ def record(client: Client, sample: int = SAMPLE) -> tuple[list[str], Message]:
     reads = [main_uri(name) for name in names] + _bundled_uris(names)
     answers = {
         "tools": tools,
-        "activations": {name: client.call(*_activation(name)) for name in names},
+        "activations": {name: client.call(*_activation(client.era, name)) for name in names},
         "files": {"/".join(file): client.call(*_file(*file)) for file in _other_files(names)},
         "reads": {uri: client.call(*_reading(uri)) for uri in reads},
         "pages": _pages(client),
@@ -124,8 +125,9 @@ def _sample(tools: Message, count: int) -> list[str]:
     return names[:: max(1, len(names) // count)][:count]
 
 
-def _activation(name: str) -> Call:
-    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, "have": OUTDATED}})
+def _activation(era: Era, name: str) -> Call:
+    receipt = {"have": OUTDATED} if era is Era.HANDSHAKE else {}
+    return ("tools/call", {"name": "activate_skill", "arguments": {"name": name, **receipt}})
 
 
 def _file(skill: str, path: str) -> Call:

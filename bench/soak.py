@@ -1,9 +1,11 @@
 """Soak test: 200 clients, 20 of them hostile, use a server for a minute while a skill is edited each second.
 
-Requirements: each well-behaved client receives one notification of each kind for each edit, before the next
-edit; clients that list, search, activate and read get right answers only; the server logs no error, including at its
-stop; and its memory stays within three percent of that after a settling time. The exit code is 1 if a requirement is
-not met.
+Beside them, 200 pages are open in browsers.
+
+Requirements: each well-behaved client receives one notification of each kind for each edit, before the next edit, and
+each page an event; clients that list, search, activate and read get right answers only; the server logs no error,
+including at its stop; and its memory stays within three percent of that after a settling time. The exit code is 1 if a
+requirement is not met.
 
 SOAK_SECONDS sets the duration, 60 by default and at most 900. With SOAK_ROLES=50, clients log in with tokens of that
 many roles, of which each one sees other skills.
@@ -29,7 +31,7 @@ from typing import TYPE_CHECKING
 from corpus import skill_name, write_corpus
 from processes import Command, Process, free_port, running
 from soak_clients import (
-    EXPECTED,
+    OF_PAGES,
     Inbox,
     abandoning_sessions,
     described,
@@ -38,6 +40,7 @@ from soak_clients import (
     mixed_requests,
     modern_client,
     never_reading,
+    open_page,
     sdk_client,
 )
 from soak_http import send
@@ -49,6 +52,9 @@ if TYPE_CHECKING:
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 CLIENTS, HOSTILE, SDK_CLIENTS = 200, 20, 8
+PAGES, LOOKING_PAGES = 200, 20
+# Without a login, as many people have the page open beside the clients; some of them look at it at each edit.
+
 SKILLS = 50
 MIXING = 10
 MIN_SETTLING_SECONDS, SETTLING_PART = 10.0, 1 / 6
@@ -79,6 +85,7 @@ class Findings:
     edits: int = 0
     answered: Counter[str] = field(default_factory=Counter)
     delays: list[float] = field(default_factory=list)
+    notifications: int = 0
     memory: list[tuple[float, int]] = field(default_factory=list)
     faults: list[str] = field(default_factory=list)
 
@@ -125,10 +132,10 @@ def main() -> int:
     settled, later = findings.judge_memory()
     warned = sum(" WARNING " in line for line in logged.splitlines())
     delays = sorted(findings.delays) or [0.0]
-    who = f"{CLIENTS} clients of {roles or 'no'} roles, {HOSTILE} of them hostile"
+    who = f"{CLIENTS} clients of {roles or 'no'} roles, {HOSTILE} of them hostile, {0 if roles else PAGES} pages"
     print(f"{who}; {seconds:g} s, {time.monotonic() - started:.0f} s in all")
     print(f"edits                      {findings.edits}")
-    print(f"notifications              {len(findings.delays) * EXPECTED.total()}")
+    print(f"notifications              {findings.notifications}")
     print(f"answers to mixed requests  {findings.answered.total()}")
     print(f"edit to notification       {statistics.median(delays):.2f} s median, {delays[-1]:.2f} s at most")
     print(f"memory until {findings.settling:g} s, then    {settled / 1024:.1f} MB, {later / 1024:.1f} MB at most")
@@ -155,12 +162,18 @@ async def _bounded(process: Process, root: Path, port: int, team: Team, findings
         await _until_listening(process, port)
         if team.tokens and (await send(port, "GET")).status != _UNAUTHORIZED:
             raise BenchError("a request without a token was served")
-        inboxes = [Inbox(f"client {number}") for number in range(CLIENTS - HOSTILE)]
+        clients = [Inbox(f"client {number}") for number in range(CLIENTS - HOSTILE)]
+        pages = [Inbox(f"page {number}", OF_PAGES) for number in range(0 if team.tokens else PAGES)]
+        inboxes = [*clients, *pages]
         ready = [asyncio.Event() for _ in inboxes]
         uri = f"skill://{skill_name(0)}/SKILL.md"
         good = [
             asyncio.create_task(_good(port, uri, each, is_ready, i, team))
-            for i, (each, is_ready) in _pairs(inboxes, ready)
+            for i, (each, is_ready) in _pairs(clients, ready[: len(clients)])
+        ]
+        good += [
+            asyncio.create_task(_page(port, each, is_ready, i))
+            for i, (each, is_ready) in _pairs(pages, ready[len(clients) :])
         ]
         async with asyncio.timeout(CONNECTING_SECONDS):
             await asyncio.gather(*(event.wait() for event in ready))
@@ -221,6 +234,16 @@ async def _good(port: int, uri: str, inbox: Inbox, ready: asyncio.Event, number:
     ready.set()
 
 
+async def _page(port: int, inbox: Inbox, ready: asyncio.Event, number: int) -> None:
+    """Keep a page open; attribute its failure to the server."""
+    try:
+        await open_page(port, inbox, ready, looks=number < LOOKING_PAGES)
+        inbox.fault = "its stream ended"
+    except Exception as error:  # noqa: BLE001 - any error fails the test
+        inbox.fault = _words(error)
+    ready.set()
+
+
 async def _edit(root: Path, port: int, inboxes: list[Inbox], findings: Findings) -> None:
     """Edit the first skill each second; each client must receive all notifications before the next edit."""
     loop = asyncio.get_running_loop()
@@ -242,17 +265,19 @@ async def _edit(root: Path, port: int, inboxes: list[Inbox], findings: Findings)
             async with asyncio.timeout(LOST_SECONDS):
                 await asyncio.gather(*(each.complete.wait() for each in inboxes))
         lost = [each for each in inboxes if not each.complete.is_set()]
-        findings.delays += [each.at - edited for each in inboxes if each.complete.is_set()]
+        told = [each for each in inboxes if each.complete.is_set()]
+        findings.delays += [each.at - edited for each in told]
+        findings.notifications += sum(each.expected.total() for each in told)
         if lost:
-            missing = EXPECTED - lost[0].received
-            message = f"{mark} {len(lost)} clients were not notified within {LOST_SECONDS:g} s; {lost[0].name} lacks"
+            missing = lost[0].expected - lost[0].received
+            message = f"{mark} {len(lost)} of them were not notified within {LOST_SECONDS:g} s; {lost[0].name} lacks"
             findings.faults.append(f"{message} {', '.join(missing)} {lost[0].fault}")
             return
         era = Era.MODERN if findings.edits % 2 else Era.HANDSHAKE
         if mark not in await described(port, era):
             findings.faults.append(f"{mark} a request after the notification still returned the old description")
         await asyncio.sleep(max(began + EDIT_SECONDS - loop.time(), 0))
-    if repeated := sum((each.received - EXPECTED).total() for each in inboxes):
+    if repeated := sum((each.received - each.expected).total() for each in inboxes):
         findings.faults.append(f"{repeated} notifications of the last edit were repeated")
 
 

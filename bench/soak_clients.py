@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 EXPECTED = Counter({"tools": 1, "prompts": 1, "resources": 1, "updated": 1})
 """The notifications that an edit of a description causes in a client that subscribed to everything."""
 
+PAGE = "page"
+OF_PAGES = Counter({PAGE: 1})
+"""What an open page is told of an edit."""
+
 KINDS = {
     "notifications/tools/list_changed": "tools",
     "notifications/prompts/list_changed": "prompts",
@@ -73,6 +77,7 @@ class Inbox:
     """The notifications that a client received since the last edit, and when they were complete."""
 
     name: str
+    expected: Counter[str] = field(default_factory=lambda: EXPECTED)
     received: Counter[str] = field(default_factory=Counter)
     complete: asyncio.Event = field(default_factory=asyncio.Event)
     at: float = 0.0
@@ -82,7 +87,7 @@ class Inbox:
         """Record a notification."""
         if kind is not None:
             self.received[kind] += 1
-            if self.received >= EXPECTED and not self.complete.is_set():
+            if self.received >= self.expected and not self.complete.is_set():
                 self.at = asyncio.get_running_loop().time()
                 self.complete.set()
 
@@ -90,6 +95,21 @@ class Inbox:
         """Clear the inbox for the next edit."""
         self.received.clear()
         self.complete.clear()
+
+
+async def open_page(port: int, inbox: Inbox, ready: asyncio.Event, *, looks: bool) -> None:
+    """Keep a page open in a browser until cancelled, which `looks` at the list of skills again at each event."""
+    stream = await send(port, "GET", path="/page/events")
+    if stream.status != 200:  # noqa: PLR2004 - HTTP's own number
+        raise BenchError(f"no events for a page: HTTP {stream.status}")
+    ready.set()
+    async for chunk in stream.chunks():
+        if b"event: change" in chunk:
+            if looks:
+                page = await send(port, "GET", path="/")
+                if page.status != 200 or b"</html>" not in await page.body():  # noqa: PLR2004 - as above
+                    raise BenchError(f"the page: HTTP {page.status}")
+            inbox.add(PAGE)
 
 
 async def open_session(port: int) -> str:

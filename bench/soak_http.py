@@ -70,10 +70,17 @@ class Answer:
         self.writer.transport.abort()
 
 
-async def send(port: int, method: str, message: Message | None = None, session: str | None = None) -> Answer:
-    """Send a request and read the head of its answer; a message with `_meta` is of the modern era."""
+async def send(
+    port: int, method: str, message: Message | None = None, session: str | None = None, path: str = PATH
+) -> Answer:
+    """Send a request and read the head of its answer; a message with `_meta` is of the modern era.
+
+    A request for another path than the endpoint's is one of a browser.
+    """
     body = encode(message) if message is not None else b""
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    if path != PATH:
+        headers["Accept"] = "text/html, text/event-stream"
     if session is not None:
         headers["Mcp-Session-Id"] = session
     if message is not None and "_meta" in message["params"]:
@@ -83,7 +90,7 @@ async def send(port: int, method: str, message: Message | None = None, session: 
     if token := TOKEN.get():
         headers["Authorization"] = f"Bearer {token}"
     reader, writer = await asyncio.open_connection(HOST, port, limit=LIMIT)
-    lines = [f"{method} {PATH} HTTP/1.1", f"Host: {HOST}:{port}", f"Content-Length: {len(body)}"]
+    lines = [f"{method} {path} HTTP/1.1", f"Host: {HOST}:{port}", f"Content-Length: {len(body)}"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
     try:
         writer.write("\r\n".join((*lines, "\r\n")).encode("ascii") + body)
