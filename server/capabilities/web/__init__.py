@@ -6,11 +6,13 @@ of a skill, and tabs beside the catalog.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from server.capabilities.web.settings import SECTION, WebSettings
 from server.capability import Capability
+from server.config.settings.server import HttpSettings
 
 if TYPE_CHECKING:
     import typer
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from server.cli.config_check.settings_check import Configuration
     from server.config.settings.model import Settings
     from server.hosting.host import Host
+
+_USUAL_PORT: Final = str(HttpSettings().port)
 
 
 def _http_part(host: Host) -> ServerPart | None:
@@ -47,8 +51,15 @@ def _checks(configuration: Configuration) -> Iterator[ConfigFinding]:
 
 
 def _announce(settings: Settings, origin: str) -> Iterable[tuple[str, str]]:
-    if settings.section(WebSettings).enabled:
-        yield "page", f"{origin}/"
+    from server.config.machine import own_command
+    from server.transport.listening import requires_login
+
+    if not settings.section(WebSettings).enabled:
+        return
+    yield "page", f"{origin}/"
+    if not requires_login(settings) and sys.platform != "win32":
+        port = origin.rpartition(":")[2]
+        yield "as operator", f"{own_command()} page{'' if port == _USUAL_PORT else f' --port {port}'}"
 
 
 CAPABILITY: Final = Capability(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
@@ -21,13 +21,14 @@ from server.protocol.server import sealing_keys
 from server.transport.bodies import pause_before_refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
 
-    from server.capabilities.web.part import Endpoint
     from server.capabilities.web.visitors import Visitor, Visitors
     from server.hosting.host import Host
+
+    Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
     class Render(Protocol):
         """Makes a page of a template."""

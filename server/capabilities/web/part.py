@@ -39,12 +39,12 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from server.access import Principal
+    from server.capabilities.web.login_pages import Endpoint
     from server.capabilities.web.visitors import Visitor
     from server.capability import HttpContext, PageAction, PageTab
     from server.hosting.host import Host
     from skills_core.skills.skill import Skill
 
-    Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
     PageEndpoint: TypeAlias = Callable[[Request, Visitor], Awaitable[Response]]
 
 logger = logging.getLogger(__name__)

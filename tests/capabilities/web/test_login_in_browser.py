@@ -76,7 +76,7 @@ async def test_a_person_logs_in_at_the_provider_sees_the_skills_of_a_role_and_lo
         browser.open(f"{origin}/page/skill/two")
         assert browser.evaluate("document.querySelector('main h1').textContent") == "Log in"
         submitted(browser, "a.button")
-        for _ in range(10):
+        for _step in range(10):
             if browser.evaluate("location.origin") == origin:
                 break
             browser.evaluate(
