@@ -28,9 +28,9 @@ def page(
         bool, typer.Option("--print", help="Print the address instead; it works once, and for a minute.")
     ] = False,
 ) -> None:
-    """Open the page of a running server in the browser, with what only its operator sees.
+    """Open the page of a running server in the browser.
 
-    Where people have to log in, the page asks you to do so.
+    It shows what only the operator of the server sees. Where people have to log in, it asks you to do so.
     """
     import webbrowser
 
